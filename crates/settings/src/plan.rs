@@ -1,0 +1,256 @@
+//! The resolved configuration. Every field has a value inside its bounds; nothing here remembers how it was typed.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// All that a server needs to know to run. Built by [`crate::resolve`], never changed afterwards.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// `[server]`: threads, listeners, life cycle.
+    pub server: Server,
+    /// `[http]`: limits and time-outs of the protocol.
+    pub http: Http,
+    /// `[files]`: static files and their cache.
+    pub files: Files,
+    /// `[log]`: access log and error log.
+    pub log: Log,
+    /// `[admin]`: where metrics and status are served.
+    pub admin: Admin,
+    /// `[[site]]`, in the order written; at least one. Exactly one has `default` set.
+    pub sites: Vec<Site>,
+}
+
+/// Where a listener or the admin address lives.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Address {
+    /// `127.0.0.1:8080`, `[::1]:8080`, `:8080` (every IPv4 and IPv6 address).
+    Tcp(SocketAddr),
+    /// `unix:/run/millrace.sock`.
+    Unix(PathBuf),
+}
+
+/// `[server]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    /// Event loops, one a core. At least 1.
+    pub threads: usize,
+    /// Whether each event loop is bound to one core.
+    pub pin_threads: bool,
+    /// Listening addresses; at least one.
+    pub listen: Vec<Address>,
+    /// Connections waiting to be accepted, for each listening socket.
+    pub backlog: u32,
+    /// Open client connections a listener; 0: as many as the descriptor limit allows.
+    pub connections: usize,
+    /// Open connections from one address; 0: no limit.
+    pub connections_per_address: usize,
+    /// How long running requests may go on after SIGTERM.
+    pub shutdown_grace: Duration,
+    /// Proxies whose `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host` are believed.
+    pub trusted_proxies: Vec<Network>,
+    /// Where large request bodies are spooled.
+    pub spool_dir: PathBuf,
+}
+
+/// An address block, `10.0.0.0/8`; `unix` stands for every Unix socket peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// Address and prefix length in bits.
+    Block(std::net::IpAddr, u8),
+    /// Peers that came in through a Unix socket listener.
+    Unix,
+}
+
+/// `[http]`: limits on what a client may send, and how slowly.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Http {
+    /// Request line and fields together, bytes. Beyond: 431.
+    pub head_bytes: usize,
+    /// Fields in a request head. Beyond: 431.
+    pub head_fields: usize,
+    /// Request target, bytes. Beyond: 414.
+    pub target_bytes: usize,
+    /// From a connection's first byte to the end of the head. Beyond: 408.
+    pub head_timeout: Duration,
+    /// Pause between two pieces of a request body. Beyond: 408.
+    pub body_timeout: Duration,
+    /// Least mean rate of a request body, bytes a second, after the first `body_timeout`; 0: none.
+    pub body_min_rate: u64,
+    /// Request body, bytes. Beyond: 413. A site may set its own.
+    pub body_bytes: u64,
+    /// Part of a request body that is held in memory; beyond it goes to a file in `server.spool_dir`.
+    pub body_memory: usize,
+    /// An idle connection is closed after this.
+    pub keep_alive: Duration,
+    /// Requests on one connection; 0: no limit.
+    pub keep_alive_requests: u64,
+    /// Pause of a client that takes no more of the answer; beyond it the connection is reset.
+    pub send_timeout: Duration,
+}
+
+/// `[files]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Files {
+    /// Entries of the open-file cache, all threads together.
+    pub cache_entries: usize,
+    /// Bytes of the open-file cache, all threads together.
+    pub cache_bytes: usize,
+    /// Files up to this size are kept in memory with their head; larger ones are sent with sendfile. Bytes.
+    pub small_file: usize,
+    /// A cached file is compared with the disk again after this.
+    pub revalidate: Duration,
+    /// Whether text types are compressed.
+    pub compress: bool,
+    /// Least size to compress, bytes.
+    pub compress_from: u64,
+    /// Largest file that is compressed, bytes.
+    pub compress_to: u64,
+    /// Names tried in a directory.
+    pub index: Vec<String>,
+    /// What a symbolic link may point to.
+    pub symlinks: Symlinks,
+    /// Whether `Cache-Control` and `Expires` by type are sent.
+    pub expires: bool,
+}
+
+/// What a symbolic link in a site's root may point to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Symlinks {
+    /// Only to a place inside the root.
+    Inside,
+    /// Anywhere.
+    Follow,
+}
+
+/// `[log]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Log {
+    /// Access log: off, or a file.
+    pub access: Option<PathBuf>,
+    /// Form of an access log line.
+    pub access_format: AccessFormat,
+    /// Error log: standard error, or a file.
+    pub error: Option<PathBuf>,
+    /// Least severity that is logged.
+    pub level: Level,
+}
+
+/// Form of an access log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessFormat {
+    /// Apache's and nginx's combined format, followed by the time the request took in seconds.
+    Combined,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Severity of an error log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Something that only a developer of Millrace wants to know.
+    Debug,
+    /// What the server does.
+    Info,
+    /// Something is wrong and the server helped itself.
+    Warn,
+    /// Something failed.
+    Error,
+}
+
+/// `[admin]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Admin {
+    /// Where metrics, status and reload are served; `None`: nowhere.
+    pub listen: Option<Address>,
+}
+
+/// `[[site]]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Site {
+    /// Host names without port, lower case; the first is the site's own name (SERVER_NAME). `*.example.com` matches
+    /// one or more labels. Empty only for a site made of a folder on the command line.
+    pub names: Vec<String>,
+    /// Whether requests for unknown hosts come here.
+    pub default: bool,
+    /// Document root, absolute, links resolved at the time of use.
+    pub root: PathBuf,
+    /// Rules of the application.
+    pub profile: Profile,
+    /// Whether a file or directory of the URL's name is looked for before the front controller.
+    pub try_files: bool,
+    /// Script, below the root, that answers URLs without a file: `/index.php`. `None`: they are 404.
+    pub front_controller: Option<String>,
+    /// Fields added to every answer of the site.
+    pub headers: Vec<(String, String)>,
+    /// Where requests are sent on before anything else.
+    pub redirect: Redirect,
+    /// Request body, bytes.
+    pub body_bytes: u64,
+    /// How PHP runs; `None`: the site has no PHP.
+    pub php: Option<Php>,
+}
+
+/// Rules of an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// WordPress and what is built on it.
+    WordPress,
+    /// Drupal 8 and later.
+    Drupal,
+    /// Plain PHP and files.
+    Generic,
+}
+
+/// What a site redirects before it looks at the path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Redirect {
+    /// `http` requests go to `https`.
+    pub https: bool,
+    /// What happens with a leading `www.`.
+    pub www: Www,
+}
+
+/// What happens with a leading `www.` in the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Www {
+    /// Both are served.
+    #[default]
+    Keep,
+    /// `example.com` is sent to `www.example.com`.
+    Add,
+    /// `www.example.com` is sent to `example.com`.
+    Remove,
+}
+
+/// `[php]`, with a site's own `[site.php]` on top. Sites with equal values share one PHP host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Php {
+    /// The program `millrace-php`; `None`: beside the server's own program, then in PATH.
+    pub program: Option<PathBuf>,
+    /// Most workers at once. At least 1.
+    pub workers: usize,
+    /// Workers started with the server.
+    pub workers_start: usize,
+    /// Idle workers that are kept however long they are idle.
+    pub workers_spare: usize,
+    /// A worker idle for longer than this ends, if more than `workers_spare` are idle.
+    pub idle_timeout: Duration,
+    /// Requests after which a worker is replaced; 0: never.
+    pub max_requests: u64,
+    /// Wall-clock time of one request; beyond it the worker is killed and the client gets 504. 0: none.
+    pub request_timeout: Duration,
+    /// Requests that may wait for a worker; beyond: 503.
+    pub queue: usize,
+    /// How long a request may wait for a worker; beyond: 503.
+    pub queue_timeout: Duration,
+    /// The ini file PHP starts with instead of the distribution's.
+    pub ini_file: Option<PathBuf>,
+    /// ini values on top of every file, as `php -d` sets them.
+    pub ini: BTreeMap<String, String>,
+    /// User that PHP runs as; `None`: the server's own.
+    pub user: Option<String>,
+    /// Group that PHP runs as; `None`: the user's first.
+    pub group: Option<String>,
+}

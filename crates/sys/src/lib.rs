@@ -1,0 +1,1 @@
+//! The only unsafe Rust of Millrace.

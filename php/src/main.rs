@@ -1,0 +1,2 @@
+//! The binary `millrace-php`.
+fn main() {}
