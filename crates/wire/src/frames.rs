@@ -1,6 +1,6 @@
 //! The frames between the server, a PHP worker and the PHP host: the one place where they are defined.
 //!
-//! `php/c/frames.h` is generated from the constants of this file and committed; a test compares the two.
+//! `php/c/frames.h` is generated from the constants of this file ([`c_header`]) and committed; a test compares the two.
 //!
 //! A worker owns one stream socket to the server. Each frame is an 8-byte header and a payload:
 //!
@@ -11,3 +11,314 @@
 //! ```
 //!
 //! Integers are in the machine's own byte order: both ends are on one machine.
+//!
+//! | who writes | kinds | here |
+//! | --- | --- | --- |
+//! | server to worker | REQUEST | [`Request`] builds it, [`Parsed`] reads it (for tests and stand-ins) |
+//! | worker to server | HEAD, BODY, END, READY, LOG | [`Decoder`] reads them, [`answer`] writes them (stand-ins) |
+//! | server to host | SPAWN, RETIRE | [`control::spawn`], [`control::retire`] |
+//! | host to server | READY, FAILED, STARTED, EXITED, LOG | [`control::Message`] |
+//!
+//! The control socket to the host is `SOCK_SEQPACKET`: one message is one frame. Beside the sockets, server, host and
+//! workers share one memory page table, the scoreboard (`SCOREBOARD_*`, `SLOT_*`: offsets in bytes).
+
+pub mod answer;
+pub mod control;
+mod request;
+
+pub use answer::{Decoder, End, Frame, Head, Step};
+pub use request::{Body, Parsed, Request};
+
+/// Defines each constant once, for Rust and for the C header.
+macro_rules! constants {
+    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $value:expr;)+) => {
+        $($(#[doc = $doc])+ pub const $name: $type = $value;)+
+
+        /// Name, value and description of every constant, for the C header.
+        const TABLE: &[(&str, u64, &str)] = &[$((stringify!($name), $name as u64, concat!($($doc,)+)),)+];
+    };
+}
+
+constants! {
+    /// Version of all that is defined here; the host says it in READY (`protocol=`), the scoreboard in its head.
+    PROTOCOL: u32 = 1;
+    /// Bytes of a frame header.
+    HEADER_BYTES: usize = 8;
+
+    /// Server to worker: run a script.
+    KIND_REQUEST: u8 = 1;
+    /// Worker to server: status and fields of the answer. extra: status code.
+    KIND_HEAD: u8 = 16;
+    /// Worker to server: content of the answer.
+    KIND_BODY: u8 = 17;
+    /// Worker to server: the answer is complete.
+    KIND_END: u8 = 18;
+    /// Worker to server: can take a request again, after an END without FLAG_READY.
+    KIND_READY: u8 = 19;
+    /// Worker or host to server: a message for the error log. extra: syslog priority.
+    KIND_LOG: u8 = 20;
+
+    /// Server to host: fork a worker; its socket is attached. Payload: u32 slot.
+    CONTROL_SPAWN: u8 = 1;
+    /// Server to host: end when all workers have ended. No payload.
+    CONTROL_RETIRE: u8 = 2;
+    /// Host to server: PHP is started. Payload: lines key=value.
+    CONTROL_READY: u8 = 16;
+    /// Host to server: PHP did not start, the host ends. Payload: the message.
+    CONTROL_FAILED: u8 = 17;
+    /// Host to server: a worker runs. Payload: u32 slot, u32 process id.
+    CONTROL_STARTED: u8 = 18;
+    /// Host to server: a worker ended. Payload: u32 slot, u32 process id, i32 wait status, u64 greatest resident size in KiB.
+    CONTROL_EXITED: u8 = 19;
+    /// Host to server: a message for the error log. extra: syslog priority.
+    CONTROL_LOG: u8 = 20;
+
+    /// REQUEST: the body follows the variables.
+    FLAG_BODY_INLINE: u8 = 1;
+    /// REQUEST: the body is in a file, attached to the first byte of the frame, from offset 0.
+    FLAG_BODY_DESCRIPTOR: u8 = 2;
+    /// END: the worker takes the next request now.
+    FLAG_READY: u8 = 1;
+    /// END, READY: the worker ends now and takes no request any more.
+    FLAG_EXITING: u8 = 2;
+    /// END: a fatal error ended the script.
+    FLAG_FAILED: u8 = 4;
+    /// END: the client had gone, the script was aborted.
+    FLAG_ABORTED: u8 = 8;
+
+    /// Bytes of the fixed start of a REQUEST: u64 sequence, u64 body length, u32 variables, u32 bytes of variables.
+    REQUEST_BYTES: usize = 24;
+    /// Bytes before the name of a variable: u16 name length, u16 zero, u32 value length.
+    VARIABLE_BYTES: usize = 8;
+    /// Most bytes of variables in a REQUEST.
+    VARIABLES_MAX: usize = 1 << 20;
+    /// Most bytes of a body inside a REQUEST; larger ones go by descriptor.
+    INLINE_BODY_MAX: usize = 64 << 10;
+    /// Most bytes of a HEAD's payload.
+    HEAD_MAX: usize = 1 << 20;
+    /// Most bytes of a BODY's payload.
+    BODY_MAX: usize = 1 << 20;
+    /// Bytes of END's and READY's payload: u64 peak memory in bytes, u64 CPU time in microseconds.
+    END_BYTES: usize = 16;
+    /// Most bytes of a LOG's payload.
+    LOG_MAX: usize = 64 << 10;
+    /// Most bytes of a control message.
+    CONTROL_MAX: usize = 32 << 10;
+
+    /// First word of the scoreboard.
+    SCOREBOARD_MAGIC: u32 = 0x4d52_5342;
+    /// Bytes of the scoreboard's head: u32 magic, u32 PROTOCOL, u32 bytes a slot, u32 slots.
+    SCOREBOARD_HEAD: usize = 64;
+    /// Bytes of a slot.
+    SLOT_BYTES: usize = 128;
+    /// u32: process id of the worker.
+    SLOT_PID: usize = 0;
+    /// u32: one of STATE_*.
+    SLOT_STATE: usize = 4;
+    /// u64: sequence of the last REQUEST read completely: stored before the script runs.
+    SLOT_RECEIVED: usize = 8;
+    /// u64: sequence of the last request whose END is written.
+    SLOT_FINISHED: usize = 16;
+    /// u64, written by the server: sequence of a request whose client has gone.
+    SLOT_ABORTED: usize = 24;
+    /// u64: CLOCK_MONOTONIC in milliseconds when the running request was received.
+    SLOT_STARTED_MS: usize = 32;
+    /// u64: requests served.
+    SLOT_REQUESTS: usize = 40;
+    /// u64: resident memory in bytes, from time to time.
+    SLOT_RSS: usize = 48;
+    /// u64: greatest memory of one request so far, bytes (PHP's allocator).
+    SLOT_PEAK: usize = 56;
+
+    /// Nobody's slot.
+    STATE_FREE: u32 = 0;
+    /// The worker is being forked.
+    STATE_STARTING: u32 = 1;
+    /// The worker waits for a request.
+    STATE_IDLE: u32 = 2;
+    /// The worker runs a script.
+    STATE_RUNNING: u32 = 3;
+    /// The answer is complete, the script still runs (fastcgi_finish_request).
+    STATE_BACKGROUND: u32 = 4;
+    /// The worker ends.
+    STATE_EXITING: u32 = 5;
+}
+
+/// A variable that the worker takes out of the REQUEST: the path of a PHP file to run before the site's script.
+/// It never reaches `$_SERVER`.
+pub const INJECT_VARIABLE: &str = "MILLRACE_INJECT";
+
+/// Descriptor of the control socket in a host.
+pub const CONTROL_DESCRIPTOR: i32 = 3;
+/// Descriptor of the scoreboard in a host.
+pub const SCOREBOARD_DESCRIPTOR: i32 = 4;
+
+/// The first 8 bytes of every frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Bytes of the payload that follows.
+    pub length: u32,
+    /// One of `KIND_*` or `CONTROL_*`.
+    pub kind: u8,
+    /// `FLAG_*`; their meaning depends on the kind.
+    pub flags: u8,
+    /// HEAD: status code; LOG: syslog priority; otherwise 0.
+    pub extra: u16,
+}
+
+impl Header {
+    /// The bytes of the header.
+    pub fn encode(self) -> [u8; HEADER_BYTES] {
+        let mut out = [0; HEADER_BYTES];
+        out[..4].copy_from_slice(&self.length.to_ne_bytes());
+        out[4] = self.kind;
+        out[5] = self.flags;
+        out[6..].copy_from_slice(&self.extra.to_ne_bytes());
+        out
+    }
+
+    /// The header at the start of `bytes`; `None` while there are fewer than [`HEADER_BYTES`].
+    pub fn decode(bytes: &[u8]) -> Option<Header> {
+        let (head, _) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+        Some(Header {
+            length: u32::from_ne_bytes([head[0], head[1], head[2], head[3]]),
+            kind: head[4],
+            flags: head[5],
+            extra: u16::from_ne_bytes([head[6], head[7]]),
+        })
+    }
+}
+
+/// Why bytes are no frame. The peer has a bug or its memory is broken: its connection is of no more use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// A kind that this end does not take.
+    Kind(u8),
+    /// A payload longer than its kind may be, or shorter than its content says.
+    Length {
+        /// The kind of the frame.
+        kind: u8,
+        /// The length that its header gives, bytes.
+        length: u32,
+    },
+    /// A status code outside 200 to 999.
+    Status(u16),
+    /// A field of the answer with an illegal name, or with NUL, CR or LF in its value.
+    Field,
+    /// A frame that may not stand here: content before a head, a second head, anything after the end.
+    Order(u8),
+    /// A text that is not UTF-8 or not of the form `key=value`.
+    Text,
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Broken::Kind(kind) => write!(f, "unknown frame kind {kind}"),
+            Broken::Length { kind, length } => write!(f, "frame of kind {kind} with a wrong length {length}"),
+            Broken::Status(status) => write!(f, "status code {status} is out of range"),
+            Broken::Field => write!(f, "illegal field in the answer's head"),
+            Broken::Order(kind) => write!(f, "frame of kind {kind} out of order"),
+            Broken::Text => write!(f, "illegal text in a control message"),
+        }
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// A value does not fit into a REQUEST: a name over 64 KiB, or more variables or body than [`VARIABLES_MAX`] and
+/// [`INLINE_BODY_MAX`] allow. The client's doing: answer 431 or 413.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong;
+
+impl std::fmt::Display for TooLong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the request is too large for a PHP worker")
+    }
+}
+
+impl std::error::Error for TooLong {}
+
+/// The text of `php/c/frames.h`.
+pub fn c_header() -> String {
+    let mut out = String::from(
+        "/* Frames between server, PHP host and PHP workers. Generated from crates/wire/src/frames.rs; do not edit.\n   \
+         MILLRACE_UPDATE=1 cargo test -p millrace-wire frames_h  writes it again. */\n\
+         #ifndef MILLRACE_FRAMES_H\n#define MILLRACE_FRAMES_H\n\n",
+    );
+    for (name, value, text) in TABLE {
+        out.push_str(&format!("/* {} */\n#define MR_{name} {value}u\n", text.trim()));
+    }
+    out.push_str(&format!("/* The PHP file to run before the script; never shown to it. */\n#define MR_INJECT_VARIABLE \"{INJECT_VARIABLE}\"\n"));
+    out.push_str(&format!(
+        "/* Control socket of a host. */\n#define MR_CONTROL_DESCRIPTOR {CONTROL_DESCRIPTOR}\n"
+    ));
+    out.push_str(&format!(
+        "/* Scoreboard of a host. */\n#define MR_SCOREBOARD_DESCRIPTOR {SCOREBOARD_DESCRIPTOR}\n"
+    ));
+    out.push_str("\n#endif\n");
+    out
+}
+
+/// The `N` bytes at `at`, if they are there.
+fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..)?.first_chunk::<N>().copied()
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes_at(bytes, at).map(u16::from_ne_bytes)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes_at(bytes, at).map(u32::from_ne_bytes)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes_at(bytes, at).map(u64::from_ne_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_goes_there_and_back() {
+        let header = Header { length: 0x0102_0304, kind: KIND_HEAD, flags: 3, extra: 404 };
+        assert_eq!(Header::decode(&header.encode()), Some(header));
+        assert_eq!(Header::decode(&header.encode()[..7]), None);
+    }
+
+    #[test]
+    fn frames_h_is_up_to_date() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../php/c/frames.h");
+        if std::env::var_os("MILLRACE_UPDATE").is_some() {
+            std::fs::write(path, c_header()).unwrap();
+        }
+        let committed = std::fs::read_to_string(path).unwrap();
+        assert!(
+            committed == c_header(),
+            "php/c/frames.h is old: MILLRACE_UPDATE=1 cargo test -p millrace-wire frames_h"
+        );
+    }
+
+    #[test]
+    fn slot_fields_do_not_overlap() {
+        let fields = [
+            (SLOT_PID, 4),
+            (SLOT_STATE, 4),
+            (SLOT_RECEIVED, 8),
+            (SLOT_FINISHED, 8),
+            (SLOT_ABORTED, 8),
+            (SLOT_STARTED_MS, 8),
+            (SLOT_REQUESTS, 8),
+            (SLOT_RSS, 8),
+            (SLOT_PEAK, 8),
+        ];
+        let mut end = 0;
+        for (at, size) in fields {
+            assert!(at >= end && at % size == 0);
+            end = at + size;
+        }
+        assert!(end <= SLOT_BYTES);
+    }
+}

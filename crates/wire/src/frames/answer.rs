@@ -1,0 +1,416 @@
+//! What a worker writes: HEAD, BODY, END, READY, LOG. [`Decoder`] reads it; the functions write it, for stand-ins.
+
+use super::{
+    BODY_MAX, Broken, END_BYTES, FLAG_ABORTED, FLAG_EXITING, FLAG_FAILED, FLAG_READY, HEAD_MAX, HEADER_BYTES,
+    Header, KIND_BODY, KIND_END, KIND_HEAD, KIND_LOG, KIND_READY, LOG_MAX, u16_at, u32_at, u64_at,
+};
+
+/// One frame of a worker, or a piece of a BODY.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// Status and fields; first of an answer, once.
+    Head(Head<'a>),
+    /// A piece of the content, never empty. A BODY frame that has not arrived completely is given in pieces.
+    Body(&'a [u8]),
+    /// The answer is complete. Without `ready` the script goes on in the background, and READY follows.
+    End(End),
+    /// The background part has ended: the worker takes the next request, or ends if `exiting`.
+    Ready(End),
+    /// A message for the error log, at any time.
+    Log {
+        /// syslog's: 0 emergency to 7 debug.
+        priority: u16,
+        /// The message, as PHP wrote it.
+        message: &'a [u8],
+    },
+}
+
+/// Status and fields of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head<'a> {
+    /// 200 to 999.
+    pub status: u16,
+    /// Reason that the script gave with the status line; mostly empty: use the standard one.
+    pub reason: &'a [u8],
+    /// Number of fields.
+    pub count: usize,
+    /// Checked when the frame was read: `count` entries of length and text.
+    packed: &'a [u8],
+}
+
+/// Payload and flags of END and READY.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct End {
+    /// The worker can take the next request.
+    pub ready: bool,
+    /// The worker ends and takes none any more.
+    pub exiting: bool,
+    /// A fatal error ended the script.
+    pub failed: bool,
+    /// The script was ended because its client had gone.
+    pub aborted: bool,
+    /// Most memory that PHP's allocator had in this request, bytes.
+    pub peak_bytes: u64,
+    /// CPU time of the request, user and system, microseconds.
+    pub cpu_us: u64,
+}
+
+/// What [`Decoder::next`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// A frame, and how many bytes of the input it took.
+    Frame(Frame<'a>, usize),
+    /// The input holds no complete frame; one more byte than it has is needed at least, this many in all are best.
+    Partial(usize),
+}
+
+/// Reads the frames of one worker, in order, out of whatever buffer they are in.
+///
+/// States: between answers (nothing but LOG may come until [`Decoder::begin`]), before the head, inside the content,
+/// in the background (after an END that was not ready: LOG, then READY).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decoder {
+    state: State,
+    /// Bytes of the running BODY frame that are still to come.
+    body_left: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Idle,
+    Waiting,
+    Content,
+    Background,
+}
+
+impl Decoder {
+    /// A request was sent: an answer may come. The worker must have been ready.
+    pub fn begin(&mut self) {
+        self.state = State::Waiting;
+        self.body_left = 0;
+    }
+
+    /// Whether the worker is in the middle of an answer: a REQUEST was sent and END has not come.
+    pub fn answering(&self) -> bool {
+        matches!(self.state, State::Waiting | State::Content)
+    }
+
+    /// The next frame of `input`, which starts where the last frame ended. A worker whose bytes are broken must be
+    /// killed: nothing after them has a meaning.
+    pub fn next<'a>(&mut self, input: &'a [u8]) -> Result<Step<'a>, Broken> {
+        if self.body_left > 0 {
+            return Ok(self.piece(input, 0));
+        }
+        let Some(header) = Header::decode(input) else { return Ok(Step::Partial(HEADER_BYTES)) };
+        self.check(header)?;
+        let total = HEADER_BYTES + header.length as usize;
+        if header.kind == KIND_BODY {
+            self.body_left = header.length as usize;
+            return Ok(self.piece(&input[HEADER_BYTES..], HEADER_BYTES));
+        }
+        let Some(payload) = input.get(HEADER_BYTES..total) else { return Ok(Step::Partial(total)) };
+        let frame = match header.kind {
+            KIND_HEAD => {
+                let head = Head::decode(header, payload)?;
+                self.state = State::Content;
+                Frame::Head(head)
+            }
+            KIND_END => {
+                let end = End::decode(header, payload)?;
+                self.state = if end.ready || end.exiting { State::Idle } else { State::Background };
+                Frame::End(end)
+            }
+            KIND_READY => {
+                self.state = State::Idle;
+                Frame::Ready(End::decode(header, payload)?)
+            }
+            _ => Frame::Log { priority: header.extra, message: payload },
+        };
+        Ok(Step::Frame(frame, total))
+    }
+
+    /// What there is of the running BODY frame; `header` bytes stood before it.
+    fn piece<'a>(&mut self, input: &'a [u8], header: usize) -> Step<'a> {
+        let length = input.len().min(self.body_left);
+        if length == 0 {
+            // The header is read again with the first byte of the content: no state to keep for it.
+            self.body_left = if header > 0 { 0 } else { self.body_left };
+            return Step::Partial(header + 1);
+        }
+        self.body_left -= length;
+        Step::Frame(Frame::Body(&input[..length]), header + length)
+    }
+
+    /// Whether such a frame may come now, and may be so long.
+    fn check(&self, header: Header) -> Result<(), Broken> {
+        let (allowed, lengths) = match header.kind {
+            KIND_HEAD => (self.state == State::Waiting, 4..=HEAD_MAX),
+            KIND_BODY => (self.state == State::Content, 1..=BODY_MAX),
+            KIND_END => (self.state == State::Content, END_BYTES..=END_BYTES),
+            KIND_READY => (self.state == State::Background, END_BYTES..=END_BYTES),
+            KIND_LOG => (true, 0..=LOG_MAX),
+            kind => return Err(Broken::Kind(kind)),
+        };
+        if !allowed {
+            return Err(Broken::Order(header.kind));
+        }
+        if !lengths.contains(&(header.length as usize)) {
+            return Err(Broken::Length { kind: header.kind, length: header.length });
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Head<'a> {
+    fn decode(header: Header, payload: &'a [u8]) -> Result<Head<'a>, Broken> {
+        if !(200..=999).contains(&header.extra) {
+            return Err(Broken::Status(header.extra));
+        }
+        let broken = Broken::Length { kind: header.kind, length: header.length };
+        let (reason, count, packed) = Head::split(payload).ok_or(broken)?;
+        if reason.iter().any(|&byte| byte < 0x20 || byte == 0x7f) {
+            return Err(Broken::Field);
+        }
+        let mut rest = packed;
+        for _ in 0..count {
+            let length = u32_at(rest, 0).ok_or(broken)? as usize;
+            let field = rest.get(4..).and_then(|rest| rest.get(..length)).ok_or(broken)?;
+            if !legal(field) {
+                return Err(Broken::Field);
+            }
+            rest = &rest[4 + length..];
+        }
+        if !rest.is_empty() {
+            return Err(broken);
+        }
+        Ok(Head { status: header.extra, reason, count, packed })
+    }
+
+    fn split(payload: &'a [u8]) -> Option<(&'a [u8], usize, &'a [u8])> {
+        let reason_length = u16_at(payload, 0)? as usize;
+        let reason = payload.get(2..2 + reason_length)?;
+        let count = u16_at(payload, 2 + reason_length)? as usize;
+        Some((reason, count, &payload[4 + reason_length..]))
+    }
+
+    /// Names and values of the fields, in order; the space around the value is taken off.
+    pub fn fields(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+        let mut rest = self.packed;
+        std::iter::from_fn(move || {
+            let length = u32_at(rest, 0)? as usize;
+            let field = rest.get(4..4 + length)?;
+            rest = &rest[4 + length..];
+            let colon = memchr::memchr(b':', field)?;
+            Some((&field[..colon], field[colon + 1..].trim_ascii()))
+        })
+    }
+}
+
+/// Whether `Name: value` can be sent: RFC 9110 5.1 and 5.5, without the control characters besides tab.
+fn legal(field: &[u8]) -> bool {
+    let Some(colon) = memchr::memchr(b':', field) else { return false };
+    let (name, value) = field.split_at(colon);
+    !name.is_empty()
+        && name.iter().all(|&byte| token(byte))
+        && !value.iter().any(|&byte| matches!(byte, 0 | b'\r' | b'\n'))
+}
+
+/// RFC 9110 5.6.2.
+fn token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+impl End {
+    fn decode(header: Header, payload: &[u8]) -> Result<End, Broken> {
+        let broken = Broken::Length { kind: header.kind, length: header.length };
+        Ok(End {
+            ready: header.flags & FLAG_READY != 0,
+            exiting: header.flags & FLAG_EXITING != 0,
+            failed: header.flags & FLAG_FAILED != 0,
+            aborted: header.flags & FLAG_ABORTED != 0,
+            peak_bytes: u64_at(payload, 0).ok_or(broken)?,
+            cpu_us: u64_at(payload, 8).ok_or(broken)?,
+        })
+    }
+
+    fn flags(self) -> u8 {
+        let flag = |set, bit| if set { bit } else { 0 };
+        flag(self.ready, FLAG_READY)
+            | flag(self.exiting, FLAG_EXITING)
+            | flag(self.failed, FLAG_FAILED)
+            | flag(self.aborted, FLAG_ABORTED)
+    }
+}
+
+/// Appends a HEAD. Fields are `Name: value`.
+pub fn head(out: &mut Vec<u8>, status: u16, reason: &str, fields: &[&str]) {
+    let length = 4 + reason.len() + fields.iter().map(|field| 4 + field.len()).sum::<usize>();
+    frame(out, KIND_HEAD, 0, status, length);
+    out.extend_from_slice(&(reason.len() as u16).to_ne_bytes());
+    out.extend_from_slice(reason.as_bytes());
+    out.extend_from_slice(&(fields.len() as u16).to_ne_bytes());
+    for field in fields {
+        out.extend_from_slice(&(field.len() as u32).to_ne_bytes());
+        out.extend_from_slice(field.as_bytes());
+    }
+}
+
+/// Appends BODY frames with `content`; none if it is empty.
+pub fn body(out: &mut Vec<u8>, content: &[u8]) {
+    for piece in content.chunks(BODY_MAX) {
+        frame(out, KIND_BODY, 0, 0, piece.len());
+        out.extend_from_slice(piece);
+    }
+}
+
+/// Appends an END.
+pub fn end(out: &mut Vec<u8>, end: End) {
+    end_or_ready(out, KIND_END, end);
+}
+
+/// Appends a READY.
+pub fn ready(out: &mut Vec<u8>, end: End) {
+    end_or_ready(out, KIND_READY, end);
+}
+
+/// Appends a LOG; the message is cut at [`LOG_MAX`].
+pub fn log(out: &mut Vec<u8>, priority: u16, message: &[u8]) {
+    let message = &message[..message.len().min(LOG_MAX)];
+    frame(out, KIND_LOG, 0, priority, message.len());
+    out.extend_from_slice(message);
+}
+
+fn end_or_ready(out: &mut Vec<u8>, kind: u8, end: End) {
+    frame(out, kind, end.flags(), 0, END_BYTES);
+    out.extend_from_slice(&end.peak_bytes.to_ne_bytes());
+    out.extend_from_slice(&end.cpu_us.to_ne_bytes());
+}
+
+fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, extra: u16, length: usize) {
+    out.extend_from_slice(&Header { length: length as u32, kind, flags, extra }.encode());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// All frames of `input`, given to the decoder in pieces of `step` bytes; pieces of content are joined.
+    fn decode(input: &[u8], step: usize) -> Result<(Vec<String>, Vec<u8>), Broken> {
+        let mut decoder = Decoder::default();
+        decoder.begin();
+        let (mut seen, mut content) = (Vec::new(), Vec::new());
+        let (mut at, mut end) = (0, 0);
+        loop {
+            match decoder.next(&input[at..end])? {
+                Step::Frame(frame, used) => {
+                    at += used;
+                    assert!(at <= end && used > 0);
+                    if let Frame::Body(piece) = frame {
+                        content.extend_from_slice(piece)
+                    } else {
+                        seen.push(format!("{frame:?}"))
+                    }
+                }
+                Step::Partial(needed) => {
+                    assert!(needed > end - at);
+                    if end == input.len() {
+                        return Ok((seen, content));
+                    }
+                    end = input.len().min(end + step);
+                }
+            }
+        }
+    }
+
+    fn example() -> Vec<u8> {
+        let mut out = Vec::new();
+        log(&mut out, 3, b"PHP Warning:  x");
+        head(&mut out, 404, "Nope", &["Set-Cookie: a=1", "Set-Cookie:b=2 ", "X-Empty:"]);
+        body(&mut out, b"Hello");
+        log(&mut out, 5, b"");
+        body(&mut out, b" World");
+        end(&mut out, End { failed: true, peak_bytes: 1, cpu_us: 2, ..End::default() });
+        log(&mut out, 3, b"late");
+        ready(&mut out, End { ready: true, ..End::default() });
+        out
+    }
+
+    #[test]
+    fn an_answer_in_any_pieces() {
+        let input = example();
+        let whole = decode(&input, input.len()).unwrap();
+        assert_eq!(whole.1, b"Hello World");
+        assert_eq!(whole.0.len(), 6);
+        for step in 1..input.len() {
+            assert_eq!(decode(&input, step).unwrap(), whole);
+        }
+    }
+
+    #[test]
+    fn fields_are_split_and_trimmed() {
+        let mut out = Vec::new();
+        head(&mut out, 200, "", &["A: b: c", "Set-Cookie:b=2 ", "X-Empty:"]);
+        let mut decoder = Decoder::default();
+        decoder.begin();
+        let Step::Frame(Frame::Head(head), used) = decoder.next(&out).unwrap() else { panic!("no head") };
+        assert_eq!((used, head.status, head.reason, head.count), (out.len(), 200, &b""[..], 3));
+        let fields: Vec<_> = head.fields().collect();
+        let expected: [(&[u8], &[u8]); 3] = [(b"A", b"b: c"), (b"Set-Cookie", b"b=2"), (b"X-Empty", b"")];
+        assert_eq!(fields, expected);
+    }
+
+    #[test]
+    fn order_and_content_are_checked() {
+        let one = |write: &dyn Fn(&mut Vec<u8>)| {
+            let mut out = Vec::new();
+            write(&mut out);
+            decode(&out, out.len()).unwrap_err()
+        };
+        assert_eq!(one(&|out| body(out, b"x")), Broken::Order(KIND_BODY));
+        assert_eq!(one(&|out| end(out, End::default())), Broken::Order(KIND_END));
+        assert_eq!(one(&|out| ready(out, End::default())), Broken::Order(KIND_READY));
+        assert_eq!(one(&|out| head(out, 100, "", &[])), Broken::Status(100));
+        assert_eq!(one(&|out| head(out, 200, "a\r\nb", &[])), Broken::Field);
+        for bad in ["no colon", ": x", "a b: x", "a: b\nc: d", "a: b\0"] {
+            assert_eq!(one(&|out| head(out, 200, "", &[bad])), Broken::Field, "{bad:?}");
+        }
+        let twice = |out: &mut Vec<u8>| {
+            head(out, 200, "", &[]);
+            head(out, 200, "", &[]);
+        };
+        assert_eq!(one(&twice), Broken::Order(KIND_HEAD));
+        let after = |out: &mut Vec<u8>| {
+            head(out, 200, "", &[]);
+            end(out, End { ready: true, ..End::default() });
+            body(out, b"x");
+        };
+        assert_eq!(one(&after), Broken::Order(KIND_BODY));
+        assert_eq!(one(&|out| frame(out, 99, 0, 0, 0)), Broken::Kind(99));
+        let length = BODY_MAX as u32 + 1;
+        let long = |out: &mut Vec<u8>| {
+            head(out, 200, "", &[]);
+            frame(out, KIND_BODY, 0, 0, length as usize);
+        };
+        assert_eq!(one(&long), Broken::Length { kind: KIND_BODY, length });
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_never_panic(
+            start in 0usize..3,
+            noise in prop::collection::vec(any::<u8>(), 0..64),
+            at in 0usize..200,
+            step in 1usize..64,
+        ) {
+            let mut input = example();
+            match start {
+                0 => input = noise,
+                1 => { let at = at.min(input.len()); input.splice(at..(at + noise.len()).min(input.len()), noise); }
+                _ => input.truncate(at),
+            }
+            let _ = decode(&input, step);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The talk between server and host on the control socket: one message, one frame.
+
+use super::{
+    Broken, CONTROL_EXITED, CONTROL_FAILED, CONTROL_LOG, CONTROL_READY, CONTROL_RETIRE, CONTROL_SPAWN,
+    CONTROL_STARTED, HEADER_BYTES, Header, u32_at, u64_at,
+};
+
+/// SPAWN: fork a worker for this slot; its socket is attached to the message.
+pub fn spawn(slot: u32) -> [u8; HEADER_BYTES + 4] {
+    let mut out = [0; HEADER_BYTES + 4];
+    let header = Header { length: 4, kind: CONTROL_SPAWN, flags: 0, extra: 0 };
+    out[..HEADER_BYTES].copy_from_slice(&header.encode());
+    out[HEADER_BYTES..].copy_from_slice(&slot.to_ne_bytes());
+    out
+}
+
+/// RETIRE: end when all workers have ended. Workers end when their sockets are closed.
+pub fn retire() -> [u8; HEADER_BYTES] {
+    Header { length: 0, kind: CONTROL_RETIRE, flags: 0, extra: 0 }.encode()
+}
+
+/// What a host says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message<'a> {
+    /// PHP is started; workers can be asked for.
+    Ready(Started<'a>),
+    /// PHP did not start; the host ends. The text says why and what to do.
+    Failed(&'a str),
+    /// A worker runs.
+    WorkerStarted {
+        /// Its slot in the scoreboard.
+        slot: u32,
+        /// Its process id.
+        pid: u32,
+    },
+    /// A worker has ended and was reaped.
+    WorkerExited {
+        /// Its slot in the scoreboard.
+        slot: u32,
+        /// Its process id.
+        pid: u32,
+        /// As wait(2) gives it.
+        status: i32,
+        /// The most resident memory that it had, KiB.
+        max_rss_kib: u64,
+    },
+    /// A message for the error log.
+    Log {
+        /// syslog's: 0 emergency to 7 debug.
+        priority: u16,
+        /// The message.
+        message: &'a [u8],
+    },
+}
+
+/// What READY says: lines `key=value`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Started<'a> {
+    text: &'a str,
+}
+
+impl<'a> Started<'a> {
+    /// The value of `key`: `php_version` (8.2.29), `opcache` (on, off), `opcache_reason` (why it is off), `sapi`,
+    /// `protocol`, `extensions` (names with commas), `ini_file`.
+    pub fn get(&self, key: &str) -> Option<&'a str> {
+        self.lines().find(|(name, _)| *name == key).map(|(_, value)| value)
+    }
+
+    /// All keys and values, in the order sent.
+    pub fn lines(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        self.text.lines().filter_map(|line| line.split_once('='))
+    }
+}
+
+impl<'a> Message<'a> {
+    /// The message in one datagram of the control socket.
+    pub fn decode(datagram: &'a [u8]) -> Result<Message<'a>, Broken> {
+        let header = Header::decode(datagram)
+            .ok_or(Broken::Length { kind: 0, length: u32::try_from(datagram.len()).unwrap_or(u32::MAX) })?;
+        let broken = Broken::Length { kind: header.kind, length: header.length };
+        let payload = &datagram[HEADER_BYTES..];
+        if payload.len() != header.length as usize {
+            return Err(broken);
+        }
+        let text = || std::str::from_utf8(payload).map_err(|_| Broken::Text);
+        let word = |at| u32_at(payload, at).ok_or(broken);
+        Ok(match header.kind {
+            CONTROL_READY => Message::Ready(Started { text: text()? }),
+            CONTROL_FAILED => Message::Failed(text()?),
+            CONTROL_STARTED => Message::WorkerStarted { slot: word(0)?, pid: word(4)? },
+            CONTROL_EXITED => Message::WorkerExited {
+                slot: word(0)?,
+                pid: word(4)?,
+                status: word(8)? as i32,
+                max_rss_kib: u64_at(payload, 12).ok_or(broken)?,
+            },
+            CONTROL_LOG => Message::Log { priority: header.extra, message: payload },
+            kind => return Err(Broken::Kind(kind)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn datagram(kind: u8, payload: &[u8]) -> Vec<u8> {
+        let mut out = Header { length: payload.len() as u32, kind, flags: 0, extra: 4 }.encode().to_vec();
+        out.extend_from_slice(payload);
+        out
+    }
+
+    #[test]
+    fn messages_are_read() {
+        let ready = datagram(CONTROL_READY, b"php_version=8.2.36\nopcache=on\nnoise\nextensions=a,b\n");
+        let Ok(Message::Ready(started)) = Message::decode(&ready) else { panic!("no READY") };
+        assert_eq!(started.get("opcache"), Some("on"));
+        assert_eq!(started.get("extensions"), Some("a,b"));
+        assert_eq!(started.get("sapi"), None);
+        let mut payload = Vec::new();
+        for word in [3u32, 77, 9] {
+            payload.extend_from_slice(&word.to_ne_bytes());
+        }
+        payload.extend_from_slice(&1234u64.to_ne_bytes());
+        let expected = Message::WorkerExited { slot: 3, pid: 77, status: 9, max_rss_kib: 1234 };
+        assert_eq!(Message::decode(&datagram(CONTROL_EXITED, &payload)), Ok(expected));
+        assert_eq!(
+            Message::decode(&datagram(CONTROL_LOG, b"x")),
+            Ok(Message::Log { priority: 4, message: b"x" })
+        );
+        assert!(Message::decode(&datagram(CONTROL_EXITED, &payload[..19])).is_err());
+        assert_eq!(Message::decode(&datagram(CONTROL_FAILED, &[0xff])), Err(Broken::Text));
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_never_panic(kind in any::<u8>(), bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let _ = Message::decode(&bytes);
+            let _ = Message::decode(&datagram(kind, &bytes));
+        }
+    }
+}

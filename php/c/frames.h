@@ -1,0 +1,109 @@
+/* Frames between server, PHP host and PHP workers. Generated from crates/wire/src/frames.rs; do not edit.
+   MILLRACE_UPDATE=1 cargo test -p millrace-wire frames_h  writes it again. */
+#ifndef MILLRACE_FRAMES_H
+#define MILLRACE_FRAMES_H
+
+/* Version of all that is defined here; the host says it in READY (`protocol=`), the scoreboard in its head. */
+#define MR_PROTOCOL 1u
+/* Bytes of a frame header. */
+#define MR_HEADER_BYTES 8u
+/* Server to worker: run a script. */
+#define MR_KIND_REQUEST 1u
+/* Worker to server: status and fields of the answer. extra: status code. */
+#define MR_KIND_HEAD 16u
+/* Worker to server: content of the answer. */
+#define MR_KIND_BODY 17u
+/* Worker to server: the answer is complete. */
+#define MR_KIND_END 18u
+/* Worker to server: can take a request again, after an END without FLAG_READY. */
+#define MR_KIND_READY 19u
+/* Worker or host to server: a message for the error log. extra: syslog priority. */
+#define MR_KIND_LOG 20u
+/* Server to host: fork a worker; its socket is attached. Payload: u32 slot. */
+#define MR_CONTROL_SPAWN 1u
+/* Server to host: end when all workers have ended. No payload. */
+#define MR_CONTROL_RETIRE 2u
+/* Host to server: PHP is started. Payload: lines key=value. */
+#define MR_CONTROL_READY 16u
+/* Host to server: PHP did not start, the host ends. Payload: the message. */
+#define MR_CONTROL_FAILED 17u
+/* Host to server: a worker runs. Payload: u32 slot, u32 process id. */
+#define MR_CONTROL_STARTED 18u
+/* Host to server: a worker ended. Payload: u32 slot, u32 process id, i32 wait status, u64 greatest resident size in KiB. */
+#define MR_CONTROL_EXITED 19u
+/* Host to server: a message for the error log. extra: syslog priority. */
+#define MR_CONTROL_LOG 20u
+/* REQUEST: the body follows the variables. */
+#define MR_FLAG_BODY_INLINE 1u
+/* REQUEST: the body is in a file, attached to the first byte of the frame, from offset 0. */
+#define MR_FLAG_BODY_DESCRIPTOR 2u
+/* END: the worker takes the next request now. */
+#define MR_FLAG_READY 1u
+/* END, READY: the worker ends now and takes no request any more. */
+#define MR_FLAG_EXITING 2u
+/* END: a fatal error ended the script. */
+#define MR_FLAG_FAILED 4u
+/* END: the client had gone, the script was aborted. */
+#define MR_FLAG_ABORTED 8u
+/* Bytes of the fixed start of a REQUEST: u64 sequence, u64 body length, u32 variables, u32 bytes of variables. */
+#define MR_REQUEST_BYTES 24u
+/* Bytes before the name of a variable: u16 name length, u16 zero, u32 value length. */
+#define MR_VARIABLE_BYTES 8u
+/* Most bytes of variables in a REQUEST. */
+#define MR_VARIABLES_MAX 1048576u
+/* Most bytes of a body inside a REQUEST; larger ones go by descriptor. */
+#define MR_INLINE_BODY_MAX 65536u
+/* Most bytes of a HEAD's payload. */
+#define MR_HEAD_MAX 1048576u
+/* Most bytes of a BODY's payload. */
+#define MR_BODY_MAX 1048576u
+/* Bytes of END's and READY's payload: u64 peak memory in bytes, u64 CPU time in microseconds. */
+#define MR_END_BYTES 16u
+/* Most bytes of a LOG's payload. */
+#define MR_LOG_MAX 65536u
+/* Most bytes of a control message. */
+#define MR_CONTROL_MAX 32768u
+/* First word of the scoreboard. */
+#define MR_SCOREBOARD_MAGIC 1297240898u
+/* Bytes of the scoreboard's head: u32 magic, u32 PROTOCOL, u32 bytes a slot, u32 slots. */
+#define MR_SCOREBOARD_HEAD 64u
+/* Bytes of a slot. */
+#define MR_SLOT_BYTES 128u
+/* u32: process id of the worker. */
+#define MR_SLOT_PID 0u
+/* u32: one of STATE_*. */
+#define MR_SLOT_STATE 4u
+/* u64: sequence of the last REQUEST read completely: stored before the script runs. */
+#define MR_SLOT_RECEIVED 8u
+/* u64: sequence of the last request whose END is written. */
+#define MR_SLOT_FINISHED 16u
+/* u64, written by the server: sequence of a request whose client has gone. */
+#define MR_SLOT_ABORTED 24u
+/* u64: CLOCK_MONOTONIC in milliseconds when the running request was received. */
+#define MR_SLOT_STARTED_MS 32u
+/* u64: requests served. */
+#define MR_SLOT_REQUESTS 40u
+/* u64: resident memory in bytes, from time to time. */
+#define MR_SLOT_RSS 48u
+/* u64: greatest memory of one request so far, bytes (PHP's allocator). */
+#define MR_SLOT_PEAK 56u
+/* Nobody's slot. */
+#define MR_STATE_FREE 0u
+/* The worker is being forked. */
+#define MR_STATE_STARTING 1u
+/* The worker waits for a request. */
+#define MR_STATE_IDLE 2u
+/* The worker runs a script. */
+#define MR_STATE_RUNNING 3u
+/* The answer is complete, the script still runs (fastcgi_finish_request). */
+#define MR_STATE_BACKGROUND 4u
+/* The worker ends. */
+#define MR_STATE_EXITING 5u
+/* The PHP file to run before the script; never shown to it. */
+#define MR_INJECT_VARIABLE "MILLRACE_INJECT"
+/* Control socket of a host. */
+#define MR_CONTROL_DESCRIPTOR 3
+/* Scoreboard of a host. */
+#define MR_SCOREBOARD_DESCRIPTOR 4
+
+#endif
