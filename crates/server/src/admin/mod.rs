@@ -1,0 +1,1 @@
+//! The admin address: metrics, status, reload.

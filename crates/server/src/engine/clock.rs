@@ -1,0 +1,64 @@
+//! The one place that reads the clock. Everything else is told what time it is.
+
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// A thread's idea of now, read once a wake-up and not once a use.
+#[derive(Debug)]
+pub struct Clock {
+    started: Instant,
+    now: Cell<Instant>,
+    wall: Cell<SystemTime>,
+    date_second: Cell<u64>,
+    date: RefCell<String>,
+}
+
+impl Clock {
+    /// A clock that shows the present.
+    pub fn new() -> Clock {
+        let clock = Clock {
+            started: Instant::now(),
+            now: Cell::new(Instant::now()),
+            wall: Cell::new(SystemTime::now()),
+            date_second: Cell::new(u64::MAX),
+            date: RefCell::new(String::new()),
+        };
+        clock.read();
+        clock
+    }
+
+    /// Reads the time again.
+    pub fn read(&self) {
+        self.now.set(Instant::now());
+        self.wall.set(SystemTime::now());
+        let second = self.unix_time().as_secs();
+        if self.date_second.replace(second) != second {
+            *self.date.borrow_mut() = httpdate::fmt_http_date(self.wall.get());
+        }
+    }
+
+    /// Monotonic time of the last reading.
+    pub fn now(&self) -> Instant {
+        self.now.get()
+    }
+
+    /// Milliseconds since this clock was made, at the last reading.
+    pub fn ticks(&self) -> u64 {
+        self.now.get().duration_since(self.started).as_millis() as u64
+    }
+
+    /// Wall-clock time of the last reading.
+    pub fn wall(&self) -> SystemTime {
+        self.wall.get()
+    }
+
+    /// Wall-clock time of the last reading since 1970.
+    pub fn unix_time(&self) -> Duration {
+        self.wall.get().duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+
+    /// The `Date` field's value (RFC 9110 section 6.6.1), handed to `use_it`.
+    pub fn with_date<T>(&self, use_it: impl FnOnce(&str) -> T) -> T {
+        use_it(&self.date.borrow())
+    }
+}

@@ -1,0 +1,126 @@
+//! What an event loop owns, and what all of them share.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use millrace_settings::Plan;
+
+use super::clock::Clock;
+use super::deadlines::Deadlines;
+use crate::files;
+use crate::log::Log;
+use crate::route::Site;
+use crate::stats;
+
+/// What a [`Plan`] becomes when it runs. Swapped whole on a reload.
+#[derive(Debug)]
+pub struct Setup {
+    /// The configuration.
+    pub plan: Plan,
+    /// The sites in the plan's order, each with its PHP pool.
+    pub sites: Vec<Arc<Site>>,
+}
+
+/// What all threads of the server share.
+#[derive(Debug)]
+pub struct Process {
+    setup: Mutex<Arc<Setup>>,
+    generation: AtomicU64,
+    stage: AtomicU8,
+    /// Counters of all threads.
+    pub stats: Arc<stats::Registry>,
+    /// Both logs.
+    pub log: Log,
+}
+
+/// Where the process is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Stage {
+    /// Accepting.
+    Running = 0,
+    /// SIGTERM came: finish what runs, accept nothing.
+    Draining = 1,
+}
+
+impl Process {
+    /// A process that runs `setup`.
+    pub fn new(setup: Arc<Setup>, stats: Arc<stats::Registry>, log: Log) -> Arc<Process> {
+        Arc::new(Process {
+            setup: Mutex::new(setup),
+            generation: AtomicU64::new(0),
+            stage: AtomicU8::new(Stage::Running as u8),
+            stats,
+            log,
+        })
+    }
+
+    /// The set-up in force.
+    pub fn setup(&self) -> Arc<Setup> {
+        self.setup.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts a new set-up in force; each thread takes it over before its next request.
+    pub fn replace_setup(&self, setup: Arc<Setup>) {
+        *self.setup.lock().unwrap_or_else(PoisonError::into_inner) = setup;
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Where the process is in its life.
+    pub fn stage(&self) -> Stage {
+        if self.stage.load(Ordering::Relaxed) == Stage::Running as u8 { Stage::Running } else { Stage::Draining }
+    }
+
+    pub(super) fn set_stage(&self, stage: Stage) {
+        self.stage.store(stage as u8, Ordering::Relaxed);
+    }
+}
+
+/// An event loop's own things. Handed down the path of a request; never crosses to another thread.
+#[derive(Debug)]
+pub struct Thread {
+    /// 0, 1, ...
+    pub index: usize,
+    /// What all threads share.
+    pub process: Arc<Process>,
+    /// The time.
+    pub clock: Clock,
+    /// This thread's counters.
+    pub stats: Arc<stats::Slot>,
+    /// This thread's open-file cache.
+    pub files: files::Cache,
+    /// Who has to be woken or closed when.
+    pub deadlines: Deadlines,
+    setup: RefCell<Arc<Setup>>,
+    generation: Cell<u64>,
+}
+
+impl Thread {
+    /// The things of thread `index`.
+    pub fn new(index: usize, process: Arc<Process>) -> Rc<Thread> {
+        let setup = process.setup();
+        Rc::new(Thread {
+            index,
+            clock: Clock::new(),
+            stats: process.stats.slot(index),
+            files: files::Cache::new(&setup.plan.files, setup.plan.server.threads),
+            deadlines: Deadlines::default(),
+            generation: Cell::new(process.generation.load(Ordering::Acquire)),
+            setup: RefCell::new(setup),
+            process,
+        })
+    }
+
+    /// The set-up in force. A request keeps the one it began with.
+    pub fn setup(&self) -> Arc<Setup> {
+        let generation = self.process.generation.load(Ordering::Acquire);
+        if self.generation.replace(generation) != generation {
+            let setup = self.process.setup();
+            self.files.reset(&setup.plan.files, setup.plan.server.threads);
+            *self.setup.borrow_mut() = setup;
+        }
+        self.setup.borrow().clone()
+    }
+}

@@ -1,0 +1,28 @@
+//! The path of a request, a folder a room.
+//!
+//! ```text
+//!  client -> accept -> protocol -> Request -> route -> Way
+//!                                                       | files      static file, open-file cache
+//!                                                       | php        worker pool (own SAPI)
+//!                                                       | redirect, refuse
+//!  client <------------- reply (fields, body pump) <----+
+//! ```
+//!
+//! One event loop a core, each with its own listening sockets; a connection lives and dies on one of them. Nothing
+//! behind [`protocol`] knows a protocol, `files` and `php` don't know each other, and the clock is read only in
+//! [`engine`]. A room uses only rooms that come after it on the path, and the three that serve them all:
+//! [`stats`], [`log`] and the thread's [`engine::Thread`].
+
+pub mod engine;
+mod accept;
+mod protocol;
+mod request;
+mod route;
+mod files;
+mod php;
+mod reply;
+pub mod admin;
+pub mod log;
+pub mod stats;
+
+

@@ -1,0 +1,37 @@
+//! PHP: pools of worker processes, and the talk with one of them.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::engine::Thread;
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::route::{Script, Site};
+
+/// The workers of all sites whose `[php]` settings are equal.
+#[derive(Debug)]
+pub struct Pool {}
+
+/// The rest of an answer that a worker is still making.
+#[derive(Debug)]
+pub struct Stream {}
+
+impl Stream {
+    /// Bytes that are still to come, if the script said so by Content-Length.
+    pub fn length(&self) -> Option<u64> {
+        None
+    }
+
+    /// Appends the next piece to `buffer`; `false` at the end. Cancel-safe.
+    ///
+    /// # Errors
+    /// The worker died before it finished.
+    pub async fn next(&mut self, _buffer: &mut Vec<u8>) -> std::io::Result<bool> {
+        Ok(false)
+    }
+}
+
+/// Runs a script and returns its answer as soon as its fields are known; 502, 503, 504 where that fails.
+pub async fn run(_thread: &Rc<Thread>, _site: &Arc<Site>, _request: &mut Request, _script: &Script) -> Reply {
+    Reply::new(503)
+}

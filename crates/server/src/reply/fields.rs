@@ -1,0 +1,85 @@
+//! The fields of an answer, kept as `Name: value CRLF` lines: HTTP/1 copies them as they are, other protocols walk
+//! them. A block that many answers share (a cached file's) is referred to, not copied.
+
+use std::rc::Rc;
+
+/// Fields of an answer, in order: the shared block first.
+#[derive(Clone, Debug, Default)]
+pub struct Fields {
+    shared: Option<Rc<[u8]>>,
+    own: Vec<u8>,
+}
+
+impl Fields {
+    /// Starts with a block of whole lines that a cache keeps.
+    pub fn from_shared(block: Rc<[u8]>) -> Fields {
+        Fields { shared: Some(block), own: Vec::new() }
+    }
+
+    /// Adds a field. A value with CR, LF or NUL, which no caller should have let through, is dropped: it would let
+    /// its author write the rest of the answer.
+    pub fn push(&mut self, name: &str, value: &[u8]) {
+        debug_assert!(!name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() && b != b':'));
+        if value.iter().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
+            return;
+        }
+        self.own.reserve(name.len() + value.len() + 4);
+        self.own.extend_from_slice(name.as_bytes());
+        self.own.extend_from_slice(b": ");
+        self.own.extend_from_slice(value);
+        self.own.extend_from_slice(b"\r\n");
+    }
+
+    /// Adds a block of whole lines.
+    pub fn push_block(&mut self, block: &[u8]) {
+        debug_assert!(block.is_empty() || block.ends_with(b"\r\n"));
+        self.own.extend_from_slice(block);
+    }
+
+    /// The lines, in up to two pieces.
+    pub fn blocks(&self) -> [&[u8]; 2] {
+        [self.shared.as_deref().unwrap_or(&[]), &self.own]
+    }
+
+    /// Name and value of each field.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.blocks().into_iter().flat_map(|block| block.split(|b| *b == b'\n')).filter_map(|line| {
+            let line = line.strip_suffix(b"\r")?;
+            let colon = memchr::memchr(b':', line)?;
+            Some((&line[..colon], line[colon + 1..].trim_ascii()))
+        })
+    }
+
+    /// Value of the first field with this name, compared without case.
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        self.iter().find(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
+    }
+
+    /// The lines as one block, to be kept by a cache.
+    pub fn into_shared(self) -> Rc<[u8]> {
+        self.blocks().concat().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_and_own_lines_are_one_list() {
+        let mut first = Fields::default();
+        first.push("A", b"1");
+        let mut fields = Fields::from_shared(first.into_shared());
+        fields.push("b", b" 2 ");
+        let all: Vec<_> = fields.iter().collect();
+        assert_eq!(all, [(&b"A"[..], &b"1"[..]), (b"b", b"2")]);
+        assert_eq!(fields.get("B"), Some(&b"2"[..]));
+    }
+
+    #[test]
+    fn no_value_can_start_a_line() {
+        let mut fields = Fields::default();
+        fields.push("Location", b"/\r\nSet-Cookie: a=b");
+        assert_eq!(fields.iter().count(), 0);
+    }
+}

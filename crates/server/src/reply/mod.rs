@@ -1,0 +1,95 @@
+//! What goes back to the client: status, fields, body. Protocol-neutral: `protocol` adds framing, `Date` and
+//! `Connection`, and leaves out the body of an answer to HEAD.
+
+mod fields;
+mod plain;
+
+use std::fs::File;
+use std::rc::Rc;
+
+pub use fields::Fields;
+pub use plain::{plain, redirect, reason_phrase};
+
+use crate::php::Stream;
+
+/// An answer. Content-Length, Transfer-Encoding, Connection, Date and Server are not among its fields.
+#[derive(Debug)]
+pub struct Reply {
+    /// Status code, 200-599.
+    pub status: u16,
+    /// Reason phrase, where the application chose its own.
+    pub reason: Option<Box<str>>,
+    /// Fields but those that `protocol` adds.
+    pub fields: Fields,
+    /// The content.
+    pub body: Body,
+    /// Whether the connection is closed after it.
+    pub close: bool,
+}
+
+impl Reply {
+    /// An answer without content.
+    pub fn new(status: u16) -> Reply {
+        Reply { status, reason: None, fields: Fields::default(), body: Body::Empty, close: false }
+    }
+
+    /// The same with a field more.
+    pub fn with(mut self, name: &str, value: &str) -> Reply {
+        self.fields.push(name, value.as_bytes());
+        self
+    }
+
+    /// The same with this content.
+    pub fn body(mut self, body: Body) -> Reply {
+        self.body = body;
+        self
+    }
+}
+
+/// Where the content comes from. A length that is known is sent as Content-Length, also to HEAD.
+#[derive(Debug)]
+pub enum Body {
+    /// No content; `Content-Length: 0` where the status allows content.
+    Empty,
+    /// Made for this answer.
+    Bytes(Vec<u8>),
+    /// Kept ready by a cache; `start..end` of it is sent.
+    Shared {
+        /// The kept bytes.
+        bytes: Rc<[u8]>,
+        /// First byte to send.
+        start: usize,
+        /// One past the last.
+        end: usize,
+    },
+    /// A part of an open file, sent with sendfile.
+    File {
+        /// The file; its position is never used.
+        file: Rc<File>,
+        /// First byte to send.
+        offset: u64,
+        /// Bytes to send.
+        length: u64,
+    },
+    /// Several parts in order (`multipart/byteranges`).
+    Parts(Vec<Body>),
+    /// Still being made by a PHP worker; length unknown.
+    Stream(Box<Stream>),
+    /// To HEAD by a script: no content, and the length it would have if the script said so.
+    Omitted(Option<u64>),
+}
+
+impl Body {
+    /// Bytes, if known beforehand.
+    pub fn length(&self) -> Option<u64> {
+        match self {
+            Body::Empty => Some(0),
+            Body::Bytes(bytes) => Some(bytes.len() as u64),
+            Body::Shared { start, end, .. } => Some((end - start) as u64),
+            Body::File { length, .. } => Some(*length),
+            Body::Parts(parts) => parts.iter().map(Body::length).sum(),
+            Body::Stream(stream) => stream.length(),
+            Body::Omitted(length) => *length,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What a client asks for, whatever protocol it came by.
+
+mod body;
+
+use std::net::{IpAddr, SocketAddr};
+
+pub use body::Content;
+use millrace_wire::head::Head;
+
+/// Whether the client's side is encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// `http`
+    Http,
+    /// `https`, by our own TLS or as a trusted proxy says.
+    Https,
+}
+
+impl Scheme {
+    /// As in a URI.
+    pub fn text(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        }
+    }
+}
+
+/// Both ends of the connection as scripts and logs see them: behind a trusted proxy the client's, not the proxy's.
+#[derive(Clone, Copy, Debug)]
+pub struct Ends {
+    /// The client's address; `None` for a peer on a Unix socket.
+    pub client: Option<SocketAddr>,
+    /// The address that was connected to; `None` for a Unix socket.
+    pub local: Option<SocketAddr>,
+    /// Scheme the client used.
+    pub scheme: Scheme,
+}
+
+impl Ends {
+    /// The client's address, for logs and `REMOTE_ADDR`; empty text stands for a Unix socket peer.
+    pub fn client_ip(&self) -> Option<IpAddr> {
+        self.client.map(|a| a.ip().to_canonical())
+    }
+}
+
+/// One request. Owned, so that it can outlive the read buffer; its parts are reused by the connection.
+#[derive(Debug)]
+pub struct Request {
+    /// Method, target, authority, fields; obeys RFC 9112.
+    pub head: Head,
+    /// Who talks to whom.
+    pub ends: Ends,
+    /// Host that the client asked for as a trusted proxy gives it (`X-Forwarded-Host`), else `None`.
+    pub forwarded_host: Option<Box<str>>,
+    /// The content; read from the connection before PHP runs, empty until then.
+    pub content: Content,
+}
+
+impl Request {
+    /// Host and port as the client asked for them.
+    pub fn authority(&self) -> &str {
+        self.forwarded_host.as_deref().unwrap_or_else(|| self.head.authority())
+    }
+
+    /// The path of the target, as sent, without query.
+    pub fn raw_path(&self) -> &[u8] {
+        split_query(self.head.path_query()).0
+    }
+
+    /// The query, as sent, without `?`; `None` if there is no `?`.
+    pub fn query(&self) -> Option<&[u8]> {
+        split_query(self.head.path_query()).1
+    }
+
+    /// Whether repeating the request does no more than sending it once (RFC 9110 section 9.2.2).
+    pub fn is_idempotent(&self) -> bool {
+        matches!(self.head.method(), "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
+    }
+
+    /// Whether the answer has no content, only its fields.
+    pub fn is_head(&self) -> bool {
+        self.head.method() == "HEAD"
+    }
+}
+
+fn split_query(target: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match memchr::memchr(b'?', target) {
+        Some(mark) => (&target[..mark], Some(&target[mark + 1..])),
+        None => (target, None),
+    }
+}

@@ -1,0 +1,67 @@
+//! The table of counters. A row is all there is to a counter: from it come the slot, the Prometheus text and the
+//! lines of `millrace status`.
+
+/// What a value means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Name in Prometheus text, with the `millrace_` prefix left out.
+    pub name: &'static str,
+    /// What the value means.
+    pub kind: Kind,
+    /// One sentence.
+    pub help: &'static str,
+}
+
+macro_rules! table {
+    ($($variant:ident $kind:ident $name:literal $help:literal)*) => {
+        /// A counter of the table.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum Counter { $(#[doc = $help] $variant),* }
+
+        /// Every counter, in the order of [`Counter`].
+        pub const TABLE: &[Row] = &[$(Row { name: $name, kind: Kind::$kind, help: $help }),*];
+
+        /// Every counter.
+        pub const ALL: &[Counter] = &[$(Counter::$variant),*];
+    };
+}
+
+table! {
+    ConnectionsAccepted Counter "connections_accepted_total" "Client connections accepted."
+    ConnectionsRefused  Counter "connections_refused_total"  "Client connections closed at once because a limit was reached."
+    ConnectionsIdle     Gauge   "connections_idle"           "Open connections that wait for a request."
+    ConnectionsReading  Gauge   "connections_reading"        "Connections in the middle of a request's head or content."
+    ConnectionsRunning  Gauge   "connections_running"        "Connections whose request is being answered."
+    ConnectionsWriting  Gauge   "connections_writing"        "Connections whose client is slower than the answer."
+    ConnectionsTimedOut Counter "connections_timed_out_total" "Connections ended by a time-out."
+    Requests            Counter "requests_total"             "Requests answered."
+    RequestsMalformed   Counter "requests_malformed_total"   "Requests refused because they break HTTP."
+    Replies2xx          Counter "replies_2xx_total"          "Answers with status 200-299."
+    Replies3xx          Counter "replies_3xx_total"          "Answers with status 300-399."
+    Replies4xx          Counter "replies_4xx_total"          "Answers with status 400-499."
+    Replies5xx          Counter "replies_5xx_total"          "Answers with status 500-599."
+    BytesReceived       Counter "received_bytes_total"       "Bytes read from clients."
+    BytesSent           Counter "sent_bytes_total"           "Bytes written to clients."
+    FileHits            Counter "file_cache_hits_total"      "Look-ups answered by the open-file cache."
+    FileMisses          Counter "file_cache_misses_total"    "Look-ups that went to the file system."
+    FileBytes           Gauge   "file_cache_bytes"           "Bytes that the open-file caches hold."
+    FileEntries         Gauge   "file_cache_entries"         "Entries of the open-file caches."
+    PhpRequests         Counter "php_requests_total"         "Requests handed to a PHP worker."
+    PhpFailures         Counter "php_failures_total"         "PHP runs that ended in a fatal error."
+    PhpLost             Counter "php_lost_total"             "PHP runs whose worker died."
+    PhpRetried          Counter "php_retried_total"          "Requests run again because their worker died before it sent anything."
+    PhpQueueFull        Counter "php_queue_full_total"       "Requests refused because too many waited for a worker."
+    PhpQueueTimeouts    Counter "php_queue_timeouts_total"   "Requests refused because they waited too long for a worker."
+    PhpTimeouts         Counter "php_timeouts_total"         "PHP runs killed because they took too long."
+    LogDropped          Counter "log_lines_dropped_total"    "Access log lines dropped because the disk could not keep up."
+}

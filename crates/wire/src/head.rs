@@ -1,0 +1,662 @@
+//! HTTP/1 request heads: `httparse` for the grammar, and here the rules it leaves to its user - the ones where
+//! request smuggling lives (RFC 9112 sections 2.2, 3, 5, 6 and 11.2). What is ambiguous is refused, never guessed.
+//!
+//! A [`Head`] owns its bytes and refers to them by spans, so that it outlives the read buffer without a copy per
+//! field, and is reused from request to request without an allocation.
+
+use std::fmt;
+use std::mem::MaybeUninit;
+
+/// Most fields that a head can be allowed to have; bounds the setting `http.head_fields`.
+pub const MOST_FIELDS: usize = 256;
+
+/// Empty lines before a request line that are passed over (RFC 9112 section 2.2 asks for at least one).
+const LEADING_EMPTY_LINES: usize = 2;
+
+/// What a request head may be at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Request line and fields, bytes.
+    pub bytes: usize,
+    /// Number of fields, at most [`MOST_FIELDS`].
+    pub fields: usize,
+    /// Request target, bytes.
+    pub target: usize,
+}
+
+/// Why a head is not answered by its resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// 400, with the rule that was broken.
+    Bad(&'static str),
+    /// 411: an HTTP/1.0 request with content has to say its length.
+    LengthRequired,
+    /// 414: the target is longer than [`Limits::target`].
+    TargetTooLong,
+    /// 417: an expectation other than `100-continue`.
+    Expectation,
+    /// 431: the head is larger, or has more fields, than [`Limits`] allow.
+    TooLarge,
+    /// 501: a transfer coding other than chunked.
+    TransferCoding,
+    /// 505: neither HTTP/1.0 nor HTTP/1.1.
+    Version,
+}
+
+impl Refusal {
+    /// The status code of the answer.
+    pub fn status(self) -> u16 {
+        match self {
+            Refusal::Bad(_) => 400,
+            Refusal::LengthRequired => 411,
+            Refusal::TargetTooLong => 414,
+            Refusal::Expectation => 417,
+            Refusal::TooLarge => 431,
+            Refusal::TransferCoding => 501,
+            Refusal::Version => 505,
+        }
+    }
+
+    /// The broken rule in words, for the error log.
+    pub fn rule(self) -> &'static str {
+        match self {
+            Refusal::Bad(rule) => rule,
+            Refusal::LengthRequired => "an HTTP/1.0 request with content needs Content-Length",
+            Refusal::TargetTooLong => "the request target is too long",
+            Refusal::Expectation => "unknown expectation",
+            Refusal::TooLarge => "the request head is too large",
+            Refusal::TransferCoding => "transfer coding other than chunked",
+            Refusal::Version => "HTTP version other than 1.0 and 1.1",
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.rule(), self.status())
+    }
+}
+
+/// HTTP version of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// HTTP/1.0
+    Http10,
+    /// HTTP/1.1
+    Http11,
+    /// HTTP/2
+    Http2,
+}
+
+impl Version {
+    /// As `SERVER_PROTOCOL` has it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Version::Http10 => "HTTP/1.0",
+            Version::Http11 => "HTTP/1.1",
+            Version::Http2 => "HTTP/2.0",
+        }
+    }
+}
+
+/// How the content that follows a head is delimited (RFC 9112 section 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// Nothing follows.
+    None,
+    /// That many bytes follow; may be 0, which differs from `None` in that the client said so.
+    Length(u64),
+    /// Chunked transfer coding.
+    Chunked,
+}
+
+/// Start and end of a text in the bytes of a head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Span {
+    start: u32,
+    end: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Field {
+    name: Span,
+    value: Span,
+}
+
+/// A request head that obeys every rule of this module.
+#[derive(Clone, Debug)]
+pub struct Head {
+    bytes: Vec<u8>,
+    method: Span,
+    target: Span,
+    /// Path and query of the target, without scheme and authority.
+    path_query: Span,
+    authority: Span,
+    version: Version,
+    framing: Framing,
+    keep_alive: bool,
+    expects_continue: bool,
+    fields: Vec<Field>,
+}
+
+impl Default for Head {
+    fn default() -> Head {
+        Head {
+            bytes: Vec::new(),
+            method: Span::default(),
+            target: Span::default(),
+            path_query: Span::default(),
+            authority: Span::default(),
+            version: Version::Http11,
+            framing: Framing::None,
+            keep_alive: false,
+            expects_continue: false,
+            fields: Vec::new(),
+        }
+    }
+}
+
+impl Head {
+    /// Reads one head from the start of `input` into `self`, whose earlier content is forgotten.
+    ///
+    /// `Ok(None)`: `input` ends before the head does. `Ok(Some(n))`: the head took `n` bytes of `input`.
+    ///
+    /// # Errors
+    /// The connection can't go on after a [`Refusal`]: where the next request begins is unknown.
+    pub fn parse(&mut self, input: &[u8], limits: &Limits) -> Result<Option<usize>, Refusal> {
+        let skipped = leading_empty_lines(input);
+        let input = &input[skipped..];
+        let Some(length) = head_length(input, limits)? else { return Ok(None) };
+        self.read_grammar(&input[..length], limits)?;
+        self.read_target()?;
+        self.read_fields()?;
+        Ok(Some(skipped + length))
+    }
+
+    /// Builds a head from parts that another protocol version has already separated and checked (HTTP/2).
+    pub fn from_parts<'a>(
+        method: &str,
+        authority: &str,
+        path_query: &str,
+        fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Head {
+        let mut head = Head { version: Version::Http2, keep_alive: true, ..Head::default() };
+        head.method = head.append(method.as_bytes());
+        head.authority = head.append(authority.as_bytes());
+        head.path_query = head.append(path_query.as_bytes());
+        head.target = head.path_query;
+        for (name, value) in fields {
+            let (name, value) = (head.append(name), head.append(value));
+            head.fields.push(Field { name, value });
+        }
+        head
+    }
+
+    /// The method, case-sensitive.
+    pub fn method(&self) -> &str {
+        // httparse accepts only token characters here.
+        std::str::from_utf8(self.text(self.method)).unwrap_or("")
+    }
+
+    /// The request target as it was sent.
+    pub fn target(&self) -> &[u8] {
+        self.text(self.target)
+    }
+
+    /// Path and query of the target, as sent: `/a%20b?c=d`; `*` for `OPTIONS *`. It has no scheme and authority.
+    pub fn path_query(&self) -> &[u8] {
+        self.text(self.path_query)
+    }
+
+    /// Host and port that the request is for: of an absolute-form target, else of the Host field. Empty for an
+    /// HTTP/1.0 request without either. Host characters only (RFC 3986 section 3.2.2), not lower-cased.
+    pub fn authority(&self) -> &str {
+        std::str::from_utf8(self.text(self.authority)).unwrap_or("")
+    }
+
+    /// HTTP version.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// How the content that follows is delimited.
+    pub fn framing(&self) -> Framing {
+        self.framing
+    }
+
+    /// Whether the client wants the connection kept (RFC 9112 section 9.3).
+    pub fn keep_alive(&self) -> bool {
+        self.keep_alive
+    }
+
+    /// Whether the client waits for `100 Continue` before it sends content.
+    pub fn expects_continue(&self) -> bool {
+        self.expects_continue
+    }
+
+    /// All fields in order, names as sent.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.fields.iter().map(|f| (std::str::from_utf8(self.text(f.name)).unwrap_or(""), self.text(f.value)))
+    }
+
+    /// The value of the first field with this name, which is compared without case.
+    pub fn field(&self, name: &str) -> Option<&[u8]> {
+        self.fields
+            .iter()
+            .find(|f| self.text(f.name).eq_ignore_ascii_case(name.as_bytes()))
+            .map(|f| self.text(f.value))
+    }
+
+    /// The same as text, if it is ASCII.
+    pub fn field_text(&self, name: &str) -> Option<&str> {
+        self.field(name).and_then(|v| std::str::from_utf8(v).ok()).filter(|v| v.is_ascii())
+    }
+
+    fn text(&self, span: Span) -> &[u8] {
+        &self.bytes[span.start as usize..span.end as usize]
+    }
+
+    fn append(&mut self, text: &[u8]) -> Span {
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(text);
+        Span { start, end: self.bytes.len() as u32 }
+    }
+
+    fn read_grammar(&mut self, input: &[u8], limits: &Limits) -> Result<(), Refusal> {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(input);
+        self.fields.clear();
+        let mut room = [const { MaybeUninit::uninit() }; MOST_FIELDS];
+        let room = &mut room[..limits.fields.min(MOST_FIELDS)];
+        let mut request = httparse::Request::new(&mut []);
+        match request.parse_with_uninit_headers(input, room) {
+            Ok(httparse::Status::Complete(n)) if n == input.len() => {}
+            Ok(_) => return Err(Refusal::Bad("the head ends where it should not")),
+            Err(error) => return Err(grammar_refusal(error, input)),
+        }
+        let span = |text: &[u8]| {
+            let start = text.as_ptr() as usize - input.as_ptr() as usize;
+            Span { start: start as u32, end: (start + text.len()) as u32 }
+        };
+        self.method = span(request.method.unwrap_or("").as_bytes());
+        self.target = span(request.path.unwrap_or("").as_bytes());
+        self.version = if request.version == Some(0) { Version::Http10 } else { Version::Http11 };
+        for field in request.headers.iter() {
+            // An absent value comes as a static empty string, which lies outside `input`.
+            let value = if field.value.is_empty() { Span::default() } else { span(field.value) };
+            self.fields.push(Field { name: span(field.name.as_bytes()), value });
+        }
+        Ok(())
+    }
+
+    /// The four forms of a request target (RFC 9112 section 3.2).
+    fn read_target(&mut self) -> Result<(), Refusal> {
+        let Span { start, end } = self.target;
+        let target = &self.bytes[start as usize..end as usize];
+        if target.contains(&b'#') {
+            return Err(Refusal::Bad("a request target has no fragment"));
+        }
+        self.authority = Span::default();
+        self.path_query = self.target;
+        match target {
+            [b'/', ..] => Ok(()),
+            b"*" if self.method() == "OPTIONS" => Ok(()),
+            _ if self.method() == "CONNECT" => {
+                self.authority = self.target;
+                Ok(())
+            }
+            _ => self.read_absolute_form(),
+        }
+    }
+
+    fn read_absolute_form(&mut self) -> Result<(), Refusal> {
+        let Span { start, end } = self.target;
+        let target = self.target();
+        let scheme = ["http://", "https://"]
+            .iter()
+            .find(|s| target.len() > s.len() && target[..s.len()].eq_ignore_ascii_case(s.as_bytes()))
+            .ok_or(Refusal::Bad("the request target is neither a path nor an http URI"))?;
+        let rest = &target[scheme.len()..];
+        let authority = rest.iter().position(|b| matches!(b, b'/' | b'?')).unwrap_or(rest.len());
+        let path = start + (scheme.len() + authority) as u32;
+        if rest.get(authority) == Some(&b'?') {
+            return Err(Refusal::Bad("an http URI with a query has a path"));
+        }
+        self.authority = Span { start: start + scheme.len() as u32, end: path };
+        self.path_query = Span { start: path, end };
+        if path == end {
+            // `GET http://example.com`: the path is `/` (RFC 9112 section 3.2.1).
+            self.path_query = self.append(b"/");
+        }
+        Ok(())
+    }
+
+    /// Fields that decide where the request goes and where it ends.
+    fn read_fields(&mut self) -> Result<(), Refusal> {
+        let mut seen = Seen::default();
+        for index in 0..self.fields.len() {
+            let Field { name, value } = self.fields[index];
+            let (name, text) = (self.text(name), self.text(value));
+            match name.len() {
+                4 if name.eq_ignore_ascii_case(b"host") => seen.host(value)?,
+                6 if name.eq_ignore_ascii_case(b"expect") => seen.expect(text)?,
+                10 if name.eq_ignore_ascii_case(b"connection") => seen.connection(text),
+                14 if name.eq_ignore_ascii_case(b"content-length") => seen.content_length(text)?,
+                17 if name.eq_ignore_ascii_case(b"transfer-encoding") => seen.transfer_encoding(text)?,
+                _ => {}
+            }
+        }
+        let absolute = self.authority != Span::default();
+        match seen.host {
+            Some(host) if !is_authority(self.text(host)) => return Err(Refusal::Bad("illegal Host")),
+            Some(host) if !absolute => self.authority = host,
+            None if self.version == Version::Http11 => return Err(Refusal::Bad("no Host")),
+            _ => {}
+        }
+        if absolute && !is_authority(self.text(self.authority)) {
+            return Err(Refusal::Bad("illegal authority in the request target"));
+        }
+        self.framing = seen.framing(self.version, self.method())?;
+        self.expects_continue = seen.expects_continue && self.version == Version::Http11;
+        self.keep_alive = match self.version {
+            Version::Http10 => seen.keep_alive && !seen.close,
+            _ => !seen.close,
+        };
+        Ok(())
+    }
+}
+
+/// What the fields of one head have said so far.
+#[derive(Default)]
+struct Seen {
+    host: Option<Span>,
+    length: Option<u64>,
+    transfer_encoding: bool,
+    expects_continue: bool,
+    keep_alive: bool,
+    close: bool,
+}
+
+impl Seen {
+    fn host(&mut self, value: Span) -> Result<(), Refusal> {
+        match self.host.replace(value) {
+            None => Ok(()),
+            Some(_) => Err(Refusal::Bad("repeated Host")),
+        }
+    }
+
+    fn expect(&mut self, value: &[u8]) -> Result<(), Refusal> {
+        self.expects_continue = value.eq_ignore_ascii_case(b"100-continue");
+        if self.expects_continue { Ok(()) } else { Err(Refusal::Expectation) }
+    }
+
+    fn connection(&mut self, value: &[u8]) {
+        for option in value.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
+            self.close |= option.eq_ignore_ascii_case(b"close");
+            self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+        }
+    }
+
+    /// One field with digits only. A list of equal lengths, which RFC 9110 section 8.6 lets a recipient accept, is
+    /// refused like any other repetition.
+    fn content_length(&mut self, value: &[u8]) -> Result<(), Refusal> {
+        if self.length.is_some() {
+            return Err(Refusal::Bad("repeated Content-Length"));
+        }
+        if value.is_empty() || value.len() > 19 || !value.iter().all(u8::is_ascii_digit) {
+            return Err(Refusal::Bad("malformed Content-Length"));
+        }
+        self.length = Some(value.iter().fold(0, |n, digit| n * 10 + u64::from(digit - b'0')));
+        Ok(())
+    }
+
+    fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Refusal> {
+        if self.transfer_encoding {
+            return Err(Refusal::Bad("repeated Transfer-Encoding"));
+        }
+        self.transfer_encoding = true;
+        let mut codings = value.split(|b| *b == b',').map(<[u8]>::trim_ascii);
+        let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
+        match (codings.next(), codings.next_back()) {
+            (Some(only), None) if is_chunked(only) => Ok(()),
+            (Some(b""), None) => Err(Refusal::Bad("empty Transfer-Encoding")),
+            (Some(first), Some(_)) if is_chunked(first) => Err(Refusal::Bad("chunked is not the last coding")),
+            (_, Some(last)) if !is_chunked(last) => Err(Refusal::Bad("the last coding is not chunked")),
+            _ => Err(Refusal::TransferCoding),
+        }
+    }
+
+    fn framing(&self, version: Version, method: &str) -> Result<Framing, Refusal> {
+        match (self.transfer_encoding, self.length) {
+            (true, _) if version == Version::Http10 => Err(Refusal::Bad("Transfer-Encoding in HTTP/1.0")),
+            (true, Some(_)) => Err(Refusal::Bad("both Content-Length and Transfer-Encoding")),
+            (true, None) => Ok(Framing::Chunked),
+            (false, Some(length)) => Ok(Framing::Length(length)),
+            (false, None) if version == Version::Http10 && matches!(method, "POST" | "PUT" | "PATCH") => {
+                Err(Refusal::LengthRequired)
+            }
+            (false, None) => Ok(Framing::None),
+        }
+    }
+}
+
+fn leading_empty_lines(input: &[u8]) -> usize {
+    let mut skipped = 0;
+    while skipped < 2 * LEADING_EMPTY_LINES && input[skipped..].starts_with(b"\r\n") {
+        skipped += 2;
+    }
+    skipped
+}
+
+/// Length of the head at the start of `input` with its empty line, `None` if it is not there yet.
+///
+/// Line ends are checked here because httparse takes a bare LF for one.
+fn head_length(input: &[u8], limits: &Limits) -> Result<Option<usize>, Refusal> {
+    let window = &input[..input.len().min(limits.bytes)];
+    let mut line_start = 0;
+    for line_end in memchr::memchr_iter(b'\n', window) {
+        if line_end == 0 || window[line_end - 1] != b'\r' {
+            return Err(Refusal::Bad("a line of the head ends with a bare LF"));
+        }
+        if line_start == 0 {
+            check_target_length(&window[..line_end], limits)?;
+        }
+        if line_end - line_start == 1 {
+            return Ok(Some(line_end + 1));
+        }
+        line_start = line_end + 1;
+    }
+    if line_start == 0 {
+        check_target_length(window, limits)?;
+    }
+    if input.len() >= limits.bytes {
+        let in_target = line_start == 0 && memchr::memchr_iter(b' ', window).count() == 1;
+        return Err(if in_target { Refusal::TargetTooLong } else { Refusal::TooLarge });
+    }
+    Ok(None)
+}
+
+fn check_target_length(line: &[u8], limits: &Limits) -> Result<(), Refusal> {
+    let mut spaces = memchr::memchr_iter(b' ', line);
+    let Some(start) = spaces.next() else { return Ok(()) };
+    let end = spaces.next().unwrap_or(line.len());
+    if end - start - 1 > limits.target { Err(Refusal::TargetTooLong) } else { Ok(()) }
+}
+
+fn grammar_refusal(error: httparse::Error, input: &[u8]) -> Refusal {
+    match error {
+        httparse::Error::TooManyHeaders => Refusal::TooLarge,
+        httparse::Error::Version if names_a_version(input) => Refusal::Version,
+        httparse::Error::Version => Refusal::Bad("malformed HTTP version"),
+        httparse::Error::HeaderName => Refusal::Bad("illegal field name"),
+        httparse::Error::HeaderValue => Refusal::Bad("illegal field value"),
+        httparse::Error::Token => Refusal::Bad("illegal character in the request line"),
+        httparse::Error::NewLine => Refusal::Bad("a bare CR"),
+        httparse::Error::Status => Refusal::Bad("malformed request line"),
+    }
+}
+
+/// Whether the request line ends with a well-formed `HTTP/digit.digit`.
+fn names_a_version(input: &[u8]) -> bool {
+    let line = input.split(|b| *b == b'\r').next().unwrap_or(&[]);
+    let version = line.rsplit(|b| *b == b' ').next().unwrap_or(&[]);
+    matches!(version, [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
+        if major.is_ascii_digit() && minor.is_ascii_digit())
+}
+
+/// `uri-host [":" port]` (RFC 9110 section 7.2): no user information, at least one character of host.
+fn is_authority(text: &[u8]) -> bool {
+    let (host, port) = match text {
+        [b'[', rest @ ..] => match rest.iter().position(|b| *b == b']') {
+            Some(end) => {
+                let address = std::str::from_utf8(&rest[..end]).unwrap_or("");
+                if address.parse::<std::net::Ipv6Addr>().is_err() {
+                    return false;
+                }
+                match &rest[end + 1..] {
+                    [] => return true,
+                    [b':', port @ ..] => (&b"ipv6"[..], port),
+                    _ => return false,
+                }
+            }
+            None => return false,
+        },
+        _ => match text.iter().position(|b| *b == b':') {
+            Some(colon) => (&text[..colon], &text[colon + 1..]),
+            None => (text, &b""[..]),
+        },
+    };
+    !host.is_empty()
+        && host.len() <= 255
+        && host.iter().all(|b| b.is_ascii_alphanumeric() || b"-._~".contains(b))
+        && port.len() <= 5
+        && port.iter().all(u8::is_ascii_digit)
+        && std::str::from_utf8(port).is_ok_and(|p| p.is_empty() || p.parse::<u16>().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { bytes: 1024, fields: 20, target: 100 };
+
+    fn parse(text: &str) -> Result<Option<(usize, Head)>, Refusal> {
+        let mut head = Head::default();
+        head.parse(text.as_bytes(), &LIMITS).map(|n| n.map(|n| (n, head)))
+    }
+
+    fn accepted(text: &str) -> Head {
+        let (length, head) = parse(text).unwrap().expect("a whole head");
+        assert_eq!(length, text.len());
+        head
+    }
+
+    fn refused(text: &str) -> u16 {
+        parse(text).expect_err(text).status()
+    }
+
+    #[test]
+    fn a_plain_request() {
+        let head = accepted("GET /a%20b?c=d HTTP/1.1\r\nHost: example.com:80\r\nX-Empty:\r\n\r\n");
+        assert_eq!((head.method(), head.path_query()), ("GET", &b"/a%20b?c=d"[..]));
+        assert_eq!(head.authority(), "example.com:80");
+        assert_eq!(head.field("x-EMPTY"), Some(&b""[..]));
+        assert!(head.keep_alive());
+        assert_eq!(head.framing(), Framing::None);
+    }
+
+    #[test]
+    fn every_torn_head_asks_for_more() {
+        let text = "\r\nPOST http://h/ HTTP/1.1\r\nHost: other\r\nContent-Length: 3\r\n\r\n";
+        for cut in 0..text.len() {
+            assert!(parse(&text[..cut]).unwrap().is_none(), "cut at {cut}");
+        }
+        assert_eq!(accepted(text).authority(), "h");
+    }
+
+    #[test]
+    fn the_authority_of_the_target_wins() {
+        let head = accepted("GET http://a:81?x HTTP/1.1\r\nHost: b\r\n\r\n".replace("?x", "/?x").as_str());
+        assert_eq!((head.authority(), head.path_query()), ("a:81", &b"/?x"[..]));
+        assert_eq!(accepted("GET http://a HTTP/1.1\r\nHost: b\r\n\r\n").path_query(), b"/");
+        assert_eq!(accepted("OPTIONS * HTTP/1.1\r\nHost: b\r\n\r\n").path_query(), b"*");
+    }
+
+    #[test]
+    fn keep_alive_by_version() {
+        assert!(!accepted("GET / HTTP/1.0\r\n\r\n").keep_alive());
+        assert!(accepted("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n").keep_alive());
+        assert!(!accepted("GET / HTTP/1.1\r\nHost: a\r\nConnection: x, close\r\n\r\n").keep_alive());
+    }
+
+    #[test]
+    fn framing_is_never_guessed() {
+        let post = |fields: &str| format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        assert_eq!(accepted(&post("Content-Length: 05\r\n")).framing(), Framing::Length(5));
+        assert_eq!(accepted(&post("Transfer-Encoding: Chunked\r\n")).framing(), Framing::Chunked);
+        for bad in [
+            "Content-Length: 5\r\nContent-Length: 5\r\n",
+            "Content-Length: 5, 5\r\n",
+            "Content-Length: +5\r\n",
+            "Content-Length: -5\r\n",
+            "Content-Length: 5 5\r\n",
+            "Content-Length: 0x5\r\n",
+            "Content-Length:\r\n",
+            "Content-Length: 99999999999999999999\r\n",
+            "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+            "Transfer-Encoding: chunked, chunked\r\n",
+            "Transfer-Encoding: chunked, gzip\r\n",
+            "Transfer-Encoding:\r\n",
+            "Content-Length : 5\r\n",
+            "X: a\r\n b\r\n",
+            ": 5\r\n",
+            "X Y: 5\r\n",
+            "X: a\0b\r\n",
+            "X: a\rb\r\n",
+            "X: a\n",
+        ] {
+            assert_eq!(refused(&post(bad)), 400, "{bad:?}");
+        }
+        assert_eq!(refused(&post("Transfer-Encoding: gzip, chunked\r\n")), 501);
+        assert_eq!(refused(&post("Transfer-Encoding: identity\r\n")), 501);
+        assert_eq!(refused(&post("Expect: 200-maybe\r\n")), 417);
+        assert_eq!(refused("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), 400);
+        assert_eq!(refused("POST / HTTP/1.0\r\n\r\n"), 411);
+    }
+
+    #[test]
+    fn one_legal_host() {
+        for bad in ["", "Host:\r\n", "Host: a\r\nHost: a\r\n", "Host: a b\r\n", "Host: u@a\r\n", "Host: a/b\r\n"] {
+            assert_eq!(refused(&format!("GET / HTTP/1.1\r\n{bad}\r\n")), 400, "{bad:?}");
+        }
+        for bad in ["a:b", "a:123456", "a:99999", "[::1", "[::g]", ":80", "a,b", "a:80:80"] {
+            assert_eq!(refused(&format!("GET / HTTP/1.1\r\nHost: {bad}\r\n\r\n")), 400, "{bad:?}");
+        }
+        assert_eq!(refused("GET http://u@a/ HTTP/1.1\r\nHost: a\r\n\r\n"), 400);
+        assert_eq!(refused("GET http:///x HTTP/1.1\r\nHost: a\r\n\r\n"), 400);
+        assert_eq!(accepted("GET / HTTP/1.1\r\nHost: [::1]:8080\r\n\r\n").authority(), "[::1]:8080");
+    }
+
+    #[test]
+    fn request_lines() {
+        for bad in ["GET  / HTTP/1.1", "GET / HTTP/1.1 ", "GET /", "GET / http/1.1", "G\u{7f}T / HTTP/1.1", "/ HTTP/1.1"] {
+            assert_eq!(refused(&format!("{bad}\r\nHost: a\r\n\r\n")), 400, "{bad:?}");
+        }
+        assert_eq!(refused("GET /#x HTTP/1.1\r\nHost: a\r\n\r\n"), 400);
+        assert_eq!(refused("GET * HTTP/1.1\r\nHost: a\r\n\r\n"), 400);
+        assert_eq!(refused("GET a HTTP/1.1\r\nHost: a\r\n\r\n"), 400);
+        assert_eq!(refused("GET / HTTP/2.0\r\nHost: a\r\n\r\n"), 505);
+        assert_eq!(refused("GET / HTTP/1.1\nHost: a\r\n\r\n"), 400);
+    }
+
+    #[test]
+    fn limits() {
+        let long = "x".repeat(101);
+        assert_eq!(refused(&format!("GET /{long} HTTP/1.1\r\n")), 414);
+        assert_eq!(refused(&format!("GET /{long}")), 414);
+        assert_eq!(refused(&format!("GET / HTTP/1.1\r\nX: {}", "y".repeat(1024))), 431);
+        let many = "A: b\r\n".repeat(21);
+        assert_eq!(refused(&format!("GET / HTTP/1.1\r\n{many}\r\n")), 431);
+    }
+}
