@@ -13,16 +13,14 @@
 //! [`engine`]. A room uses only rooms that come after it on the path, and the three that serve them all:
 //! [`stats`], [`log`] and the thread's [`engine::Thread`].
 
-pub mod engine;
 mod accept;
+pub mod admin;
+pub mod engine;
+mod files;
+pub mod log;
+mod php;
 mod protocol;
+mod reply;
 mod request;
 mod route;
-mod files;
-mod php;
-mod reply;
-pub mod admin;
-pub mod log;
 pub mod stats;
-
-

@@ -420,7 +420,9 @@ impl Seen {
         match (codings.next(), codings.next_back()) {
             (Some(only), None) if is_chunked(only) => Ok(()),
             (Some(b""), None) => Err(Refusal::Bad("empty Transfer-Encoding")),
-            (Some(first), Some(_)) if is_chunked(first) => Err(Refusal::Bad("chunked is not the last coding")),
+            (Some(first), Some(_)) if is_chunked(first) => {
+                Err(Refusal::Bad("chunked is not the last coding"))
+            }
             (_, Some(last)) if !is_chunked(last) => Err(Refusal::Bad("the last coding is not chunked")),
             _ => Err(Refusal::TransferCoding),
         }
@@ -627,7 +629,9 @@ mod tests {
 
     #[test]
     fn one_legal_host() {
-        for bad in ["", "Host:\r\n", "Host: a\r\nHost: a\r\n", "Host: a b\r\n", "Host: u@a\r\n", "Host: a/b\r\n"] {
+        for bad in
+            ["", "Host:\r\n", "Host: a\r\nHost: a\r\n", "Host: a b\r\n", "Host: u@a\r\n", "Host: a/b\r\n"]
+        {
             assert_eq!(refused(&format!("GET / HTTP/1.1\r\n{bad}\r\n")), 400, "{bad:?}");
         }
         for bad in ["a:b", "a:123456", "a:99999", "[::1", "[::g]", ":80", "a,b", "a:80:80"] {
@@ -640,7 +644,14 @@ mod tests {
 
     #[test]
     fn request_lines() {
-        for bad in ["GET  / HTTP/1.1", "GET / HTTP/1.1 ", "GET /", "GET / http/1.1", "G\u{7f}T / HTTP/1.1", "/ HTTP/1.1"] {
+        for bad in [
+            "GET  / HTTP/1.1",
+            "GET / HTTP/1.1 ",
+            "GET /",
+            "GET / http/1.1",
+            "G\u{7f}T / HTTP/1.1",
+            "/ HTTP/1.1",
+        ] {
             assert_eq!(refused(&format!("{bad}\r\nHost: a\r\n\r\n")), 400, "{bad:?}");
         }
         assert_eq!(refused("GET /#x HTTP/1.1\r\nHost: a\r\n\r\n"), 400);

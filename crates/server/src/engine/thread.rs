@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use millrace_settings::Plan;
@@ -70,7 +70,11 @@ impl Process {
 
     /// Where the process is in its life.
     pub fn stage(&self) -> Stage {
-        if self.stage.load(Ordering::Relaxed) == Stage::Running as u8 { Stage::Running } else { Stage::Draining }
+        if self.stage.load(Ordering::Relaxed) == Stage::Running as u8 {
+            Stage::Running
+        } else {
+            Stage::Draining
+        }
     }
 
     pub(super) fn set_stage(&self, stage: Stage) {

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::rc::Rc;
 
 pub use fields::Fields;
-pub use plain::{plain, redirect, reason_phrase};
+pub use plain::{plain, reason_phrase, redirect};
 
 use crate::php::Stream;
 

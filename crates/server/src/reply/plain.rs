@@ -80,7 +80,8 @@ pub fn plain(status: u16) -> Reply {
          <h1>{status} {reason}</h1>\n{}</body></html>\n",
         sentence(status)
     );
-    let reply = Reply::new(status).with("Content-Type", "text/html; charset=utf-8").body(Body::Bytes(page.into()));
+    let reply =
+        Reply::new(status).with("Content-Type", "text/html; charset=utf-8").body(Body::Bytes(page.into()));
     match status {
         503 => reply.with("Retry-After", "5"),
         _ => reply,

@@ -38,7 +38,9 @@ impl Content {
     pub fn push(&mut self, piece: &[u8], in_memory: usize, spool_dir: &Path) -> io::Result<()> {
         match self {
             Content::Empty if piece.len() <= in_memory => *self = Content::Memory(piece.to_vec()),
-            Content::Memory(bytes) if bytes.len() + piece.len() <= in_memory => bytes.extend_from_slice(piece),
+            Content::Memory(bytes) if bytes.len() + piece.len() <= in_memory => {
+                bytes.extend_from_slice(piece)
+            }
             Content::Spooled { file, length } => {
                 file.write_all(piece)?;
                 *length += piece.len() as u64;

@@ -55,6 +55,9 @@ impl Registry {
 
     /// Sum over all threads.
     pub fn value(&self, counter: Counter) -> u64 {
-        self.slots.iter().map(|s| s.values[counter as usize].load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
+        self.slots
+            .iter()
+            .map(|s| s.values[counter as usize].load(Ordering::Relaxed))
+            .fold(0, u64::wrapping_add)
     }
 }
