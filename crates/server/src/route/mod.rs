@@ -1,12 +1,20 @@
 //! From a request to the way it is answered: which site, which rule of its application, which file or script.
 
+mod front_door;
+mod hosts;
+mod profile;
 mod site;
 
+pub use hosts::{Hosts, host_of, port_of};
 pub use site::Site;
 
 use std::rc::Rc;
 
-use crate::files;
+use millrace_wire::path;
+
+use crate::engine::Thread;
+use crate::files::{self, Node, Purpose};
+use crate::request::Request;
 
 /// A PHP script to run, as CGI names its parts (RFC 3875 section 4.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,11 +22,9 @@ pub struct Script {
     /// `SCRIPT_FILENAME`: absolute path, without NUL.
     pub filename: Rc<[u8]>,
     /// `SCRIPT_NAME`: the script's part of the URL path, decoded.
-    pub name: Rc<[u8]>,
+    pub name: Vec<u8>,
     /// `PATH_INFO`: what follows it, decoded; empty if nothing does.
     pub path_info: Vec<u8>,
-    /// `DOCUMENT_ROOT`.
-    pub document_root: Rc<[u8]>,
 }
 
 /// How a request is answered.
@@ -28,10 +34,142 @@ pub enum Way {
     File(Rc<files::Entry>),
     /// By a PHP run.
     Php(Script),
-    /// By sending the client elsewhere: status and absolute location.
+    /// By sending the client elsewhere: status and location.
     Redirect(u16, String),
     /// Not: with this status.
     Refuse(u16),
-    /// `OPTIONS` on something that isn't PHP: the methods it has.
-    Allow,
+    /// By naming the methods that files have: `OPTIONS`, or a method that they don't have.
+    Allow(u16),
+}
+
+/// Methods that files have.
+pub const FILE_METHODS: &str = "GET, HEAD, OPTIONS";
+
+/// Finds the way for a request to `site`.
+pub fn way(thread: &Thread, site: &Site, request: &Request) -> Way {
+    let method = request.head.method();
+    if matches!(method, "TRACE" | "CONNECT") {
+        return Way::Allow(405);
+    }
+    if request.head.path_query() == b"*" {
+        return Way::Allow(200);
+    }
+    let mut path = Vec::with_capacity(64);
+    if path::normalise(request.raw_path(), &mut path).is_err() {
+        return Way::Refuse(400);
+    }
+    if let Some((status, location)) = front_door::redirect(site, request) {
+        return Way::Redirect(status, location);
+    }
+    Finder { thread, site }.find(request, path)
+}
+
+/// Looks a path up in one site.
+struct Finder<'a> {
+    thread: &'a Thread,
+    site: &'a Site,
+}
+
+impl Finder<'_> {
+    /// File, then directory, then front controller.
+    fn find(&self, request: &Request, path: Vec<u8>) -> Way {
+        let site = &self.site.plan;
+        if !site.try_files {
+            return self.front_controller();
+        }
+        if let Some(way) = self.script_in(&path) {
+            return way;
+        }
+        if self.site.profile.never_serves(&path) {
+            return Way::Refuse(404);
+        }
+        match self.look(&path, Purpose::Serve) {
+            Node::File(entry) if !path.ends_with(b"/") => serve(request, entry),
+            Node::Directory if path.ends_with(b"/") => self.index(request, path),
+            Node::Directory => {
+                Way::Redirect(redirect_status(request), front_door::with_slash(request, &path))
+            }
+            _ => self.front_controller(),
+        }
+    }
+
+    /// The script that a path names or goes through: `/a.php`, `/a.php/info`. `None`: no part of it ends in `.php`.
+    ///
+    /// Only a file that exists is ever split off, and only at a whole segment, so that no `upload.jpg/x.php` is run.
+    fn script_in(&self, path: &[u8]) -> Option<Way> {
+        let mut named = false;
+        for end in segment_ends(path).filter(|end| path[..*end].ends_with(b".php")) {
+            named = true;
+            if let Node::Script(filename) = self.look(&path[..end], Purpose::Run) {
+                let (name, path_info) = (path[..end].to_vec(), path[end..].to_vec());
+                return Some(self.run(Script { filename, name, path_info }));
+            }
+        }
+        // A missing script is a plain 404: nobody links to one but scanners, and they come by the thousand.
+        named.then_some(Way::Refuse(404))
+    }
+
+    fn run(&self, script: Script) -> Way {
+        let never = self.site.pool.is_none()
+            || self.site.profile.is_upload(&script.name)
+            || self.site.profile.never_runs(&script.name);
+        if never { Way::Refuse(404) } else { Way::Php(script) }
+    }
+
+    fn index(&self, request: &Request, path: Vec<u8>) -> Way {
+        for name in &self.thread.setup().plan.files.index {
+            let candidate = [&path, name.as_bytes()].concat();
+            if name.ends_with(".php") {
+                if let Node::Script(filename) = self.look(&candidate, Purpose::Run) {
+                    return self.run(Script { filename, name: candidate, path_info: Vec::new() });
+                }
+            } else if let Node::File(entry) = self.look(&candidate, Purpose::Serve) {
+                return serve(request, entry);
+            }
+        }
+        Way::Refuse(403)
+    }
+
+    fn front_controller(&self) -> Way {
+        let Some(script) = &self.site.plan.front_controller else { return Way::Refuse(404) };
+        match self.look(script.as_bytes(), Purpose::Run) {
+            Node::Script(filename) => {
+                self.run(Script { filename, name: script.as_bytes().to_vec(), path_info: Vec::new() })
+            }
+            _ => Way::Refuse(404),
+        }
+    }
+
+    fn look(&self, path: &[u8], purpose: Purpose) -> Node {
+        self.thread.files.find(self.thread, self.site, path, purpose)
+    }
+}
+
+fn serve(request: &Request, entry: Rc<files::Entry>) -> Way {
+    match request.head.method() {
+        "GET" | "HEAD" => Way::File(entry),
+        "OPTIONS" => Way::Allow(204),
+        _ => Way::Allow(405),
+    }
+}
+
+/// 301 turns a POST into a GET in every browser; 308 does not.
+fn redirect_status(request: &Request) -> u16 {
+    if matches!(request.head.method(), "GET" | "HEAD") { 301 } else { 308 }
+}
+
+/// Where each segment of a normalised path ends.
+fn segment_ends(path: &[u8]) -> impl Iterator<Item = usize> {
+    memchr::memchr_iter(b'/', path).skip(1).chain([path.len()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments() {
+        assert_eq!(segment_ends(b"/a.php/b").collect::<Vec<_>>(), [6, 8]);
+        assert_eq!(segment_ends(b"/").collect::<Vec<_>>(), [1]);
+    }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use millrace_settings::plan;
 
+use super::profile::Profile;
 use crate::php::Pool;
 
 /// A site as it runs: its part of the plan, and what was made from it once.
@@ -17,9 +18,31 @@ pub struct Site {
     pub header_lines: Vec<u8>,
     /// Who runs its scripts; `None`: it has no PHP.
     pub pool: Option<Arc<Pool>>,
+    /// Rules of its application.
+    pub profile: &'static Profile,
 }
 
 impl Site {
+    /// The site of position `index` in the plan.
+    pub fn new(index: usize, plan: plan::Site, pool: Option<Arc<Pool>>) -> Arc<Site> {
+        let header_lines =
+            plan.headers.iter().flat_map(|(name, value)| format!("{name}: {value}\r\n").into_bytes());
+        let header_lines = header_lines.collect();
+        Arc::new(Site { index, profile: Profile::of(plan.profile), plan, header_lines, pool })
+    }
+
+    /// Whether `host`, without port, is one of the site's names.
+    pub fn answers_for(&self, host: &str) -> bool {
+        self.plan.names.iter().any(|name| match name.strip_prefix("*.") {
+            Some(parent) => {
+                let tail = host.len().checked_sub(parent.len()).and_then(|at| host.get(at..));
+                tail.is_some_and(|t| t.eq_ignore_ascii_case(parent))
+                    && host[..host.len() - parent.len()].ends_with('.')
+            }
+            None => name.eq_ignore_ascii_case(host),
+        })
+    }
+
     /// The site's own name, `SERVER_NAME`; `None` if it was made of a folder only and has none.
     pub fn name(&self) -> Option<&str> {
         self.plan.names.first().map(String::as_str)

@@ -1,0 +1,151 @@
+//! What Millrace knows about an application, a file an application. Data only; the rules that use it are in `route`.
+
+mod drupal;
+mod generic;
+mod wordpress;
+
+use millrace_settings::plan;
+
+/// The rules of an application.
+#[derive(Debug)]
+pub struct Profile {
+    /// Folders where visitors' files land: nothing in them is ever run. Segments, `*` stands for any one; found at
+    /// any depth.
+    pub uploads: &'static [&'static [&'static str]],
+    /// File names that are never served, besides those of [`generic::NEVER_SERVED`]: whole names, lower case.
+    pub never_served_names: &'static [&'static str],
+    /// File name beginnings that are never served, lower case.
+    pub never_served_prefixes: &'static [&'static str],
+    /// File name endings that are never served, lower case.
+    pub never_served_suffixes: &'static [&'static str],
+}
+
+impl Profile {
+    /// The rules of an application.
+    pub fn of(profile: plan::Profile) -> &'static Profile {
+        match profile {
+            plan::Profile::WordPress => &wordpress::PROFILE,
+            plan::Profile::Drupal => &drupal::PROFILE,
+            plan::Profile::Generic => &generic::PROFILE,
+        }
+    }
+
+    /// Whether a file with this path must never be sent to a visitor, whatever it contains.
+    ///
+    /// `path` is normalised. Scripts that are run are not asked about.
+    pub fn never_serves(&self, path: &[u8]) -> bool {
+        let hidden = |segment: &[u8]| segment.first() == Some(&b'.') && segment != b".well-known";
+        if path.split(|b| *b == b'/').any(hidden) {
+            return true;
+        }
+        let name = path.rsplit(|b| *b == b'/').next().unwrap_or(&[]);
+        let mut room = [0u8; 255];
+        let Some(name) = lower_case(name, &mut room) else { return true };
+        generic::is_php_source(name)
+            || [&generic::NEVER_SERVED, self].into_iter().any(|rules| {
+                rules.never_served_names.iter().any(|n| n.as_bytes() == name)
+                    || rules.never_served_prefixes.iter().any(|p| name.starts_with(p.as_bytes()))
+                    || rules.never_served_suffixes.iter().any(|s| name.ends_with(s.as_bytes()))
+            })
+    }
+
+    /// Whether a script with this path must not be run, though it could be: it holds secrets and has nothing to say.
+    pub fn never_runs(&self, path: &[u8]) -> bool {
+        let name = path.rsplit(|b| *b == b'/').next().unwrap_or(&[]);
+        let hidden = path.split(|b| *b == b'/').any(|s| s.first() == Some(&b'.') && s != b".well-known");
+        hidden || self.never_served_prefixes.iter().any(|p| name.starts_with(p.as_bytes()))
+    }
+
+    /// Whether the path lies in a folder where visitors' files land.
+    pub fn is_upload(&self, path: &[u8]) -> bool {
+        let segments: Vec<&[u8]> = path.split(|b| *b == b'/').collect();
+        let is_at = |folder: &[&str], at: usize| {
+            folder.iter().zip(&segments[at..]).all(|(f, s)| *f == "*" || s.eq_ignore_ascii_case(f.as_bytes()))
+        };
+        // The last segment is the file itself.
+        self.uploads
+            .iter()
+            .any(|folder| (0..segments.len().saturating_sub(folder.len())).any(|at| is_at(folder, at)))
+    }
+}
+
+/// `None`: longer than a file name can be.
+fn lower_case<'a>(name: &[u8], room: &'a mut [u8; 255]) -> Option<&'a [u8]> {
+    let room = room.get_mut(..name.len())?;
+    room.copy_from_slice(name);
+    room.make_ascii_lowercase();
+    Some(room)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_never_served() {
+        let profile = Profile::of(plan::Profile::WordPress);
+        for path in [
+            "/.env",
+            "/.git/config",
+            "/a/.htaccess",
+            "/wp-content/database/.ht.sqlite",
+            "/x.php~",
+            "/x.PHP.bak",
+            "/x.phtml",
+            "/x.phar",
+            "/x.inc",
+            "/x.php.swp",
+            "/#x.php#",
+            "/x.php5",
+            "/x.phps",
+            "/dump.sql",
+            "/dump.sql.gz",
+            "/wp-content/debug.log",
+            "/error_log",
+            "/composer.json",
+            "/composer.lock",
+            "/a/package.json",
+            "/yarn.lock",
+            "/wp-config.txt",
+            "/WP-CONFIG.bak",
+            "/wp-config-backup.zip",
+            "/x.sqlite",
+            "/php.ini",
+            "/web.config",
+            "/x.bak",
+            "/x.html~",
+            "/.well-known/../.env",
+            "/a/.DS_Store",
+        ] {
+            assert!(profile.never_serves(path.as_bytes()), "{path}");
+        }
+        for path in [
+            "/",
+            "/index.html",
+            "/a.css",
+            "/.well-known/acme-challenge/x",
+            "/php-logo.png",
+            "/wp-includes/js/a.min.js",
+            "/catalogue.logo.svg",
+            "/theme.json",
+            "/graph.png",
+            "/photo.jpg",
+            "/x.phpsomething/a.css",
+        ] {
+            assert!(!profile.never_serves(path.as_bytes()), "{path}");
+        }
+    }
+
+    #[test]
+    fn upload_folders() {
+        let wordpress = Profile::of(plan::Profile::WordPress);
+        assert!(wordpress.is_upload(b"/wp-content/uploads/x.php"));
+        assert!(wordpress.is_upload(b"/blog/wp-content/UPLOADS/2024/01/x.php"));
+        assert!(!wordpress.is_upload(b"/wp-content/uploads.php"));
+        assert!(!wordpress.is_upload(b"/wp-content/plugins/uploads/x.php"));
+        let drupal = Profile::of(plan::Profile::Drupal);
+        assert!(drupal.is_upload(b"/sites/default/files/x.php"));
+        assert!(!drupal.is_upload(b"/sites/default/settings.php"));
+        assert!(Profile::of(plan::Profile::Generic).is_upload(b"/a/uploads/x.php"));
+    }
+}
