@@ -1,5 +1,238 @@
 //! The error log, for people, and the access log, off the hot path.
+//!
+//! Neither can hold up the path of a request: whoever logs formats into memory and hands over to a writer thread
+//! through a bounded queue. What does not fit is dropped, counted, and said so once there is room again. Each log
+//! has a thread of its own, so that a disk that hangs under one does not silence the other. The writer threads open
+//! the files themselves: a descriptor of a thread with a table of its own would mean nothing to them.
+
+mod messages;
+mod sink;
+mod time;
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use millrace_settings::plan::{self, Level};
+
+use messages::Messages;
+use sink::Target;
 
 /// Both logs; cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Log {}
+#[derive(Clone)]
+pub struct Log {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// Least [`Level`] that is logged.
+    level: AtomicU8,
+    /// `None`: nobody reads.
+    messages: Option<Messages>,
+}
+
+impl Log {
+    /// Opens both logs and starts their writers.
+    ///
+    /// # Errors
+    /// A log file can't be opened for appending; the error names it.
+    pub fn open(plan: &plan::Log) -> io::Result<Log> {
+        let messages = Messages::start(Target::for_messages(plan))?;
+        Ok(Log {
+            shared: Arc::new(Shared { level: AtomicU8::new(plan.level as u8), messages: Some(messages) }),
+        })
+    }
+
+    /// A log that nobody reads; it has no thread and no file.
+    pub fn quiet() -> Log {
+        Log { shared: Arc::new(Shared { level: AtomicU8::new(u8::MAX), messages: None }) }
+    }
+
+    /// Something that only a developer of Millrace wants to know.
+    pub fn debug(&self, text: fmt::Arguments<'_>) {
+        self.message(Level::Debug, text);
+    }
+
+    /// What the server does.
+    pub fn info(&self, text: fmt::Arguments<'_>) {
+        self.message(Level::Info, text);
+    }
+
+    /// Something is wrong and the server helped itself. Say what, why, and what to do next.
+    pub fn warn(&self, text: fmt::Arguments<'_>) {
+        self.message(Level::Warn, text);
+    }
+
+    /// Something failed. Say what, why, and what to do next.
+    pub fn error(&self, text: fmt::Arguments<'_>) {
+        self.message(Level::Error, text);
+    }
+
+    /// Logs `text` if its level is to be logged. Never blocks.
+    pub fn message(&self, level: Level, text: fmt::Arguments<'_>) {
+        if !self.wants(level) {
+            return;
+        }
+        match text.as_str() {
+            Some(text) => self.send(level, text.as_bytes()),
+            None => self.send(level, text.to_string().as_bytes()),
+        }
+    }
+
+    /// Whether messages of this level are logged, for those whose text is costly to make.
+    pub fn wants(&self, level: Level) -> bool {
+        level as u8 >= self.shared.level.load(Ordering::Relaxed)
+    }
+
+    /// A message that PHP logged while it ran `script` of `site`, with its syslog priority (0-7). PHP has its own
+    /// settings for what it logs (`error_reporting`, `log_errors`), so `log.level` does not apply.
+    pub fn php(&self, site: &str, script: &str, priority: u8, message: &[u8]) {
+        let level = match priority {
+            0..=3 => Level::Error,
+            4 => Level::Warn,
+            5 | 6 => Level::Info,
+            _ => Level::Debug,
+        };
+        let mut text = Vec::with_capacity(site.len() + script.len() + message.len() + 8);
+        text.extend_from_slice(b"php");
+        for part in [site, script].into_iter().filter(|part| !part.is_empty()) {
+            text.push(b' ');
+            text.extend_from_slice(part.as_bytes());
+        }
+        text.extend_from_slice(b": ");
+        text.extend_from_slice(message.trim_ascii_end());
+        self.send(level, &text);
+    }
+
+    /// Opens the files again, after they were moved away or the settings changed. Where that fails the log goes on
+    /// in the old file and says so.
+    pub fn reopen(&self, plan: &plan::Log) {
+        if let Some(messages) = &self.shared.messages {
+            self.shared.level.store(plan.level as u8, Ordering::Relaxed);
+            if let Err(error) = messages.reopen(Target::for_messages(plan)) {
+                self.error(format_args!("{error}; the error log goes on where it was"));
+            }
+        }
+    }
+
+    /// Writes what is still queued and ends the writers; waits for that at most two seconds. What is logged
+    /// afterwards is lost.
+    pub fn close(&self) {
+        if let Some(messages) = &self.shared.messages {
+            messages.close();
+        }
+    }
+
+    fn send(&self, level: Level, text: &[u8]) {
+        if let Some(messages) = &self.shared.messages {
+            messages.send(level, text);
+        }
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Log")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    /// A directory that goes with its test.
+    pub(crate) struct Dir(PathBuf);
+
+    impl Dir {
+        pub(crate) fn new(name: &str) -> Dir {
+            let dir = std::env::temp_dir().join(format!("millrace-{name}-{}", std::process::id()));
+            let _ = std::fs::remove_dir_all(&dir);
+            std::fs::create_dir(&dir).unwrap();
+            Dir(dir)
+        }
+
+        pub(crate) fn path(&self, name: &str) -> PathBuf {
+            self.0.join(name)
+        }
+    }
+
+    impl Drop for Dir {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    pub(crate) fn plan(error: &Path) -> plan::Log {
+        plan::Log {
+            access: None,
+            access_format: plan::AccessFormat::Combined,
+            error: Some(error.to_owned()),
+            level: Level::Info,
+        }
+    }
+
+    /// The lines of a log without their time.
+    pub(crate) fn texts(path: &Path) -> Vec<String> {
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines().map(|line| line.split_once("Z ").map_or(line, |(_, rest)| rest).to_owned()).collect()
+    }
+
+    #[test]
+    fn writes_what_its_level_allows() {
+        let dir = Dir::new("levels");
+        let path = dir.path("error.log");
+        let log = Log::open(&plan(&path)).unwrap();
+        log.debug(format_args!("not this"));
+        log.info(format_args!("started {}", 1));
+        log.warn(format_args!("slow"));
+        log.error(format_args!("broken"));
+        log.php("example.com", "/index.php", 7, b"PHP Notice:  one\nStack trace:\n#0\n");
+        log.close();
+        log.error(format_args!("too late"));
+        assert_eq!(
+            texts(&path),
+            [
+                "info  started 1",
+                "warn  slow",
+                "error broken",
+                "debug php example.com /index.php: PHP Notice:  one",
+                "    Stack trace:",
+                "    #0"
+            ]
+        );
+    }
+
+    #[test]
+    fn repeats_are_folded() {
+        let dir = Dir::new("repeats");
+        let path = dir.path("error.log");
+        let log = Log::open(&plan(&path)).unwrap();
+        for _ in 0..124 {
+            log.warn(format_args!("again"));
+        }
+        log.close();
+        assert_eq!(texts(&path), ["warn  again", "warn  again (repeated 123 times)"]);
+    }
+
+    #[test]
+    fn reopens_in_a_new_file_or_stays() {
+        let dir = Dir::new("reopen");
+        let path = dir.path("error.log");
+        let log = Log::open(&plan(&path)).unwrap();
+        log.info(format_args!("one"));
+        std::fs::rename(&path, dir.path("error.log.1")).unwrap();
+        log.reopen(&plan::Log { level: Level::Warn, ..plan(&path) });
+        log.info(format_args!("not this"));
+        log.warn(format_args!("two"));
+        log.reopen(&plan(&dir.path("no/dir/error.log")));
+        log.close();
+        assert_eq!(texts(&dir.path("error.log.1")), ["info  one"]);
+        let now = texts(&path);
+        assert_eq!(now[0], "warn  two");
+        assert!(now[1].contains("no/dir/error.log") && now[1].contains("goes on"), "{now:?}");
+        assert!(Log::open(&plan(&dir.path("no/dir/error.log"))).is_err());
+    }
+}

@@ -1,0 +1,305 @@
+//! The error log: one line a message, for people. Its writer folds a message that comes again and again into one
+//! line every ten seconds, so that a fault in a loop does not fill the disk and hide the others.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use millrace_settings::plan::Level;
+
+use super::sink::{Sink, Target};
+use super::time::Civil;
+
+/// Messages that may wait for the writer.
+const QUEUE: usize = 4_096;
+/// Bytes of a message beyond which it is cut.
+const LONGEST: usize = 32 * 1_024;
+/// A message that comes again within this is counted, not written.
+const WINDOW: Duration = Duration::from_secs(10);
+/// Different messages that are remembered at a time.
+const REMEMBERED: usize = 64;
+/// How long a caller waits for the writer to open a file or to end.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The way to the writer of the error log.
+pub struct Messages {
+    queue: SyncSender<Job>,
+    /// Messages that did not fit into the queue and have not been told of yet.
+    lost: Arc<AtomicU64>,
+}
+
+enum Job {
+    Write { at: SystemTime, level: Level, text: Vec<u8> },
+    Open { target: Target, done: SyncSender<io::Result<()>> },
+    Close { done: SyncSender<()> },
+}
+
+impl Messages {
+    /// Starts the writer.
+    ///
+    /// # Errors
+    /// `target` can't be opened, or no thread can be started.
+    pub fn start(target: Target) -> io::Result<Messages> {
+        let (queue, jobs) = sync_channel(QUEUE);
+        let (done, opened) = sync_channel(1);
+        let lost = Arc::new(AtomicU64::new(0));
+        let lost_by_senders = lost.clone();
+        thread::Builder::new().name("millrace-log".to_owned()).spawn(move || {
+            match Sink::open(target) {
+                Ok(sink) => {
+                    let _ = done.send(Ok(()));
+                    Writer { sink, repeats: Repeats::default(), lost: lost_by_senders }.run(&jobs);
+                }
+                Err(error) => drop(done.send(Err(error))),
+            };
+        })?;
+        opened.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
+        Ok(Messages { queue, lost })
+    }
+
+    /// Queues a message, or counts it as lost. Never blocks.
+    pub fn send(&self, level: Level, text: &[u8]) {
+        // The log belongs to no event loop, and its messages are rare: it reads the wall clock itself.
+        let job = Job::Write { at: SystemTime::now(), level, text: printable(text) };
+        if self.queue.try_send(job).is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Goes on in `target`.
+    ///
+    /// # Errors
+    /// It can't be opened, or the writer hangs in a write to the old one.
+    pub fn reopen(&self, target: Target) -> io::Result<()> {
+        let (done, opened) = sync_channel(1);
+        let busy = |_| io::Error::new(io::ErrorKind::TimedOut, "the error log's disk does not answer");
+        self.queue.try_send(Job::Open { target, done }).map_err(|_| busy(RecvTimeoutError::Timeout))?;
+        opened.recv_timeout(PATIENCE).map_err(busy)?
+    }
+
+    /// Writes what is queued and ends the writer.
+    pub fn close(&self) {
+        let (done, closed) = sync_channel(1);
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            match self.queue.try_send(Job::Close { done: done.clone() }) {
+                Ok(()) => {
+                    let _ = closed.recv_timeout(PATIENCE);
+                    return;
+                }
+                Err(TrySendError::Full(_)) => thread::sleep(Duration::from_millis(10)),
+                Err(TrySendError::Disconnected(_)) => return,
+            }
+        }
+    }
+}
+
+/// `text` on its own: a later line is indented, so that it can't be taken for a message, and control characters and
+/// bytes that are no UTF-8 are spelled out.
+fn printable(text: &[u8]) -> Vec<u8> {
+    let cut = &text[..text.len().min(LONGEST)];
+    let mut clean = Vec::with_capacity(cut.len());
+    for chunk in cut.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '\n' => clean.extend_from_slice(b"\n    "),
+                '\t' => clean.push(b'\t'),
+                '\r' => {}
+                _ if character.is_control() => clean.extend(character.escape_unicode().map(|c| c as u8)),
+                _ => clean.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
+        for byte in chunk.invalid() {
+            clean.extend_from_slice(format!("\\x{byte:02x}").as_bytes());
+        }
+    }
+    if cut.len() < text.len() {
+        clean.extend_from_slice(format!(" ... ({} bytes more)", text.len() - cut.len()).as_bytes());
+    }
+    clean
+}
+
+/// What the thread of the error log owns.
+struct Writer {
+    sink: Sink,
+    repeats: Repeats,
+    lost: Arc<AtomicU64>,
+}
+
+impl Writer {
+    fn run(mut self, jobs: &Receiver<Job>) {
+        loop {
+            match self.next(jobs) {
+                Ok(Job::Write { at, level, text }) => {
+                    if self.repeats.admit(Instant::now(), level, &text) {
+                        self.write(at, level, &text);
+                    }
+                    self.tell_losses();
+                }
+                Ok(Job::Open { target, done }) => {
+                    let opened = Sink::open(target).map(|sink| self.sink = sink);
+                    let _ = done.send(opened);
+                }
+                Ok(Job::Close { done }) => {
+                    self.tell_repeats(None);
+                    self.tell_losses();
+                    let _ = done.send(());
+                    return;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.tell_repeats(None),
+            }
+            self.tell_repeats(Some(Instant::now()));
+        }
+    }
+
+    fn next(&self, jobs: &Receiver<Job>) -> Result<Job, RecvTimeoutError> {
+        match self.repeats.next_due() {
+            None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(due) => jobs.recv_timeout(due.saturating_duration_since(Instant::now())),
+        }
+    }
+
+    fn tell_repeats(&mut self, now: Option<Instant>) {
+        while let Some((level, text, times)) = self.repeats.take_due(now) {
+            let note = if times == 1 { "once more".to_owned() } else { format!("repeated {times} times") };
+            let text = [text.as_slice(), b" (", note.as_bytes(), b")"].concat();
+            self.write(SystemTime::now(), level, &text);
+        }
+    }
+
+    fn tell_losses(&mut self) {
+        match self.lost.swap(0, Ordering::Relaxed) {
+            0 => {}
+            n => {
+                let text = format!("{n} messages were lost: the error log's disk could not keep up");
+                self.write(SystemTime::now(), Level::Warn, text.as_bytes());
+            }
+        }
+    }
+
+    fn write(&mut self, at: SystemTime, level: Level, text: &[u8]) {
+        let line = line(at, level, text);
+        if let Err(failed) = self.sink.write_lines(&line) {
+            // Standard error is the last place left; if that fails too, nobody listens.
+            let name = self.sink.name();
+            let reason = format!("cannot write to the error log {name}: {}", failed.reason);
+            if let Ok(mut stderr) = Sink::open(Target::Stderr) {
+                if self.repeats.admit(Instant::now(), Level::Error, reason.as_bytes()) {
+                    let _ = stderr.write_lines(&self::line(at, Level::Error, reason.as_bytes()));
+                }
+                let _ = stderr.write_lines(&line);
+            }
+        }
+    }
+}
+
+/// `2026-11-21T21:10:43.120Z warn  text`
+fn line(at: SystemTime, level: Level, text: &[u8]) -> Vec<u8> {
+    let level = match level {
+        Level::Debug => "debug",
+        Level::Info => "info ",
+        Level::Warn => "warn ",
+        Level::Error => "error",
+    };
+    let mut line = Vec::with_capacity(text.len() + 32);
+    Civil::new(at).write_rfc3339(&mut line);
+    line.extend_from_slice(format!(" {level} ").as_bytes());
+    line.extend_from_slice(text);
+    line.push(b'\n');
+    line
+}
+
+/// Which messages were written lately, and how often they came again.
+#[derive(Default)]
+struct Repeats {
+    /// Oldest window first.
+    recent: Vec<Repeat>,
+}
+
+struct Repeat {
+    until: Instant,
+    level: Level,
+    text: Vec<u8>,
+    times: u64,
+}
+
+impl Repeats {
+    /// Whether a message is new and to be written; otherwise it is counted.
+    fn admit(&mut self, now: Instant, level: Level, text: &[u8]) -> bool {
+        if let Some(known) = self.recent.iter_mut().find(|r| r.level == level && r.text == text) {
+            known.times += 1;
+            return false;
+        }
+        if self.recent.len() < REMEMBERED {
+            self.recent.push(Repeat { until: now + WINDOW, level, text: text.to_owned(), times: 0 });
+        }
+        true
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.recent.first().map(|r| r.until)
+    }
+
+    /// The next message to be told of with its count: of those whose window ends by `now`, of all with `None`. One
+    /// that came again is remembered for another window.
+    fn take_due(&mut self, now: Option<Instant>) -> Option<(Level, Vec<u8>, u64)> {
+        while self.recent.first().is_some_and(|r| now.is_none_or(|now| r.until <= now)) {
+            let old = self.recent.remove(0);
+            if old.times > 0 {
+                if let Some(now) = now {
+                    self.recent.push(Repeat { until: now + WINDOW, times: 0, text: old.text.clone(), ..old });
+                }
+                return Some((old.level, old.text, old.times));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_cannot_forge_another() {
+        let clean = printable(b"a\r\n2026-01-01 error \x1b[31mred\xff\tend\n".trim_ascii_end());
+        assert_eq!(String::from_utf8(clean).unwrap(), "a\n    2026-01-01 error \\u{1b}[31mred\\xff\tend");
+        let long = printable(&vec![b'x'; LONGEST + 5]);
+        assert!(long.ends_with(b"xx ... (5 bytes more)"));
+    }
+
+    #[test]
+    fn repeats_are_counted_and_told_once_a_window() {
+        let start = Instant::now();
+        let mut repeats = Repeats::default();
+        assert!(repeats.admit(start, Level::Warn, b"a"));
+        assert!(repeats.admit(start, Level::Error, b"a"), "another level is another message");
+        assert!(repeats.admit(start, Level::Warn, b"b"));
+        for _ in 0..3 {
+            assert!(!repeats.admit(start, Level::Warn, b"a"));
+        }
+        assert_eq!(repeats.take_due(Some(start)), None);
+        let later = start + WINDOW;
+        assert_eq!(repeats.take_due(Some(later)), Some((Level::Warn, b"a".to_vec(), 3)));
+        assert_eq!(repeats.take_due(Some(later)), None);
+        assert!(!repeats.admit(later, Level::Warn, b"a"), "one that came again stays known");
+        assert!(repeats.admit(later, Level::Warn, b"b"), "one that did not is new again");
+        assert_eq!(repeats.take_due(None), Some((Level::Warn, b"a".to_vec(), 1)));
+        assert_eq!(repeats.take_due(None), None);
+        assert_eq!(repeats.next_due(), None);
+    }
+
+    #[test]
+    fn many_different_messages_cost_no_memory() {
+        let now = Instant::now();
+        let mut repeats = Repeats::default();
+        for i in 0..1_000 {
+            assert!(repeats.admit(now, Level::Info, i.to_string().as_bytes()));
+        }
+        assert_eq!(repeats.recent.len(), REMEMBERED);
+    }
+}
