@@ -1,9 +1,31 @@
 //! The configuration of Millrace: one table of settings, read from TOML, checked as a whole, resolved once.
 //!
-//! A configuration passes through two types. [`Written`](written) is what somebody typed, with the place of each
-//! value in the file; [`Plan`] is what the server runs: complete, within bounds, immutable, swapped as a whole
-//! on a reload. Everything between the two collects problems instead of stopping at the first.
+//! ```text
+//! millrace.toml --read--> Written <--override-- --listen, --profile, --php-ini, --set
+//!                            |  resolve: what was typed, else the table's default for this machine
+//!                            v
+//!                          Plan --check: settings against each other and against the disk
+//! ```
+//!
+//! A configuration passes through two types. [`Written`](written::Written) is what somebody typed, with the place of
+//! each value; [`Plan`] is what the server runs: complete, within bounds, immutable, swapped as a whole on a reload.
+//! Everything between the two collects [`Problem`]s instead of stopping at the first.
 
 pub mod plan;
 
+mod application;
+mod environment;
+mod load;
+mod problem;
+mod reload;
+mod resolve;
+mod suggest;
+mod table;
+mod value;
+mod written;
+
+pub use environment::{Disk, Environment, Found};
+pub use load::{Source, load, load_on};
 pub use plan::Plan;
+pub use problem::{At, Origin, Problem, Problems, Severity, What};
+pub use suggest::Suggestion;

@@ -1,0 +1,195 @@
+//! What the configuration depends on outside of itself: the machine, the user, the disk. Passed in as a value, so that
+//! every default and every check is tested without the machine's help.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The machine and the user a plan is made for.
+#[derive(Clone)]
+pub struct Environment<'a> {
+    /// Cores the process may use.
+    pub cores: usize,
+    /// Memory the process may use, bytes.
+    pub memory: u64,
+    /// Effective user id.
+    pub uid: u32,
+    /// `$XDG_RUNTIME_DIR`.
+    pub runtime_dir: Option<PathBuf>,
+    /// Where relative paths of the command line start.
+    pub current_dir: PathBuf,
+    /// Files and folders.
+    pub disk: &'a dyn Disk,
+}
+
+/// The few questions that are put to the disk.
+pub trait Disk {
+    /// What is at `path`, links followed.
+    fn look(&self, path: &Path) -> Found;
+    /// The text of a file.
+    ///
+    /// # Errors
+    /// Those of reading a file; [`io::ErrorKind::InvalidData`] if it is not UTF-8.
+    fn read(&self, path: &Path) -> io::Result<String>;
+    /// The path without links and `..`, if it exists.
+    fn real(&self, path: &Path) -> Option<PathBuf>;
+}
+
+/// Answer of [`Disk::look`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// Something else: a device, a socket.
+    Other,
+    /// Nothing.
+    Nothing,
+    /// The user may not know.
+    Denied,
+}
+
+impl Environment<'static> {
+    /// This machine, as the process may use it.
+    #[must_use]
+    pub fn of_this_machine() -> Self {
+        Self {
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory: memory(),
+            uid: rustix::process::geteuid().as_raw(),
+            runtime_dir: std::env::var_os("XDG_RUNTIME_DIR")
+                .map(PathBuf::from)
+                .filter(|dir| dir.is_absolute()),
+            current_dir: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
+            disk: &RealDisk,
+        }
+    }
+}
+
+impl Environment<'_> {
+    /// Whether the process may change its user, own low ports and so on.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.uid == 0
+    }
+
+    /// Name of the user with this id, from /etc/passwd.
+    pub(crate) fn user_name(&self) -> Option<String> {
+        let passwd = self.disk.read(Path::new("/etc/passwd")).ok()?;
+        passwd.lines().find_map(|line| {
+            let mut columns = line.split(':');
+            let name = columns.next()?;
+            (columns.nth(1)?.parse() == Ok(self.uid)).then(|| name.to_owned())
+        })
+    }
+}
+
+/// The file system.
+struct RealDisk;
+
+impl Disk for RealDisk {
+    fn look(&self, path: &Path) -> Found {
+        match std::fs::metadata(path) {
+            Ok(data) if data.is_dir() => Found::Directory,
+            Ok(data) if data.is_file() => Found::File,
+            Ok(_) => Found::Other,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Found::Denied,
+            Err(_) => Found::Nothing,
+        }
+    }
+
+    fn read(&self, path: &Path) -> io::Result<String> {
+        std::fs::read_to_string(path)
+    }
+
+    fn real(&self, path: &Path) -> Option<PathBuf> {
+        std::fs::canonicalize(path).ok()
+    }
+}
+
+/// The machine's memory, or the least limit of the process's cgroup and those above it.
+fn memory() -> u64 {
+    let read = |path: &Path| std::fs::read_to_string(path).ok();
+    let machine = read(Path::new("/proc/meminfo"))
+        .and_then(|text| {
+            let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+            line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+        })
+        .map_or(u64::from(u32::MAX), |kilobytes| kilobytes * 1024);
+    let own = read(Path::new("/proc/self/cgroup"))
+        .and_then(|text| text.lines().find_map(|line| line.strip_prefix("0::/")).map(str::to_owned))
+        .unwrap_or_default();
+    let root = Path::new("/sys/fs/cgroup");
+    let own = root.join(own.trim());
+    own.ancestors()
+        .take_while(|dir| dir.starts_with(root))
+        .filter_map(|dir| read(&dir.join("memory.max"))?.trim().parse().ok())
+        .fold(machine, u64::min)
+}
+
+#[cfg(test)]
+pub(crate) mod fake {
+    //! A disk and a machine made of values.
+
+    use std::collections::BTreeMap;
+
+    use super::{Disk, Environment, Found, Path, PathBuf, io};
+
+    /// Files by path; a path ending in `/` is an empty folder; folders of files exist by themselves.
+    #[derive(Default)]
+    pub(crate) struct FakeDisk {
+        files: BTreeMap<PathBuf, String>,
+        folders: Vec<PathBuf>,
+    }
+
+    impl FakeDisk {
+        /// A disk with these files.
+        pub(crate) fn with(entries: &[(&str, &str)]) -> Self {
+            let mut disk = Self::default();
+            for (path, text) in entries {
+                if path.ends_with('/') {
+                    disk.folders.push(PathBuf::from(path));
+                } else {
+                    disk.files.insert(PathBuf::from(path), (*text).to_owned());
+                }
+            }
+            disk
+        }
+
+        /// A 4-core machine with 8 GB and an ordinary user in `/home/ann`.
+        pub(crate) fn machine(&self) -> Environment<'_> {
+            Environment {
+                cores: 4,
+                memory: 8 << 30,
+                uid: 1000,
+                runtime_dir: Some(PathBuf::from("/run/user/1000")),
+                current_dir: PathBuf::from("/home/ann"),
+                disk: self,
+            }
+        }
+    }
+
+    impl Disk for FakeDisk {
+        fn look(&self, path: &Path) -> Found {
+            let Some(path) = self.real(path) else { return Found::Nothing };
+            if self.files.contains_key(&path) { Found::File } else { Found::Directory }
+        }
+
+        fn read(&self, path: &Path) -> io::Result<String> {
+            self.files.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+        }
+
+        fn real(&self, path: &Path) -> Option<PathBuf> {
+            let mut real = PathBuf::new();
+            for part in path.components() {
+                match part {
+                    std::path::Component::ParentDir => drop(real.pop()),
+                    std::path::Component::CurDir => {}
+                    part => real.push(part),
+                }
+            }
+            let all = self.files.keys().chain(&self.folders);
+            all.clone().any(|known| known.starts_with(&real)).then_some(real)
+        }
+    }
+}

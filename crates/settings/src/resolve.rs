@@ -1,0 +1,321 @@
+//! From [`Written`] to [`Plan`]: what was typed where it was typed, the table's default elsewhere. Complete whatever is
+//! wrong, so that one mistake hides no other.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::application;
+use crate::environment::Environment;
+use crate::plan::{
+    AccessFormat, Address, Admin, Files, Http, Level, Log, Network, Php, Plan, Profile, Redirect, Server,
+    Site, Symlinks, Www,
+};
+use crate::problem::At;
+use crate::table::{self, Default, Setting};
+use crate::value::{Raw, Value};
+use crate::written::{Section, SiteWritten, Typed, Written};
+
+/// The plan that `written` asks for on this machine. Bounds between settings and the disk are not looked at: that is
+/// [`crate::check`].
+pub(crate) fn plan(written: &Written, environment: &Environment<'_>) -> Plan {
+    let view = View::new(written, None, environment);
+    let mut sites: Vec<Site> =
+        written.sites.iter().map(|one| site(&View::new(written, Some(one), environment))).collect();
+    if let Some(first) = sites.first_mut() {
+        first.default |= !written
+            .sites
+            .iter()
+            .any(|one| View::new(written, Some(one), environment).switch("site.default"));
+    }
+    Plan {
+        server: server(&view),
+        http: http(&view),
+        files: files(&view),
+        log: log(&view),
+        admin: admin(&view),
+        sites,
+    }
+}
+
+fn server(view: &View<'_>) -> Server {
+    Server {
+        threads: view.count("server.threads"),
+        pin_threads: view.switch("server.pin_threads"),
+        listen: view.addresses("server.listen").into_iter().map(|(address, _)| address).collect(),
+        backlog: u32::try_from(view.number("server.backlog")).unwrap_or(u32::MAX),
+        connections: view.count("server.connections"),
+        connections_per_address: view.count("server.connections_per_address"),
+        shutdown_grace: view.duration("server.shutdown_grace"),
+        trusted_proxies: view.networks("server.trusted_proxies"),
+        spool_dir: view.path("server.spool_dir").unwrap_or_default(),
+    }
+}
+
+fn http(view: &View<'_>) -> Http {
+    Http {
+        head_bytes: view.count("http.head_bytes"),
+        head_fields: view.count("http.head_fields"),
+        target_bytes: view.count("http.target_bytes"),
+        head_timeout: view.duration("http.head_timeout"),
+        body_timeout: view.duration("http.body_timeout"),
+        body_min_rate: view.number("http.body_min_rate"),
+        body_bytes: view.number("http.body_bytes"),
+        body_memory: view.count("http.body_memory"),
+        keep_alive: view.duration("http.keep_alive"),
+        keep_alive_requests: view.number("http.keep_alive_requests"),
+        send_timeout: view.duration("http.send_timeout"),
+    }
+}
+
+fn files(view: &View<'_>) -> Files {
+    Files {
+        cache_entries: view.count("files.cache_entries"),
+        cache_bytes: view.count("files.cache_bytes"),
+        small_file: view.count("files.small_file"),
+        revalidate: view.duration("files.revalidate"),
+        compress: view.switch("files.compress"),
+        compress_from: view.number("files.compress_from"),
+        compress_to: view.number("files.compress_to"),
+        index: view.texts("files.index").into_iter().map(|(name, _)| name).collect(),
+        symlinks: match view.choice("files.symlinks") {
+            "follow" => Symlinks::Follow,
+            _ => Symlinks::Inside,
+        },
+        expires: view.switch("files.expires"),
+    }
+}
+
+fn log(view: &View<'_>) -> Log {
+    Log {
+        access: view.path("log.access"),
+        access_format: match view.choice("log.access_format") {
+            "json" => AccessFormat::Json,
+            _ => AccessFormat::Combined,
+        },
+        error: view.path("log.error"),
+        level: match view.choice("log.level") {
+            "debug" => Level::Debug,
+            "warn" => Level::Warn,
+            "error" => Level::Error,
+            _ => Level::Info,
+        },
+    }
+}
+
+fn admin(view: &View<'_>) -> Admin {
+    Admin { listen: view.address("admin.listen") }
+}
+
+fn site(view: &View<'_>) -> Site {
+    Site {
+        names: view.texts("site.names").into_iter().map(|(name, _)| name).collect(),
+        default: view.switch("site.default"),
+        root: view.path("site.root").unwrap_or_default(),
+        profile: view.profile(),
+        try_files: view.switch("site.try_files"),
+        front_controller: view.text("site.front_controller"),
+        headers: view.pairs("site.headers"),
+        redirect: Redirect {
+            https: view.switch("site.redirect.https"),
+            www: match view.choice("site.redirect.www") {
+                "add" => Www::Add,
+                "remove" => Www::Remove,
+                _ => Www::Keep,
+            },
+        },
+        body_bytes: view.number("site.body_bytes"),
+        php: view.switch("php.enabled").then(|| php(view)),
+    }
+}
+
+fn php(view: &View<'_>) -> Php {
+    Php {
+        program: view.path("php.program"),
+        workers: view.count("php.workers"),
+        workers_start: view.count("php.workers_start"),
+        workers_spare: view.count("php.workers_spare"),
+        idle_timeout: view.duration("php.idle_timeout"),
+        max_requests: view.number("php.max_requests"),
+        request_timeout: view.duration("php.request_timeout"),
+        queue: view.count("php.queue"),
+        queue_timeout: view.duration("php.queue_timeout"),
+        ini_file: view.path("php.ini_file"),
+        ini: view.ini().into_iter().collect(),
+        user: view.text("php.user"),
+        group: view.text("php.group"),
+    }
+}
+
+/// What one place of the configuration sees: a site's own values, those outside of it, the defaults.
+pub(crate) struct View<'a> {
+    global: &'a Section,
+    site: Option<&'a SiteWritten>,
+    environment: &'a Environment<'a>,
+}
+
+impl<'a> View<'a> {
+    /// The view from inside `site`, or from outside of all sites.
+    pub fn new(
+        written: &'a Written,
+        site: Option<&'a SiteWritten>,
+        environment: &'a Environment<'a>,
+    ) -> Self {
+        Self { global: &written.global, site, environment }
+    }
+
+    /// The machine.
+    pub fn environment(&self) -> &Environment<'a> {
+        self.environment
+    }
+
+    /// Where the value of `key` was typed; `None` for a default.
+    pub fn at(&self, key: &str) -> Option<&'a At> {
+        self.typed(key).map(|typed| &typed.at)
+    }
+
+    fn typed(&self, key: &str) -> Option<&'a Typed> {
+        self.site.and_then(|site| site.values.get(key)).or_else(|| self.global.get(key))
+    }
+
+    /// The value of `key`.
+    ///
+    /// # Panics
+    /// If there is no such row, which is our own mistake.
+    pub fn get(&self, key: &str) -> Value {
+        let row = table::find(key).unwrap_or_else(|| panic!("no setting is named {key}"));
+        let typed = self.typed(key).and_then(|typed| typed.value.clone());
+        typed.unwrap_or_else(|| self.default_of(row))
+    }
+
+    /// The value of a row that nothing was typed for.
+    pub fn default_of(&self, row: &Setting) -> Value {
+        match &row.default {
+            Default::Fixed(text) => row
+                .kind
+                .read(&Raw::bare(text, 0..0), &self.environment.current_dir)
+                .unwrap_or_else(|wrong| panic!("default of {}: {wrong:?}", row.key)),
+            Default::Computed { from, .. } => from(self),
+            Default::Unset(_) => Value::none_of(&row.kind),
+        }
+    }
+
+    /// The folder of the site.
+    pub fn root(&self) -> Option<PathBuf> {
+        self.path("site.root")
+    }
+
+    /// The application, found out if need be.
+    pub fn profile(&self) -> Profile {
+        match self.choice("site.profile") {
+            "wordpress" => Profile::WordPress,
+            "drupal" => Profile::Drupal,
+            "generic" => Profile::Generic,
+            _ => {
+                self.root().map_or(Profile::Generic, |root| application::detect(&root, self.environment.disk))
+            }
+        }
+    }
+
+    /// The application's front controller, as a value.
+    pub fn front_controller(&self) -> Value {
+        Value::Text(application::front_controller(self.profile()).map(str::to_owned))
+    }
+
+    /// The site's ini values over those of `[php.ini]`.
+    fn ini(&self) -> Vec<(String, String)> {
+        let mut all = Vec::new();
+        for section in [Some(self.global), self.site.map(|site| &site.values)].into_iter().flatten() {
+            if let Some(Value::Pairs(pairs)) = section.get("php.ini").and_then(|typed| typed.value.as_ref()) {
+                all.extend(pairs.iter().cloned());
+            }
+        }
+        all
+    }
+}
+
+/// Getters by type. A wrong type here is our own mistake: the row's kind says what comes.
+macro_rules! getters {
+    ($($(#[$doc:meta])* $name:ident -> $type:ty = $variant:ident;)*) => {
+        impl View<'_> {
+            $($(#[$doc])*
+            pub fn $name(&self, key: &str) -> $type {
+                match self.get(key) {
+                    Value::$variant(value) => value,
+                    other => panic!("{key} is {other:?}"),
+                }
+            })*
+        }
+    };
+}
+
+getters! {
+    /// Of a switch.
+    switch -> bool = Switch;
+    /// Of a count or size.
+    number -> u64 = Number;
+    /// Of a duration.
+    duration -> Duration = Duration;
+    /// Of a choice.
+    choice -> &'static str = Choice;
+    /// Of a name or URL path.
+    text -> Option<String> = Text;
+    /// Of a path.
+    path -> Option<PathBuf> = Path;
+    /// Of an address.
+    address -> Option<Address> = Address;
+    /// Of a list of addresses.
+    addresses -> Vec<(Address, std::ops::Range<usize>)> = Addresses;
+    /// Of a list of address blocks.
+    networks -> Vec<Network> = Networks;
+    /// Of a list of names.
+    texts -> Vec<(String, std::ops::Range<usize>)> = Texts;
+    /// Of an open table.
+    pairs -> Vec<(String, String)> = Pairs;
+}
+
+impl View<'_> {
+    /// Of a count or size that is used as a length.
+    pub fn count(&self, key: &str) -> usize {
+        usize::try_from(self.number(key)).unwrap_or(usize::MAX)
+    }
+}
+
+impl Value {
+    /// The value of a setting without one.
+    fn none_of(kind: &table::Kind) -> Self {
+        use table::Kind;
+        match kind {
+            Kind::Name | Kind::UrlPath { .. } => Self::Text(None),
+            Kind::Path { .. } => Self::Path(None),
+            Kind::Address { .. } => Self::Address(None),
+            Kind::Networks => Self::Networks(Vec::new()),
+            Kind::FileNames | Kind::HostNames => Self::Texts(Vec::new()),
+            Kind::Fields | Kind::Ini => Self::Pairs(Vec::new()),
+            Kind::Switch
+            | Kind::Count { .. }
+            | Kind::Size { .. }
+            | Kind::Duration { .. }
+            | Kind::Choice(_)
+            | Kind::Addresses => {
+                unreachable!("a setting of this kind always has a default")
+            }
+        }
+    }
+}
+
+impl Network {
+    /// Whether this block holds `ip`; an IPv4 address mapped into IPv6 counts as IPv4.
+    #[must_use]
+    pub fn contains(&self, ip: IpAddr) -> bool {
+        match (self, ip.to_canonical()) {
+            (Self::Block(IpAddr::V4(first), length), IpAddr::V4(ip)) => {
+                (first.to_bits() ^ ip.to_bits()).checked_shr(32 - u32::from(*length)).unwrap_or(0) == 0
+            }
+            (Self::Block(IpAddr::V6(first), length), IpAddr::V6(ip)) => {
+                (first.to_bits() ^ ip.to_bits()).checked_shr(128 - u32::from(*length)).unwrap_or(0) == 0
+            }
+            _ => false,
+        }
+    }
+}

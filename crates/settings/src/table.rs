@@ -1,0 +1,151 @@
+//! The one list of settings. A row says everything about a setting: where it may stand, what a value looks like, its
+//! bounds, its default and why, and whether a running server can take a change. The TOML reader, `--set`,
+//! `millrace check`, `millrace explain` and `docs/settings.md` all work from these rows; there is no second list.
+//!
+//! To add a setting: a field in [`crate::plan`], a row in [`rows`](self::rows), and one line in `resolve.rs` that the
+//! compiler asks for. A test feeds every row's example in and wants to see the plan change.
+
+mod rows;
+
+use crate::Plan;
+use crate::resolve::View;
+use crate::value::Value;
+
+/// The settings in the order of the reference page.
+pub(crate) static TABLE: &[Group] = rows::GROUPS;
+
+/// A TOML table and its settings.
+pub(crate) struct Group {
+    /// First part of the keys: `http`.
+    pub name: &'static str,
+    /// The TOML header: `[http]`, `[[site]]`.
+    pub header: &'static str,
+    /// What the settings of this table are about, one sentence.
+    pub line: &'static str,
+    /// The settings.
+    pub rows: &'static [Setting],
+}
+
+/// One setting.
+pub(crate) struct Setting {
+    /// Full name, `http.head_timeout`; for settings of a site `site.root`.
+    pub key: &'static str,
+    /// Where it may stand.
+    pub place: Place,
+    /// What a value looks like, and its bounds.
+    pub kind: Kind,
+    /// Value if none is written.
+    pub default: Default,
+    /// What it does, one sentence.
+    pub line: &'static str,
+    /// Why it exists and why the default is what it is.
+    pub reason: &'static str,
+    /// A value other than the default, as it stands after `=` in TOML.
+    pub example: &'static str,
+    /// What other servers call it: these names are suggested from, never accepted.
+    pub elsewhere: &'static [&'static str],
+    /// For a setting that only a restart changes: whether two plans differ in it.
+    pub restart: Option<fn(&Plan, &Plan) -> bool>,
+}
+
+/// Where a setting may stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In its own table only.
+    Global,
+    /// In a `[[site]]` only.
+    Site,
+    /// In its own table, and in a site's table of the same name, which wins.
+    Both,
+}
+
+/// Value of a setting that is not written.
+pub(crate) enum Default {
+    /// This text, read like a typed one.
+    Fixed(&'static str),
+    /// Worked out when the plan is made.
+    Computed {
+        /// How, for people.
+        says: &'static str,
+        /// How, in code.
+        from: fn(&View<'_>) -> Value,
+    },
+    /// No value; the text says what that means.
+    Unset(&'static str),
+}
+
+/// What a value looks like. Bounds are inclusive; `zero` names what `0` means where it stands outside them.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    /// `true` or `false`.
+    Switch,
+    /// A whole number.
+    Count { min: u64, max: u64, zero: Option<&'static str> },
+    /// Bytes: `"64MB"`.
+    Size { min: u64, max: u64, zero: Option<&'static str> },
+    /// Milliseconds: `"500ms"`, `"10s"`.
+    Duration { min: u64, max: u64, zero: Option<&'static str> },
+    /// One of some words, each with its meaning.
+    Choice(&'static [(&'static str, &'static str)]),
+    /// A user or group name.
+    Name,
+    /// A file or folder; `word` stands for none.
+    Path { word: Option<&'static str> },
+    /// A listening address; `word` stands for none.
+    Address { word: Option<&'static str> },
+    /// Listening addresses.
+    Addresses,
+    /// Address blocks.
+    Networks,
+    /// Names of files, without a path.
+    FileNames,
+    /// Host names, `*.` in front of one allowed.
+    HostNames,
+    /// A path below the root as in a URL; `word` stands for none.
+    UrlPath { word: &'static str },
+    /// A table of response fields.
+    Fields,
+    /// A table of PHP ini values.
+    Ini,
+}
+
+/// The row of `key`.
+pub(crate) fn find(key: &str) -> Option<&'static Setting> {
+    rows().find(|row| row.key == key)
+}
+
+/// All rows, in the order of the reference page.
+pub(crate) fn rows() -> impl Iterator<Item = &'static Setting> {
+    TABLE.iter().flat_map(|group| group.rows)
+}
+
+impl Setting {
+    /// The name inside a `[[site]]`: `root` of `site.root`, `php.workers` of `php.workers`. `None` if the setting
+    /// cannot stand there.
+    pub fn key_in_site(&self) -> Option<&'static str> {
+        match self.place {
+            Place::Global => None,
+            Place::Both => Some(self.key),
+            Place::Site => Some(self.key.strip_prefix("site.").expect("a site's row is named site.*")),
+        }
+    }
+
+    /// The name outside of sites. `None` if the setting cannot stand there.
+    pub fn key_global(&self) -> Option<&'static str> {
+        (self.place != Place::Site).then_some(self.key)
+    }
+
+    /// The last part of the key: `head_timeout`.
+    pub fn last(&self) -> &'static str {
+        self.key.rsplit('.').next().unwrap_or(self.key)
+    }
+
+    /// The default for people: `10s`, `one a core`.
+    pub fn default_text(&self) -> String {
+        match &self.default {
+            Default::Fixed(text) => (*text).to_owned(),
+            Default::Computed { says, .. } => (*says).to_owned(),
+            Default::Unset(means) => format!("none: {means}"),
+        }
+    }
+}

@@ -1,0 +1,819 @@
+//! The rows. A flat table: read it beside `docs/settings.md`, which is made from it.
+
+use std::path::PathBuf;
+
+use super::{Default, Group, Kind, Place, Setting};
+use crate::plan::Address;
+use crate::resolve::View;
+use crate::value::Value;
+
+const KB: u64 = 1024;
+const MB: u64 = 1024 * KB;
+const GB: u64 = 1024 * MB;
+const MS: u64 = 1;
+const S: u64 = 1000 * MS;
+const MIN: u64 = 60 * S;
+const H: u64 = 60 * MIN;
+const DAY: u64 = 24 * H;
+
+const fn count(min: u64, max: u64) -> Kind {
+    Kind::Count { min, max, zero: None }
+}
+const fn count_or_zero(zero: &'static str, min: u64, max: u64) -> Kind {
+    Kind::Count { min, max, zero: Some(zero) }
+}
+const fn size(min: u64, max: u64) -> Kind {
+    Kind::Size { min, max, zero: None }
+}
+const fn duration(min: u64, max: u64) -> Kind {
+    Kind::Duration { min, max, zero: None }
+}
+
+/// What most rows share; every row writes its own key, kind, default, line, reason and example.
+const ROW: Setting = Setting {
+    key: "",
+    place: Place::Global,
+    kind: Kind::Switch,
+    default: Default::Fixed("false"),
+    line: "",
+    reason: "",
+    example: "",
+    elsewhere: &[],
+    restart: None,
+};
+
+pub(super) static GROUPS: &[Group] = &[
+    Group {
+        name: "server",
+        header: "[server]",
+        line: "Threads, listening addresses and the life of the process.",
+        rows: SERVER,
+    },
+    Group { name: "http", header: "[http]", line: "What a client may send, and how slowly.", rows: HTTP },
+    Group {
+        name: "files",
+        header: "[files]",
+        line: "Static files, their compression and the open-file cache.",
+        rows: FILES,
+    },
+    Group {
+        name: "php",
+        header: "[php]",
+        line: "How PHP runs: for every site, or in `[site.php]` for one.",
+        rows: PHP,
+    },
+    Group { name: "log", header: "[log]", line: "Access log and error log.", rows: LOG },
+    Group {
+        name: "admin",
+        header: "[admin]",
+        line: "Where `millrace status`, `millrace reload` and metrics are answered.",
+        rows: ADMIN,
+    },
+    Group {
+        name: "site",
+        header: "[[site]]",
+        line: "A site: its names, its folder, its application.",
+        rows: SITE,
+    },
+];
+
+static SERVER: &[Setting] = &[
+    Setting {
+        key: "server.threads",
+        kind: count(1, 1024),
+        default: Default::Computed {
+            says: "one a core",
+            from: |view| Value::Number(view.environment().cores as u64),
+        },
+        line: "Event loops, each with its own listening sockets.",
+        reason: "A connection lives and dies on one loop, so loops share nothing; more of them than cores only adds \
+                 switching. Cores are counted as the process may use them (affinity and cgroup quota).",
+        example: "3",
+        elsewhere: &["worker_processes", "worker_threads"],
+        restart: Some(|old, new| old.server.threads != new.server.threads),
+        ..ROW
+    },
+    Setting {
+        key: "server.pin_threads",
+        kind: Kind::Switch,
+        default: Default::Fixed("false"),
+        line: "Whether each event loop is bound to one core.",
+        reason: "Keeps caches warm on a machine of its own; on a shared one the kernel places threads better.",
+        example: "true",
+        elsewhere: &["worker_cpu_affinity"],
+        restart: Some(|old, new| old.server.pin_threads != new.server.pin_threads),
+        ..ROW
+    },
+    Setting {
+        key: "server.listen",
+        kind: Kind::Addresses,
+        default: Default::Fixed("127.0.0.1:8080"),
+        line: "Addresses to listen on: `127.0.0.1:8080`, `:80` (every IPv4 and IPv6 address), `[::1]:80`, \
+               `unix:/run/millrace.sock`.",
+        reason: "The default is reachable from this machine only: opening a site to the world is a decision, not an \
+                 accident. Listeners live as long as the process, because closing one of a reuse-port group loses the \
+                 connections that wait in its queue.",
+        example: "[\":80\", \"unix:/run/millrace/web.sock\"]",
+        elsewhere: &["port", "bind", "address", "listen_addr"],
+        restart: Some(|old, new| old.server.listen != new.server.listen),
+        ..ROW
+    },
+    Setting {
+        key: "server.backlog",
+        kind: count(1, 65_535),
+        default: Default::Fixed("4096"),
+        line: "Connections that may wait to be accepted, for each listening socket.",
+        reason: "A burst waits here while the loop is busy. The kernel cuts it to net.core.somaxconn (4096 on current \
+                 kernels).",
+        example: "1024",
+        restart: Some(|old, new| old.server.backlog != new.server.backlog),
+        ..ROW
+    },
+    Setting {
+        key: "server.connections",
+        kind: count_or_zero("as many as the descriptor limit allows", 1, 10_000_000),
+        default: Default::Fixed("0"),
+        line: "Open client connections a listener.",
+        reason: "Beyond it, new connections wait in the kernel's queue. The descriptor limit is the natural bound; \
+                 lower it to leave room for other programs.",
+        example: "20000",
+        elsewhere: &["worker_connections", "max_connections", "maxclients", "max_clients"],
+        ..ROW
+    },
+    Setting {
+        key: "server.connections_per_address",
+        kind: count_or_zero("no limit", 1, 1_000_000),
+        default: Default::Fixed("0"),
+        line: "Open connections from one client address.",
+        reason: "Stops one address from taking every connection. Off by default, because behind a proxy, or a mobile \
+                 network's address translation, many people share one address.",
+        example: "200",
+        elsewhere: &["limit_conn"],
+        ..ROW
+    },
+    Setting {
+        key: "server.shutdown_grace",
+        kind: duration(0, H),
+        default: Default::Fixed("30s"),
+        line: "How long running requests may go on after SIGTERM.",
+        reason: "New connections are refused at once; what runs is finished, so a restart loses nothing. 30 s is what \
+                 systemd and Kubernetes leave a program before they kill it.",
+        example: "\"10s\"",
+        elsewhere: &["worker_shutdown_timeout", "graceful_timeout", "gracefulshutdowntimeout"],
+        ..ROW
+    },
+    Setting {
+        key: "server.trusted_proxies",
+        kind: Kind::Networks,
+        default: Default::Unset("no proxy is believed"),
+        line: "Proxies whose `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host` are believed: addresses, \
+               blocks like `10.0.0.0/8`, or `unix` for every peer of a Unix socket.",
+        reason: "Anybody can send these fields. Believed from everywhere they let a client forge its address and claim \
+                 HTTPS; so only peers named here are.",
+        example: "[\"10.0.0.0/8\", \"::1\", \"unix\"]",
+        elsewhere: &["set_real_ip_from", "real_ip_header", "remoteipinternalproxy"],
+        ..ROW
+    },
+    Setting {
+        key: "server.spool_dir",
+        kind: Kind::Path { word: None },
+        default: Default::Fixed("/var/tmp"),
+        line: "Folder for request bodies that are larger than `http.body_memory`.",
+        reason: "Must be on a disk: /tmp is memory on many systems, and large bodies are spooled to save memory. The \
+                 files have no name and vanish with the request.",
+        example: "\"/srv/spool\"",
+        elsewhere: &["client_body_temp_path", "upload_tmp_dir"],
+        ..ROW
+    },
+];
+
+static HTTP: &[Setting] = &[
+    Setting {
+        key: "http.head_bytes",
+        kind: size(KB, MB),
+        default: Default::Fixed("16KB"),
+        line: "Request line and fields together. Beyond: 431.",
+        reason: "Bounds what an incomplete request costs. 16 KB holds the largest cookies that browsers send.",
+        example: "\"32KB\"",
+        elsewhere: &["large_client_header_buffers", "client_header_buffer_size", "limitrequestfieldsize"],
+        ..ROW
+    },
+    Setting {
+        key: "http.head_fields",
+        kind: count(8, 1000),
+        default: Default::Fixed("100"),
+        line: "Fields in a request head. Beyond: 431.",
+        reason: "Browsers send about 20 and proxies add a few; thousands are an attack on whoever loops over them.",
+        example: "64",
+        elsewhere: &["max_headers", "limitrequestfields"],
+        ..ROW
+    },
+    Setting {
+        key: "http.target_bytes",
+        kind: size(256, MB),
+        default: Default::Computed {
+            says: "8KB, or head_bytes if that is less",
+            from: |view| Value::Number(view.number("http.head_bytes").min(8 * KB)),
+        },
+        line: "Request target (path and query). Beyond: 414.",
+        reason: "8,000 bytes is what RFC 9112 section 3 asks servers to take; longer ones are mistakes or attacks.",
+        example: "\"4KB\"",
+        elsewhere: &["limitrequestline"],
+        ..ROW
+    },
+    Setting {
+        key: "http.head_timeout",
+        kind: duration(100 * MS, 10 * MIN),
+        default: Default::Fixed("10s"),
+        line: "From a request's first byte to the end of its head. Beyond: 408.",
+        reason: "A client that sends a byte now and then must not hold a connection for ever (Slowloris).",
+        example: "\"5s\"",
+        elsewhere: &["client_header_timeout", "requestreadtimeout", "header_timeout"],
+        ..ROW
+    },
+    Setting {
+        key: "http.body_timeout",
+        kind: duration(100 * MS, H),
+        default: Default::Fixed("10s"),
+        line: "Pause between two pieces of a request body. Beyond: 408.",
+        reason: "Long enough for a phone that changes cells, short enough that dead uploads don't pile up.",
+        example: "\"20s\"",
+        elsewhere: &["client_body_timeout"],
+        ..ROW
+    },
+    Setting {
+        key: "http.body_min_rate",
+        kind: Kind::Size { min: 1, max: GB, zero: Some("no least rate") },
+        default: Default::Fixed("256B"),
+        line: "Least mean rate of a request body, bytes a second, after the first `body_timeout`. Beyond: 408.",
+        reason: "A pause limit alone lets a client send one byte every 9 seconds; a slow modem manages 5 KB a second.",
+        example: "\"1KB\"",
+        elsewhere: &["minrate"],
+        ..ROW
+    },
+    Setting {
+        key: "http.body_bytes",
+        kind: size(0, 1024 * GB),
+        default: Default::Fixed("64MB"),
+        line: "Request body. Beyond: 413. A site may set its own `body_bytes`.",
+        reason: "Room for an upload of photos or a theme. PHP has limits of its own on top: `post_max_size` and \
+                 `upload_max_filesize`.",
+        example: "\"512MB\"",
+        elsewhere: &["client_max_body_size", "limitrequestbody", "max_body_size", "body_max_size"],
+        ..ROW
+    },
+    Setting {
+        key: "http.body_memory",
+        kind: size(4 * KB, GB),
+        default: Default::Fixed("1MB"),
+        line: "Part of a request body that is held in memory; a larger one goes to a file in `server.spool_dir`.",
+        reason: "Forms and API calls are smaller and stay off the disk; a hundred uploads at once must not eat the \
+                 memory.",
+        example: "\"256KB\"",
+        elsewhere: &["client_body_buffer_size"],
+        ..ROW
+    },
+    Setting {
+        key: "http.keep_alive",
+        kind: duration(0, DAY),
+        default: Default::Fixed("60s"),
+        line: "An idle connection is closed after this. 0 closes each after its answer.",
+        reason: "A visitor's next click comes within a minute and saves the handshake. An idle connection costs about \
+                 1 KB here, so there is no hurry.",
+        example: "\"5s\"",
+        elsewhere: &["keepalive_timeout", "keepalivetimeout", "keep_alive_timeout", "idle_timeout"],
+        ..ROW
+    },
+    Setting {
+        key: "http.keep_alive_requests",
+        kind: count_or_zero("no limit", 1, u64::MAX >> 1),
+        default: Default::Fixed("0"),
+        line: "Requests on one connection.",
+        reason: "Nothing of a connection grows with its requests, so nothing needs it; some load balancers spread \
+                 better with it.",
+        example: "1000",
+        elsewhere: &["keepalive_requests", "maxkeepaliverequests"],
+        ..ROW
+    },
+    Setting {
+        key: "http.send_timeout",
+        kind: duration(100 * MS, H),
+        default: Default::Fixed("10s"),
+        line: "Pause of a client that takes no more of the answer. Beyond it the connection is reset.",
+        reason: "A client that asks for large files and doesn't read them holds buffers and PHP's output.",
+        example: "\"30s\"",
+        elsewhere: &["write_timeout", "timeout"],
+        ..ROW
+    },
+];
+
+static FILES: &[Setting] = &[
+    Setting {
+        key: "files.cache_entries",
+        kind: count(0, 10_000_000),
+        default: Default::Fixed("10000"),
+        line: "Entries of the open-file cache, all threads together; files that don't exist count too.",
+        reason: "A site has a few thousand files that are asked for. An entry of a large file holds a descriptor.",
+        example: "2000",
+        elsewhere: &["open_file_cache", "open_file_cache_max"],
+        ..ROW
+    },
+    Setting {
+        key: "files.cache_bytes",
+        kind: size(0, 1024 * GB),
+        default: Default::Fixed("64MB"),
+        line: "Bytes of the open-file cache, all threads together, compressed forms included.",
+        reason: "Small files are answered from here with one write. Large ones stay in the kernel's page cache.",
+        example: "\"256MB\"",
+        elsewhere: &["cache_size"],
+        ..ROW
+    },
+    Setting {
+        key: "files.small_file",
+        kind: size(0, 16 * MB),
+        default: Default::Fixed("64KB"),
+        line: "Files up to this size are kept in memory with their head; larger ones are sent with sendfile.",
+        reason: "One write of head and content is cheaper than a write and a sendfile until the copying outweighs it.",
+        example: "\"16KB\"",
+        ..ROW
+    },
+    Setting {
+        key: "files.revalidate",
+        kind: duration(0, H),
+        default: Default::Fixed("1s"),
+        line: "A cached file is compared with the disk again after this.",
+        reason: "A change is seen within a second, and a file that is asked for a thousand times a second costs one \
+                 look at the disk, not a thousand.",
+        example: "\"10s\"",
+        elsewhere: &["open_file_cache_valid"],
+        ..ROW
+    },
+    Setting {
+        key: "files.compress",
+        kind: Kind::Switch,
+        default: Default::Fixed("true"),
+        line: "Whether text types are compressed for clients that can read it.",
+        reason: "Text shrinks to a quarter. It is done once a file and kept; `.br`, `.zst` and `.gz` files beside the \
+                 original are used whatever this says.",
+        example: "false",
+        elsewhere: &["gzip", "brotli", "deflate", "gzip_static"],
+        ..ROW
+    },
+    Setting {
+        key: "files.compress_from",
+        kind: size(0, GB),
+        default: Default::Fixed("1100B"),
+        line: "Least size to compress.",
+        reason: "Below it head and content fit one network packet either way, so nothing is won.",
+        example: "\"2KB\"",
+        elsewhere: &["gzip_min_length", "brotli_min_length"],
+        ..ROW
+    },
+    Setting {
+        key: "files.compress_to",
+        kind: size(0, GB),
+        default: Default::Fixed("8MB"),
+        line: "Largest file that is compressed.",
+        reason: "Compressing holds an event loop: 8 MB take about a tenth of a second, once. Put a `.gz` beside \
+                 larger files.",
+        example: "\"1MB\"",
+        ..ROW
+    },
+    Setting {
+        key: "files.index",
+        kind: Kind::FileNames,
+        default: Default::Fixed("index.php, index.html, index.htm"),
+        line: "Names tried in a directory, in this order.",
+        reason: "An application's index.php comes before a hoster's left-over index.html.",
+        example: "[\"index.html\"]",
+        elsewhere: &["directoryindex", "index_files"],
+        ..ROW
+    },
+    Setting {
+        key: "files.symlinks",
+        kind: Kind::Choice(&[("inside", "only to a place inside the site's root"), ("follow", "anywhere")]),
+        default: Default::Fixed("inside"),
+        line: "What a symbolic link in a site's root may point to.",
+        reason: "A link to / made by a hijacked plugin must not publish the machine. Set `follow` if a deployment \
+                 links shared folders from outside the root.",
+        example: "\"follow\"",
+        elsewhere: &["disable_symlinks", "followsymlinks", "symlinksifownermatch"],
+        ..ROW
+    },
+    Setting {
+        key: "files.expires",
+        kind: Kind::Switch,
+        default: Default::Fixed("true"),
+        line: "Whether `Cache-Control` and `Expires` by type are sent: a year for images, fonts, media, css and js; \
+               html is asked for again.",
+        reason: "A browser that keeps a page's parts asks for the page alone. Applications name versions in the URLs \
+                 of css and js.",
+        example: "false",
+        elsewhere: &["expiresactive", "expiresbytype", "cache_control"],
+        ..ROW
+    },
+];
+
+static PHP: &[Setting] = &[
+    Setting {
+        key: "php.enabled",
+        place: Place::Both,
+        kind: Kind::Switch,
+        default: Default::Fixed("true"),
+        line: "Whether PHP runs. Without it `.php` files are refused, never sent as text.",
+        reason: "A site of static files needs no workers.",
+        example: "false",
+        elsewhere: &["php_admin_flag", "engine"],
+        ..ROW
+    },
+    Setting {
+        key: "php.program",
+        place: Place::Both,
+        kind: Kind::Path { word: None },
+        default: Default::Unset("`millrace-php` beside the server's own program, then in PATH"),
+        line: "The program that runs PHP.",
+        reason: "One is built for each PHP version; a site can name its own.",
+        example: "\"/usr/lib/millrace/8.3/millrace-php\"",
+        elsewhere: &["fastcgi_pass", "php_binary"],
+        ..ROW
+    },
+    Setting {
+        key: "php.workers",
+        place: Place::Both,
+        kind: count(1, 10_000),
+        default: Default::Computed {
+            says: "4 a core, at least 4, at most 75% of memory / 128MB",
+            from: workers,
+        },
+        line: "Most PHP workers at once: requests that run PHP at the same time.",
+        reason: "PHP waits for the database about as long as it works, so a few a core keep the cores busy; more only \
+                 take turns. A WordPress worker grows to about 128 MB, and a machine that swaps is down.",
+        example: "17",
+        elsewhere: &["max_children", "pm.max_children", "num_threads", "max_threads", "maxrequestworkers"],
+        ..ROW
+    },
+    Setting {
+        key: "php.workers_start",
+        place: Place::Both,
+        kind: count(0, 10_000),
+        default: Default::Computed {
+            says: "one a core, at most php.workers",
+            from: |view| Value::Number((view.environment().cores as u64).min(view.number("php.workers"))),
+        },
+        line: "Workers started with the server.",
+        reason: "A further one is forked in about a millisecond when it is needed.",
+        example: "1",
+        elsewhere: &["start_servers", "pm.start_servers"],
+        ..ROW
+    },
+    Setting {
+        key: "php.workers_spare",
+        place: Place::Both,
+        kind: count(0, 10_000),
+        default: Default::Computed {
+            says: "as php.workers_start",
+            from: |view| Value::Number(view.number("php.workers_start").min(view.number("php.workers"))),
+        },
+        line: "Idle workers that are kept however long they are idle.",
+        reason: "The first visitor after a quiet hour finds a worker ready.",
+        example: "0",
+        elsewhere: &[
+            "min_spare_servers",
+            "pm.min_spare_servers",
+            "max_spare_servers",
+            "pm.max_spare_servers",
+        ],
+        ..ROW
+    },
+    Setting {
+        key: "php.idle_timeout",
+        place: Place::Both,
+        kind: duration(S, DAY),
+        default: Default::Fixed("60s"),
+        line: "A worker idle for longer than this ends, if more than `workers_spare` are idle.",
+        reason: "Gives memory back after a crowd, without forking and ending workers all the time.",
+        example: "\"10s\"",
+        elsewhere: &["process_idle_timeout", "pm.process_idle_timeout"],
+        ..ROW
+    },
+    Setting {
+        key: "php.max_requests",
+        place: Place::Both,
+        kind: count_or_zero("never", 1, u64::MAX >> 1),
+        default: Default::Fixed("10000"),
+        line: "Requests after which a worker is replaced.",
+        reason: "Extensions leak; a fresh worker costs a millisecond every ten thousand requests.",
+        example: "500",
+        elsewhere: &["pm.max_requests", "max_requests_per_child", "maxconnectionsperchild"],
+        ..ROW
+    },
+    Setting {
+        key: "php.request_timeout",
+        place: Place::Both,
+        kind: Kind::Duration { min: 100 * MS, max: 7 * DAY, zero: Some("none") },
+        default: Default::Fixed("5m"),
+        line: "Wall-clock time of one request. Beyond it the worker is killed and the client gets 504.",
+        reason: "PHP's own max_execution_time doesn't count waiting: a hung database or remote service would hold a \
+                 worker for ever. Imports and updates get by with five minutes.",
+        example: "\"30s\"",
+        elsewhere: &["fastcgi_read_timeout", "request_terminate_timeout", "proxy_read_timeout"],
+        ..ROW
+    },
+    Setting {
+        key: "php.queue",
+        place: Place::Both,
+        kind: count(0, 1_000_000),
+        default: Default::Fixed("1000"),
+        line: "Requests that may wait for a worker. Beyond: 503 at once.",
+        reason: "In a crowd a quick refusal is better than an answer after everybody has left.",
+        example: "100",
+        elsewhere: &["listen.backlog"],
+        ..ROW
+    },
+    Setting {
+        key: "php.queue_timeout",
+        place: Place::Both,
+        kind: duration(100 * MS, H),
+        default: Default::Fixed("30s"),
+        line: "How long a request may wait for a worker. Beyond: 503.",
+        reason: "Visitors give up before; answering them then is work for nobody.",
+        example: "\"5s\"",
+        elsewhere: &["max_wait_time", "fastcgi_connect_timeout"],
+        ..ROW
+    },
+    Setting {
+        key: "php.ini_file",
+        place: Place::Both,
+        kind: Kind::Path { word: None },
+        default: Default::Unset("the distribution's php.ini and conf.d of the embed SAPI"),
+        line: "The ini file PHP starts with instead of the distribution's; its `extension=` lines work.",
+        reason: "As `php -c FILE`: one file says all, nothing else is read.",
+        example: "\"php.ini\"",
+        elsewhere: &["php_ini", "phprc", "php_ini_file", "phpinidir"],
+        ..ROW
+    },
+    Setting {
+        key: "php.ini",
+        place: Place::Both,
+        kind: Kind::Ini,
+        default: Default::Unset("PHP's ini files decide"),
+        line: "ini values on top of every file, as `php -d` sets them: a table `[php.ini]`.",
+        reason: "What a site needs stands with the site. `[site.php.ini]` is laid over `[php.ini]`, value by value.",
+        example: "{ memory_limit = \"256M\", \"opcache.enable\" = true }",
+        elsewhere: &["php_value", "php_admin_value", "php_flag", "php_server"],
+        ..ROW
+    },
+    Setting {
+        key: "php.user",
+        place: Place::Both,
+        kind: Kind::Name,
+        default: Default::Unset("the user that runs the server"),
+        line: "User that PHP runs as. Only a server started as root can change it.",
+        reason: "Sites of different users cannot read each other's files; a hole in one stays in one.",
+        example: "\"www-data\"",
+        elsewhere: &["username", "suexecusergroup", "listen.owner"],
+        ..ROW
+    },
+    Setting {
+        key: "php.group",
+        place: Place::Both,
+        kind: Kind::Name,
+        default: Default::Unset("the first group of `php.user`"),
+        line: "Group that PHP runs as.",
+        reason: "For files that a group shares.",
+        example: "\"www-data\"",
+        elsewhere: &["listen.group"],
+        ..ROW
+    },
+];
+
+static LOG: &[Setting] = &[
+    Setting {
+        key: "log.access",
+        kind: Kind::Path { word: Some("off") },
+        default: Default::Fixed("off"),
+        line: "Access log: a file, or `off`. Reopened on SIGHUP.",
+        reason: "A line costs little but disks fill; it is written off the hot path and dropped when the disk is full.",
+        example: "\"access.log\"",
+        elsewhere: &["access_log", "customlog", "transferlog"],
+        ..ROW
+    },
+    Setting {
+        key: "log.access_format",
+        kind: Kind::Choice(&[
+            ("combined", "Apache's and nginx's combined format, and the seconds the request took"),
+            ("json", "one JSON object a line"),
+        ]),
+        default: Default::Fixed("combined"),
+        line: "Form of an access log line.",
+        reason: "Every log tool reads combined; JSON keeps every figure apart.",
+        example: "\"json\"",
+        elsewhere: &["log_format", "logformat"],
+        ..ROW
+    },
+    Setting {
+        key: "log.error",
+        kind: Kind::Path { word: Some("stderr") },
+        default: Default::Fixed("stderr"),
+        line: "Error log: a file, or `stderr`. Reopened on SIGHUP.",
+        reason: "Standard error is where systemd and containers collect it.",
+        example: "\"error.log\"",
+        elsewhere: &["error_log", "errorlog"],
+        ..ROW
+    },
+    Setting {
+        key: "log.level",
+        kind: Kind::Choice(&[
+            ("debug", "what only a developer of Millrace wants to know"),
+            ("info", "what the server does"),
+            ("warn", "something is wrong and the server helped itself"),
+            ("error", "something failed"),
+        ]),
+        default: Default::Fixed("info"),
+        line: "Least severity that is logged.",
+        reason: "Info is a few lines at start and reload, and none a request.",
+        example: "\"warn\"",
+        elsewhere: &["loglevel", "log_level", "verbosity"],
+        ..ROW
+    },
+];
+
+static ADMIN: &[Setting] = &[Setting {
+    key: "admin.listen",
+    kind: Kind::Address { word: Some("off") },
+    default: Default::Computed {
+        says: "unix:/run/millrace/admin.sock as root, else unix:$XDG_RUNTIME_DIR/millrace/admin.sock, else \
+               unix:/tmp/millrace-UID/admin.sock",
+        from: admin_socket,
+    },
+    line: "Where metrics, status and reload are served: a Unix socket, a loopback address like `127.0.0.1:9180`, or \
+           `off`.",
+    reason: "Who reaches it can reload the server and see every URL, so it is guarded by the folder's rights and is \
+             never open to a network.",
+    example: "\"127.0.0.1:9180\"",
+    elsewhere: &["stub_status", "pm.status_path", "server_status"],
+    restart: Some(|old, new| old.admin.listen != new.admin.listen),
+    ..ROW
+}];
+
+static SITE: &[Setting] = &[
+    Setting {
+        key: "site.names",
+        place: Place::Site,
+        kind: Kind::HostNames,
+        default: Default::Unset("every host; only for the default site"),
+        line: "Host names without port; the first is the site's own (SERVER_NAME). `*.example.com` matches one or \
+               more labels.",
+        reason: "A request goes to the site of its Host field; an exact name wins over a wildcard, a longer wildcard \
+                 over a shorter.",
+        example: "[\"example.com\", \"www.example.com\"]",
+        elsewhere: &[
+            "server_name",
+            "servername",
+            "serveralias",
+            "host",
+            "hosts",
+            "domain",
+            "domains",
+            "name",
+        ],
+        ..ROW
+    },
+    Setting {
+        key: "site.default",
+        place: Place::Site,
+        kind: Kind::Switch,
+        default: Default::Computed {
+            says: "the first site, if no site says so",
+            from: |_| Value::Switch(false),
+        },
+        line: "Whether requests for unknown hosts come here.",
+        reason: "Some site has to answer them; exactly one does.",
+        example: "true",
+        elsewhere: &["default_server"],
+        ..ROW
+    },
+    Setting {
+        key: "site.root",
+        place: Place::Site,
+        kind: Kind::Path { word: None },
+        default: Default::Unset("must be written"),
+        line: "The folder that is served. Relative to the configuration file.",
+        reason: "Nothing outside of it is ever sent.",
+        example: "\"/srv/other\"",
+        elsewhere: &["documentroot", "document_root", "docroot", "directory", "path", "dir", "folder"],
+        ..ROW
+    },
+    Setting {
+        key: "site.profile",
+        place: Place::Site,
+        kind: Kind::Choice(&[
+            ("auto", "found out from the files in the root"),
+            ("wordpress", "WordPress and what is built on it"),
+            ("drupal", "Drupal 8 and later"),
+            ("generic", "plain PHP and files"),
+        ]),
+        default: Default::Fixed("auto"),
+        line: "Rules of the application: front controller, what is never served, where PHP never runs.",
+        reason: "`auto` looks for wp-load.php, wp-includes/version.php or core/lib/Drupal.php when the server starts \
+                 or reloads.",
+        example: "\"drupal\"",
+        elsewhere: &["application", "app", "type", "cms"],
+        ..ROW
+    },
+    Setting {
+        key: "site.try_files",
+        place: Place::Site,
+        kind: Kind::Switch,
+        default: Default::Fixed("true"),
+        line: "Whether a file or directory of the URL's name is looked for before the front controller.",
+        reason: "`false` gives every URL to the front controller, for applications that serve their files themselves.",
+        example: "false",
+        elsewhere: &["rewrite", "rewriteengine", "fallbackresource"],
+        ..ROW
+    },
+    Setting {
+        key: "site.front_controller",
+        place: Place::Site,
+        kind: Kind::UrlPath { word: "off" },
+        default: Default::Computed {
+            says: "`/index.php` for wordpress and drupal, off for generic",
+            from: |view| view.front_controller(),
+        },
+        line: "Script below the root that answers URLs without a file: `/index.php`, or `off` for 404.",
+        reason: "Applications with readable URLs need it; for plain PHP an unknown URL is 404, as everywhere.",
+        example: "\"/app.php\"",
+        elsewhere: &["error_page", "index_php", "router", "fallback"],
+        ..ROW
+    },
+    Setting {
+        key: "site.body_bytes",
+        place: Place::Site,
+        kind: size(0, 1024 * GB),
+        default: Default::Computed {
+            says: "http.body_bytes",
+            from: |view| Value::Number(view.number("http.body_bytes")),
+        },
+        line: "Request body for this site. Beyond: 413.",
+        reason: "One site takes videos, the others need not.",
+        example: "\"2GB\"",
+        elsewhere: &["client_max_body_size"],
+        ..ROW
+    },
+    Setting {
+        key: "site.headers",
+        place: Place::Site,
+        kind: Kind::Fields,
+        default: Default::Unset("no field is added"),
+        line: "Fields added to every answer of the site: a table `[site.headers]`.",
+        reason: "For `Strict-Transport-Security`, `Content-Security-Policy` and the like.",
+        example: "{ X-Frame-Options = \"SAMEORIGIN\" }",
+        elsewhere: &["add_header", "header", "more_set_headers"],
+        ..ROW
+    },
+    Setting {
+        key: "site.redirect.https",
+        place: Place::Site,
+        kind: Kind::Switch,
+        default: Default::Fixed("false"),
+        line: "Whether `http` requests are sent on to `https`.",
+        reason: "Before anything else is looked at, so no page is ever sent in the clear.",
+        example: "true",
+        elsewhere: &["force_https", "https_only", "ssl_redirect", "return"],
+        ..ROW
+    },
+    Setting {
+        key: "site.redirect.www",
+        place: Place::Site,
+        kind: Kind::Choice(&[
+            ("keep", "both are served"),
+            ("add", "`example.com` is sent to `www.example.com`"),
+            ("remove", "`www.example.com` is sent to `example.com`"),
+        ]),
+        default: Default::Fixed("keep"),
+        line: "What happens with a leading `www.` in the host.",
+        reason: "One address a page: search engines and caches count two as two.",
+        example: "\"remove\"",
+        elsewhere: &["www_redirect"],
+        ..ROW
+    },
+];
+
+/// `min(max(4, 4 * cores), 75 % of memory / 128 MB)`, at least 1.
+fn workers(view: &View<'_>) -> Value {
+    let environment = view.environment();
+    let by_cores = (4 * environment.cores as u64).max(4);
+    let by_memory = environment.memory / 4 * 3 / (128 * MB);
+    Value::Number(by_cores.min(by_memory).clamp(1, 10_000))
+}
+
+/// A socket in a folder that only the server's own user can enter.
+fn admin_socket(view: &View<'_>) -> Value {
+    let environment = view.environment();
+    let path = match &environment.runtime_dir {
+        _ if environment.is_root() => PathBuf::from("/run/millrace/admin.sock"),
+        Some(dir) => dir.join("millrace/admin.sock"),
+        None => PathBuf::from(format!("/tmp/millrace-{}/admin.sock", environment.uid)),
+    };
+    Value::Address(Some(Address::Unix(path)))
+}

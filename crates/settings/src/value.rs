@@ -1,0 +1,331 @@
+//! From typed to meant: a [`Raw`] (TOML, or the text after `--set KEY=`) is read by the [`Kind`] of its setting into a
+//! [`Value`] within bounds, or into what is [`Wrong`] with it.
+
+mod amount;
+mod list;
+mod name;
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::plan::{Address, Network};
+use crate::problem::{What, shown};
+use crate::table::Kind;
+
+pub(crate) use amount::{duration_text, number_text, size_text};
+pub(crate) use name::{is_loopback, overlap};
+
+/// A value as typed.
+#[derive(Clone, Debug)]
+pub(crate) struct Raw {
+    /// Its form.
+    pub form: Form,
+    /// Its bytes in the text it stands in.
+    pub span: Range<usize>,
+}
+
+/// Form of a typed value.
+#[derive(Clone, Debug)]
+pub(crate) enum Form {
+    /// A quoted text in TOML.
+    Text(String),
+    /// Text after `--set KEY=`: whether it means a number or a word depends on the setting.
+    Bare(String),
+    /// A whole number.
+    Integer(i64),
+    /// A number with a fraction.
+    Float(f64),
+    /// `true` or `false`.
+    Switch(bool),
+    /// `[...]`
+    List(Vec<Raw>),
+    /// `{...}` or a table under a header.
+    Table(Vec<Entry>),
+}
+
+/// `name = value` in a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// The name.
+    pub name: String,
+    /// Its bytes in the text.
+    pub span: Range<usize>,
+    /// The value.
+    pub value: Raw,
+}
+
+/// A value as meant.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    /// Of [`Kind::Switch`].
+    Switch(bool),
+    /// Of [`Kind::Count`] and [`Kind::Size`].
+    Number(u64),
+    /// Of [`Kind::Duration`].
+    Duration(Duration),
+    /// Of [`Kind::Choice`].
+    Choice(&'static str),
+    /// Of [`Kind::Name`] and [`Kind::UrlPath`]; `None` is the word for none, or unset.
+    Text(Option<String>),
+    /// Of [`Kind::Path`].
+    Path(Option<PathBuf>),
+    /// Of [`Kind::Address`].
+    Address(Option<Address>),
+    /// Of [`Kind::Addresses`], each with its place.
+    Addresses(Vec<(Address, Range<usize>)>),
+    /// Of [`Kind::Networks`].
+    Networks(Vec<Network>),
+    /// Of [`Kind::FileNames`] and [`Kind::HostNames`], each with its place.
+    Texts(Vec<(String, Range<usize>)>),
+    /// Of [`Kind::Fields`] and [`Kind::Ini`]: name and value, in the order written.
+    Pairs(Vec<(String, String)>),
+}
+
+/// What is wrong with a typed value.
+#[derive(Debug)]
+pub(crate) struct Wrong {
+    /// Which kind of problem.
+    pub what: What,
+    /// Where: bytes of the text the value stands in.
+    pub span: Range<usize>,
+    /// End of the sentence that begins with the setting's name: `is not a duration`.
+    pub title: String,
+    /// At the place: `10 seconds? or minutes?`
+    pub label: String,
+    /// What to write.
+    pub cure: String,
+}
+
+/// Several things can be wrong with a list.
+pub(crate) type Read<T> = Result<T, Vec<Wrong>>;
+
+impl Kind {
+    /// Reads a typed value. Relative paths start at `base`.
+    pub(crate) fn read(&self, raw: &Raw, base: &Path) -> Read<Value> {
+        match *self {
+            Self::Switch => self.switch(raw).map(Value::Switch),
+            Self::Count { min, max, zero } => amount::count(raw, min, max, zero).map(Value::Number),
+            Self::Size { min, max, zero } => amount::size(raw, min, max, zero).map(Value::Number),
+            Self::Duration { min, max, zero } => amount::duration(raw, min, max, zero).map(Value::Duration),
+            Self::Choice(words) => self.choice(raw, words).map(Value::Choice),
+            Self::Name => name::account(raw, self.text(raw)?).map(|name| Value::Text(Some(name))),
+            Self::Path { word } => self.path(raw, word, base).map(Value::Path),
+            Self::Address { word } => {
+                let text = self.text(raw)?;
+                if word == Some(text) {
+                    return Ok(Value::Address(None));
+                }
+                name::address(raw, text, base).map(|address| Value::Address(Some(address)))
+            }
+            Self::Addresses => list::addresses(raw, base).map(Value::Addresses),
+            Self::Networks => list::networks(raw).map(Value::Networks),
+            Self::FileNames => list::file_names(raw).map(Value::Texts),
+            Self::HostNames => list::host_names(raw).map(Value::Texts),
+            Self::UrlPath { word } => {
+                let text = self.text(raw)?;
+                if text == word {
+                    return Ok(Value::Text(None));
+                }
+                name::url_path(raw, text).map(|path| Value::Text(Some(path)))
+            }
+            Self::Fields => list::fields(raw).map(Value::Pairs),
+            Self::Ini => list::ini(raw).map(Value::Pairs),
+        }
+    }
+
+    /// What a value has to be, with its bounds: `a duration from 100ms to 10m`.
+    pub(crate) fn bounds(&self) -> String {
+        let with_zero = |zero: Option<&str>, rest: String| match zero {
+            Some(meaning) => format!("{rest}, or 0 ({meaning})"),
+            None => rest,
+        };
+        match *self {
+            Self::Switch => "true or false".to_owned(),
+            Self::Count { min, max, zero } if max > 1 << 60 => {
+                with_zero(zero, format!("a whole number from {}", number_text(min)))
+            }
+            Self::Count { min, max, zero } => {
+                with_zero(zero, format!("a whole number from {} to {}", number_text(min), number_text(max)))
+            }
+            Self::Size { min, max, zero } => with_zero(
+                zero,
+                format!("a size from {} to {} (1KB is 1024 bytes)", size_text(min), size_text(max)),
+            ),
+            Self::Duration { min, max, zero } => {
+                let text = |milliseconds| duration_text(Duration::from_millis(milliseconds));
+                with_zero(zero, format!("a duration from {} to {} (ms, s, m, h, d)", text(min), text(max)))
+            }
+            Self::Choice(words) => {
+                let words: Vec<String> =
+                    words.iter().map(|(word, means)| format!("\"{word}\" ({means})")).collect();
+                format!("one of {}", words.join(", "))
+            }
+            Self::Name => "a user or group name".to_owned(),
+            Self::Path { word: None } => "a path".to_owned(),
+            Self::Path { word: Some(word) } => format!("a path, or \"{word}\""),
+            Self::Address { word } => {
+                let word = word.map(|word| format!(", or \"{word}\"")).unwrap_or_default();
+                format!("an address like \"127.0.0.1:9180\" or \"unix:/path\"{word}")
+            }
+            Self::Addresses => {
+                "one or more addresses like \":80\", \"127.0.0.1:8080\", \"[::1]:80\", \"unix:/path\"".into()
+            }
+            Self::Networks => "addresses and blocks like \"10.0.0.0/8\", \"::1\", or \"unix\"".to_owned(),
+            Self::FileNames => "one or more file names without a path".to_owned(),
+            Self::HostNames => "host names like \"example.com\" or \"*.example.com\"".to_owned(),
+            Self::UrlPath { word } => format!("a path below the root that begins with / , or \"{word}\""),
+            Self::Fields => "a table of field names and texts".to_owned(),
+            Self::Ini => "a table of ini names and texts, numbers or booleans".to_owned(),
+        }
+    }
+
+    /// The kind in one or two words, for a table's column.
+    pub(crate) fn noun(&self) -> &'static str {
+        match self {
+            Self::Switch => "true/false",
+            Self::Count { .. } => "count",
+            Self::Size { .. } => "size",
+            Self::Duration { .. } => "duration",
+            Self::Choice(_) => "word",
+            Self::Name => "name",
+            Self::Path { .. } => "path",
+            Self::Address { .. } => "address",
+            Self::Addresses => "addresses",
+            Self::Networks => "addresses",
+            Self::FileNames => "file names",
+            Self::HostNames => "host names",
+            Self::UrlPath { .. } => "URL path",
+            Self::Fields | Self::Ini => "table",
+        }
+    }
+
+    /// Whether the value is a table of names that a person chooses, so that a key can go on below it.
+    pub(crate) fn is_open_table(&self) -> bool {
+        matches!(self, Self::Fields | Self::Ini)
+    }
+
+    fn switch(&self, raw: &Raw) -> Read<bool> {
+        match &raw.form {
+            Form::Switch(on) => Ok(*on),
+            Form::Bare(text) if text == "true" => Ok(true),
+            Form::Bare(text) if text == "false" => Ok(false),
+            Form::Text(text) | Form::Bare(text) => {
+                let meant = matches!(text.as_str(), "true" | "on" | "yes" | "1");
+                Err(raw.wrong_type("is true or false", format!("write {meant}, without quotes")))
+            }
+            Form::Integer(number) => {
+                Err(raw.wrong_type("is true or false", format!("write {}", *number != 0)))
+            }
+            _ => Err(raw.wrong_type("is true or false", "write true or false")),
+        }
+    }
+
+    fn choice(&self, raw: &Raw, words: &'static [(&'static str, &'static str)]) -> Read<&'static str> {
+        let text = match &raw.form {
+            Form::Text(text) | Form::Bare(text) => text.as_str(),
+            _ => return Err(raw.wrong_type("is a word", format!("write \"{}\", with quotes", words[0].0))),
+        };
+        if let Some((word, _)) = words.iter().find(|(word, _)| *word == text) {
+            return Ok(word);
+        }
+        let all: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+        let cure = match crate::suggest::nearest(text, words.iter().map(|(word, _)| *word)) {
+            Some(word) => format!("did you mean \"{word}\"?"),
+            None => format!("write one of {}", all.join(", ")),
+        };
+        Err(raw.wrong(
+            What::Malformed,
+            format!("cannot be \"{}\"", shown(text)),
+            "not one of its words",
+            cure,
+        ))
+    }
+
+    fn path(&self, raw: &Raw, word: Option<&str>, base: &Path) -> Read<Option<PathBuf>> {
+        let text = self.text(raw)?;
+        if word == Some(text) {
+            return Ok(None);
+        }
+        if text.is_empty() {
+            return Err(raw.wrong(
+                What::Malformed,
+                "is empty",
+                "no path",
+                "write a path, or remove the line",
+            ));
+        }
+        if text.contains('\0') {
+            return Err(raw.wrong(What::Malformed, "holds a NUL byte", "no path can", "remove it"));
+        }
+        Ok(Some(joined(base, text)))
+    }
+
+    fn text<'a>(&self, raw: &'a Raw) -> Read<&'a str> {
+        let example = match self {
+            Self::Name => "write a name in quotes, like \"www-data\"",
+            Self::Path { .. } => "write a path in quotes, like \"/srv/www\"",
+            Self::Address { .. } => "write an address in quotes, like \"127.0.0.1:9180\"",
+            _ => "write it in quotes",
+        };
+        raw.text().ok_or_else(|| raw.wrong_type(format!("is {}", article(self.noun())), example))
+    }
+}
+
+impl Raw {
+    /// A text typed after `--set KEY=` or in the table's default column.
+    pub(crate) fn bare(text: &str, span: Range<usize>) -> Self {
+        Self { form: Form::Bare(text.to_owned()), span }
+    }
+
+    /// The text, if it is one.
+    fn text(&self) -> Option<&str> {
+        match &self.form {
+            Form::Text(text) | Form::Bare(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// What was typed: `a number`.
+    fn noun(&self) -> &'static str {
+        match &self.form {
+            Form::Text(_) | Form::Bare(_) => "a text",
+            Form::Integer(_) => "a number",
+            Form::Float(_) => "a number with a fraction",
+            Form::Switch(_) => "true or false",
+            Form::List(_) => "a list",
+            Form::Table(_) => "a table",
+        }
+    }
+
+    fn wrong(
+        &self,
+        what: What,
+        title: impl Into<String>,
+        label: impl Into<String>,
+        cure: impl Into<String>,
+    ) -> Vec<Wrong> {
+        vec![Wrong {
+            what,
+            span: self.span.clone(),
+            title: title.into(),
+            label: label.into(),
+            cure: cure.into(),
+        }]
+    }
+
+    fn wrong_type(&self, title: impl Into<String>, cure: impl Into<String>) -> Vec<Wrong> {
+        self.wrong(What::WrongType, title, format!("this is {}", self.noun()), cure)
+    }
+}
+
+/// `base/text` without `.` parts; `..` stays, for the disk to say what it means.
+pub(crate) fn joined(base: &Path, text: &str) -> PathBuf {
+    base.join(text).components().filter(|part| *part != std::path::Component::CurDir).collect()
+}
+
+/// `a path`, `an address`.
+fn article(noun: &str) -> String {
+    let vowel = noun.starts_with(['a', 'e', 'i', 'o']);
+    format!("{} {noun}", if vowel { "an" } else { "a" })
+}

@@ -1,0 +1,210 @@
+//! Lists and open tables. Each element that is wrong is reported, not only the first.
+
+use std::ops::Range;
+use std::path::Path;
+
+use super::{Entry, Form, Raw, Read, Wrong, name, number_text};
+use crate::plan::{Address, Network};
+use crate::problem::{What, shown};
+
+/// Fields that the server itself writes or that frame a message; a second writer would break it (RFC 9110 section 7.6.1,
+/// RFC 9112 section 6).
+const OURS: &[&str] = &[
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-range",
+    "date",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Listening addresses; one alone may stand without brackets.
+pub(super) fn addresses(raw: &Raw, base: &Path) -> Read<Vec<(Address, Range<usize>)>> {
+    let list = elements(raw, "an address in quotes, like \"127.0.0.1:8080\"", |raw, text| {
+        name::address(raw, text, base).map(|address| (address, raw.span.clone()))
+    })?;
+    not_empty(raw, list, "write at least one address, like [\"127.0.0.1:8080\"]")
+}
+
+/// Address blocks.
+pub(super) fn networks(raw: &Raw) -> Read<Vec<Network>> {
+    elements(raw, "an address block in quotes, like \"10.0.0.0/8\"", name::network)
+}
+
+/// Names of files in a folder.
+pub(super) fn file_names(raw: &Raw) -> Read<Vec<(String, Range<usize>)>> {
+    let list = elements(raw, "a file name in quotes, like \"index.html\"", |raw, text| {
+        if text.is_empty() || text.starts_with('.') || text.contains(['/', '\\', '\0']) {
+            let title = format!("cannot name \"{}\"", shown(text));
+            let cure = "write the name of a file in the directory, without a path or a leading dot";
+            return Err(raw.wrong(What::Malformed, title, "not a plain file name", cure));
+        }
+        Ok((text.to_owned(), raw.span.clone()))
+    })?;
+    not_empty(raw, list, "write at least one name, like [\"index.html\"]")
+}
+
+/// Host names.
+pub(super) fn host_names(raw: &Raw) -> Read<Vec<(String, Range<usize>)>> {
+    let list = elements(raw, "a host name in quotes, like \"example.com\"", |raw, text| {
+        name::host(raw, text).map(|name| (name, raw.span.clone()))
+    })?;
+    not_empty(raw, list, "write a host name, or remove the line for a site that answers for every host")
+}
+
+/// Response fields (RFC 9110 section 5.1 and 5.5).
+pub(super) fn fields(raw: &Raw) -> Read<Vec<(String, String)>> {
+    let mut wrongs = Vec::new();
+    let mut fields = Vec::new();
+    for entry in entries(raw, "{ X-Frame-Options = \"SAMEORIGIN\" }")? {
+        match field(entry) {
+            Ok(field) => fields.push(field),
+            Err(more) => wrongs.extend(more),
+        }
+    }
+    if wrongs.is_empty() { Ok(fields) } else { Err(wrongs) }
+}
+
+/// PHP ini values. In TOML `opcache.enable = 1` is a table in a table; the name is put together again.
+pub(super) fn ini(raw: &Raw) -> Read<Vec<(String, String)>> {
+    let mut wrongs = Vec::new();
+    let mut values = Vec::new();
+    for entry in entries(raw, "{ memory_limit = \"256M\" }")? {
+        ini_value(entry, &entry.name, &mut values, &mut wrongs);
+    }
+    if wrongs.is_empty() { Ok(values) } else { Err(wrongs) }
+}
+
+fn field(entry: &Entry) -> Read<(String, String)> {
+    let name = &entry.name;
+    let at_name = Raw { form: Form::Text(String::new()), span: entry.span.clone() };
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(token) {
+        let title = format!("has an illegal field name \"{}\"", shown(name));
+        let cure = "a field name has letters, digits and hyphens, like X-Frame-Options";
+        return Err(at_name.wrong(What::Malformed, title, "illegal", cure));
+    }
+    if OURS.contains(&name.to_ascii_lowercase().as_str()) {
+        let title = format!("cannot set {name}");
+        let cure = "remove it: the server writes this field itself, and a second one would break answers";
+        return Err(at_name.wrong(What::Conflict, title, "written by the server", cure));
+    }
+    let Some(text) = entry.value.text() else {
+        return Err(entry.value.wrong_type(format!("needs a text for {name}"), "write the value in quotes"));
+    };
+    if text.contains(|c: char| c.is_control() && c != '\t') {
+        let title = format!("has an illegal value for {name}");
+        let cure = "write the value on one line: line breaks and control characters would end the field";
+        return Err(entry.value.wrong(What::Malformed, title, "a control character", cure));
+    }
+    Ok((name.clone(), text.trim().to_owned()))
+}
+
+fn ini_value(entry: &Entry, name: &str, values: &mut Vec<(String, String)>, wrongs: &mut Vec<Wrong>) {
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    if name.is_empty() || !name.bytes().all(legal) {
+        let at_name = Raw { form: Form::Text(String::new()), span: entry.span.clone() };
+        let title = format!("has an illegal ini name \"{}\"", shown(name));
+        let cure = "write the name as in php.ini, like memory_limit or opcache.enable";
+        wrongs.extend(at_name.wrong(What::Malformed, title, "illegal", cure));
+        return;
+    }
+    let text = match &entry.value.form {
+        Form::Text(text) | Form::Bare(text) => text.clone(),
+        Form::Integer(number) => number.to_string(),
+        Form::Float(number) => number.to_string(),
+        Form::Switch(on) => if *on { "1" } else { "0" }.to_owned(),
+        Form::Table(inner) => {
+            for entry in inner {
+                ini_value(entry, &format!("{name}.{}", entry.name), values, wrongs);
+            }
+            return;
+        }
+        Form::List(_) => {
+            let cure = "write a text in quotes; list the parts in it as php.ini does";
+            wrongs
+                .extend(entry.value.wrong_type(format!("needs a text, number or boolean for {name}"), cure));
+            return;
+        }
+    };
+    if matches!(name, "extension" | "zend_extension") {
+        let cure = "put extension lines into an ini file and name it in php.ini_file";
+        let title = format!("cannot load by {name}");
+        wrongs.extend(entry.value.wrong(What::Conflict, title, "only one would be loaded", cure));
+    } else if text.contains(['\0', '\n', '\r']) {
+        let cure = "write the value on one line";
+        let title = format!("has an illegal value for {name}");
+        wrongs.extend(entry.value.wrong(What::Malformed, title, "a line break or NUL", cure));
+    } else {
+        values.push((name.to_owned(), text));
+    }
+}
+
+/// Reads each element; a text alone is a list of one, and `--set` takes commas.
+fn elements<T>(raw: &Raw, example: &str, read: impl Fn(&Raw, &str) -> Read<T>) -> Read<Vec<T>> {
+    let parts;
+    let elements = match &raw.form {
+        Form::List(elements) => elements.as_slice(),
+        Form::Text(_) => std::slice::from_ref(raw),
+        Form::Bare(text) => {
+            parts = comma_separated(text, raw.span.start);
+            parts.as_slice()
+        }
+        _ => return Err(raw.wrong_type("is a list", format!("write {example}, or several in [ ]"))),
+    };
+    let mut wrongs = Vec::new();
+    let mut values = Vec::new();
+    for element in elements {
+        let value = match element.text() {
+            Some(text) => read(element, text),
+            None => Err(element.wrong_type("is a list of texts", format!("write {example}"))),
+        };
+        match value {
+            Ok(value) => values.push(value),
+            Err(more) => wrongs.extend(more),
+        }
+    }
+    if wrongs.is_empty() { Ok(values) } else { Err(wrongs) }
+}
+
+/// The parts of `a, b`, each with its place.
+fn comma_separated(text: &str, start: usize) -> Vec<Raw> {
+    let mut at = start;
+    let mut parts = Vec::new();
+    for part in text.split(',') {
+        let lead = part.len() - part.trim_start().len();
+        let word = part.trim();
+        if !word.is_empty() {
+            parts.push(Raw::bare(word, at + lead..at + lead + word.len()));
+        }
+        at += part.len() + 1;
+    }
+    parts
+}
+
+/// The most elements that a list may have: far beyond need, and bounded like everything.
+const ELEMENTS_MAX: usize = 1000;
+
+fn not_empty<T>(raw: &Raw, list: Vec<T>, cure: &str) -> Read<Vec<T>> {
+    if list.is_empty() {
+        return Err(raw.wrong(What::OutOfBounds, "is empty", "nothing in it", cure));
+    }
+    if list.len() > ELEMENTS_MAX {
+        let label =
+            format!("{} of at most {}", number_text(list.len() as u64), number_text(ELEMENTS_MAX as u64));
+        return Err(raw.wrong(What::OutOfBounds, "is too long", label, "remove some"));
+    }
+    Ok(list)
+}
+
+fn entries<'a>(raw: &'a Raw, example: &str) -> Read<&'a [Entry]> {
+    match &raw.form {
+        Form::Table(entries) => Ok(entries),
+        _ => Err(raw.wrong_type("is a table", format!("write it like {example}"))),
+    }
+}

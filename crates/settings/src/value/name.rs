@@ -1,0 +1,402 @@
+//! Texts with a grammar of their own: addresses, address blocks, host names, URL paths, account names.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+
+use super::{Raw, Read, joined};
+use crate::plan::{Address, Network};
+use crate::problem::{What, shown};
+
+/// Longest path of a Unix socket: `sun_path` of unix(7) without its NUL.
+const UNIX_PATH_MAX: usize = 107;
+
+/// `127.0.0.1:8080`, `:8080`, `[::1]:80`, `unix:/path`.
+pub(super) fn address(raw: &Raw, text: &str, base: &Path) -> Read<Address> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return unix(raw, path, base);
+    }
+    let wrong = |label: String, cure: String| {
+        Err(raw.wrong(What::Malformed, format!("cannot be \"{}\"", shown(text)), label, cure))
+    };
+    if text.starts_with('/') || text.starts_with("./") {
+        return wrong(
+            "looks like the path of a Unix socket".into(),
+            format!("write \"unix:{}\"", shown(text)),
+        );
+    }
+    if let Some((scheme @ ("http" | "https"), rest)) = text.split_once("://") {
+        let rest = rest.trim_end_matches('/');
+        let rest = if rest.contains(':') {
+            rest.to_owned()
+        } else {
+            format!("{rest}:{}", if scheme == "http" { 80 } else { 443 })
+        };
+        return wrong("an address has no scheme".into(), format!("write \"{}\"", shown(&rest)));
+    }
+    if text.parse::<u16>().is_ok() {
+        return wrong(
+            "a port alone".into(),
+            format!("write \":{text}\" for every address, or \"127.0.0.1:{text}\" for this machine only"),
+        );
+    }
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        _ => (text, None),
+    };
+    if let Ok(ip) = text.trim_matches(['[', ']']).parse::<IpAddr>() {
+        return wrong("the port is missing".into(), format!("write \"{}\"", SocketAddr::new(ip, 8080)));
+    }
+    let Some(port) = port else {
+        return wrong("the port is missing".into(), "write it after a colon, like \"127.0.0.1:8080\"".into());
+    };
+    let Some(port) = port.parse::<u16>().ok().filter(|_| port.bytes().all(|byte| byte.is_ascii_digit()))
+    else {
+        return wrong(
+            format!("\"{}\" is not a port", shown(port)),
+            "a port is a number from 0 (any free one) to 65535".into(),
+        );
+    };
+    let ip = match host {
+        "" => Some(IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
+        "*" => return wrong("`*` is not an address".into(), format!("write \":{port}\" for every address")),
+        "localhost" => {
+            return wrong(
+                "a name, not an address".into(),
+                format!("write \"127.0.0.1:{port}\", or \"[::1]:{port}\" for IPv6"),
+            );
+        }
+        _ => match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+            Some(host) => host.parse().ok().map(IpAddr::V6),
+            None => host.parse().ok().map(IpAddr::V4),
+        },
+    };
+    if let Some(ip) = ip {
+        return Ok(Address::Tcp(SocketAddr::new(ip, port)));
+    }
+    if host.parse::<Ipv6Addr>().is_ok() {
+        return wrong("IPv6 needs brackets".into(), format!("write \"[{host}]:{port}\""));
+    }
+    let cure = format!("write an IP address: \"127.0.0.1:{port}\", or \":{port}\" for every address");
+    wrong(format!("\"{}\" is not an IP address", shown(host)), cure)
+}
+
+fn unix(raw: &Raw, path: &str, base: &Path) -> Read<Address> {
+    if path.is_empty() || path.contains('\0') {
+        let cure = "write the path after \"unix:\", like \"unix:/run/millrace.sock\"";
+        return Err(raw.wrong(What::Malformed, "names no socket", "the path is missing", cure));
+    }
+    let path = joined(base, path);
+    let length = path.as_os_str().len();
+    if length > UNIX_PATH_MAX {
+        let label = format!("{length} bytes; the kernel takes {UNIX_PATH_MAX}");
+        return Err(raw.wrong(
+            What::OutOfBounds,
+            "has too long a path",
+            label,
+            "put the socket in a shorter path, like /run",
+        ));
+    }
+    Ok(Address::Unix(path))
+}
+
+/// Whether only this machine reaches the address.
+pub(crate) fn is_loopback(address: &Address) -> bool {
+    match address {
+        Address::Tcp(address) => address.ip().to_canonical().is_loopback(),
+        Address::Unix(_) => true,
+    }
+}
+
+/// Whether two addresses would take each other's connections. Port 0 is any free port and meets nothing; `[::]` takes
+/// IPv4 too.
+pub(crate) fn overlap(one: &Address, other: &Address) -> bool {
+    match (one, other) {
+        (Address::Unix(one), Address::Unix(other)) => one == other,
+        (Address::Tcp(one), Address::Tcp(other)) => {
+            let (a, b) = (one.ip().to_canonical(), other.ip().to_canonical());
+            let everything = |ip: IpAddr| ip == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+            let covers = |wide: IpAddr, ip: IpAddr| {
+                everything(wide) || (wide == IpAddr::V4(Ipv4Addr::UNSPECIFIED) && ip.is_ipv4())
+            };
+            one.port() != 0 && one.port() == other.port() && (a == b || covers(a, b) || covers(b, a))
+        }
+        _ => false,
+    }
+}
+
+/// `10.0.0.0/8`, `::1`, `unix`.
+pub(super) fn network(raw: &Raw, text: &str) -> Read<Network> {
+    if text == "unix" {
+        return Ok(Network::Unix);
+    }
+    let (address, length) =
+        text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
+    let title = format!("cannot be \"{}\"", shown(text));
+    let Ok(ip) = address.parse::<IpAddr>() else {
+        let cure = "write an address or a block like \"10.0.0.0/8\" or \"fd00::/8\", or \"unix\"";
+        return Err(raw.wrong(
+            What::Malformed,
+            title,
+            format!("\"{}\" is not an IP address", shown(address)),
+            cure,
+        ));
+    };
+    let most: u8 = if ip.is_ipv4() { 32 } else { 128 };
+    let Some(length) =
+        length.map_or(Some(most), |length| length.parse().ok().filter(|length| *length <= most))
+    else {
+        let cure = format!("write a prefix length from 0 to {most} after the slash");
+        return Err(raw.wrong(What::Malformed, title, "not a prefix length", cure));
+    };
+    let first = masked(ip, length);
+    if first != ip {
+        let cure = format!("write \"{first}/{length}\" for the block, or \"{ip}\" for the one address");
+        return Err(raw.wrong(What::Malformed, title, format!("has bits after the first {length}"), cure));
+    }
+    Ok(Network::Block(ip, length))
+}
+
+/// The first address of the block that `ip` is in.
+fn masked(ip: IpAddr, length: u8) -> IpAddr {
+    match ip {
+        IpAddr::V4(ip) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
+            Ipv4Addr::from_bits(ip.to_bits() & mask).into()
+        }
+        IpAddr::V6(ip) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
+            Ipv6Addr::from_bits(ip.to_bits() & mask).into()
+        }
+    }
+}
+
+/// A host name in lower case (RFC 1123 section 2.1, underscores allowed as browsers do), `*.` in front allowed; or an IP
+/// address, IPv6 in brackets.
+pub(super) fn host(raw: &Raw, text: &str) -> Read<String> {
+    let wrong = |label: &str, cure: String| {
+        Err(raw.wrong(What::Malformed, format!("cannot be \"{}\"", shown(text)), label, cure))
+    };
+    let name = text.trim_end_matches('.').to_ascii_lowercase();
+    if let Some((_, rest)) = text.split_once("://") {
+        let host = rest.split(['/', ':']).next().unwrap_or(rest);
+        return wrong("a URL, not a host name", format!("write \"{}\"", shown(host)));
+    }
+    if let Some(inside) = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+        return match inside.parse::<Ipv6Addr>() {
+            Ok(ip) => Ok(format!("[{ip}]")),
+            Err(_) => wrong("not an IPv6 address", "write it like \"[::1]\"".to_owned()),
+        };
+    }
+    if let Ok(ip) = name.parse::<Ipv6Addr>() {
+        return wrong("IPv6 needs brackets", format!("write \"[{ip}]\""));
+    }
+    if let Some((host, port)) = name.split_once(':') {
+        return wrong(
+            "a name has no port",
+            format!("write \"{}\", and \":{}\" in server.listen", shown(host), shown(port)),
+        );
+    }
+    if !name.is_ascii() {
+        return wrong("not ASCII", "write the name as DNS has it, beginning with \"xn--\"".to_owned());
+    }
+    let labels = name.strip_prefix("*.").unwrap_or(&name);
+    if labels.contains('*') {
+        return wrong(
+            "`*` stands only for whole labels in front",
+            "write it like \"*.example.com\"".to_owned(),
+        );
+    }
+    let legal = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    if labels.len() > 253 || !labels.split('.').all(legal) {
+        let cure = "write letters, digits and hyphens with dots between, like \"www.example.com\"".to_owned();
+        return wrong("not a host name", cure);
+    }
+    Ok(name)
+}
+
+/// A path below the root as in a URL, without anything that could lead out of it.
+pub(super) fn url_path(raw: &Raw, text: &str) -> Read<String> {
+    let title = format!("cannot be \"{}\"", shown(text));
+    if text.split('/').any(|part| part == "..") {
+        let cure = "write the path below the site's root, like \"/index.php\", or set the root further up";
+        return Err(raw.wrong(What::Malformed, title, "leads out of the root", cure));
+    }
+    if !text.starts_with('/') {
+        let cure = format!("write \"/{}\": it is a path below the site's root", shown(text));
+        return Err(raw.wrong(What::Malformed, title, "does not begin with /", cure));
+    }
+    let bad = |part: &str| part.is_empty() || part == ".";
+    if text[1..].split('/').any(bad)
+        || text.contains(['?', '#', '\\', '%'])
+        || text.contains(char::is_control)
+    {
+        let cure = "write the plain path of a script, like \"/index.php\"";
+        return Err(raw.wrong(What::Malformed, title, "not the path of a script", cure));
+    }
+    Ok(text.to_owned())
+}
+
+/// A user or group name, or its number.
+pub(super) fn account(raw: &Raw, text: &str) -> Read<String> {
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"._-$@\\".contains(&byte);
+    if text.is_empty() || text.len() > 255 || text.starts_with('-') || !text.bytes().all(legal) {
+        let title = format!("cannot be \"{}\"", shown(text));
+        return Err(raw.wrong(
+            What::Malformed,
+            title,
+            "not an account's name",
+            "write a name like \"www-data\"",
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw() -> Raw {
+        Raw::bare("", 0..0)
+    }
+    fn addr(text: &str) -> Option<String> {
+        match address(&raw(), text, Path::new("/base")).ok()? {
+            Address::Tcp(address) => Some(address.to_string()),
+            Address::Unix(path) => Some(path.display().to_string()),
+        }
+    }
+
+    #[test]
+    fn addresses() {
+        assert_eq!(addr("127.0.0.1:8080").as_deref(), Some("127.0.0.1:8080"));
+        assert_eq!(addr(":8080").as_deref(), Some("[::]:8080"));
+        assert_eq!(addr("[::1]:80").as_deref(), Some("[::1]:80"));
+        assert_eq!(addr("0.0.0.0:0").as_deref(), Some("0.0.0.0:0"));
+        assert_eq!(addr("unix:/run/a.sock").as_deref(), Some("/run/a.sock"));
+        assert_eq!(addr("unix:a.sock").as_deref(), Some("/base/a.sock"));
+        for bad in [
+            "",
+            "8080",
+            ":",
+            "127.0.0.1",
+            "::1",
+            "[::1]",
+            "::1:80x",
+            "127.0.0.1:65536",
+            "127.0.0.1:+80",
+            "unix:",
+            "*:80",
+            "localhost:80",
+            "http://1.2.3.4",
+            "example.com:80",
+            "/run/a.sock",
+            "1.2.3:80",
+            "[127.0.0.1]:80",
+            "1.2.3.4:80:80",
+        ] {
+            assert_eq!(addr(bad), None, "{bad:?}");
+        }
+        let long = format!("unix:/{}", "x".repeat(107));
+        assert_eq!(addr(&long), None);
+        assert!(addr(&long[..long.len() - 1]).is_some());
+    }
+
+    #[test]
+    fn overlapping_addresses() {
+        let of = |text: &str| address(&raw(), text, Path::new("/")).unwrap();
+        let cases = [
+            (":80", "127.0.0.1:80", true),
+            (":80", "[::1]:80", true),
+            ("0.0.0.0:80", "127.0.0.1:80", true),
+            ("0.0.0.0:80", ":80", true),
+            ("0.0.0.0:80", "[::1]:80", false),
+            ("127.0.0.1:80", "127.0.0.1:80", true),
+            ("127.0.0.1:80", "127.0.0.1:81", false),
+            ("127.0.0.1:0", "127.0.0.1:0", false),
+            ("127.0.0.1:80", "127.0.0.2:80", false),
+            ("[::ffff:127.0.0.1]:80", "127.0.0.1:80", true),
+            ("unix:/a", "unix:/a", true),
+            ("unix:/a", "unix:/b", false),
+            ("unix:/a", ":80", false),
+        ];
+        for (one, other, expected) in cases {
+            assert_eq!(overlap(&of(one), &of(other)), expected, "{one} {other}");
+            assert_eq!(overlap(&of(other), &of(one)), expected, "{other} {one}");
+        }
+    }
+
+    #[test]
+    fn address_blocks() {
+        let of = |text: &str| network(&raw(), text).ok();
+        assert_eq!(of("10.0.0.0/8"), Some(Network::Block("10.0.0.0".parse().unwrap(), 8)));
+        assert_eq!(of("::1"), Some(Network::Block("::1".parse().unwrap(), 128)));
+        assert_eq!(of("0.0.0.0/0"), Some(Network::Block("0.0.0.0".parse().unwrap(), 0)));
+        assert_eq!(of("::/0"), Some(Network::Block("::".parse().unwrap(), 0)));
+        assert_eq!(of("unix"), Some(Network::Unix));
+        for bad in ["10.0.0.1/8", "10.0.0.0/33", "::/129", "10.0.0.0/", "10/8", "", "proxy", "fd00::1/8"] {
+            assert_eq!(of(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn host_names() {
+        let of = |text: &str| host(&raw(), text).ok();
+        assert_eq!(of("Example.COM").as_deref(), Some("example.com"));
+        assert_eq!(of("example.com.").as_deref(), Some("example.com"));
+        assert_eq!(of("*.example.com").as_deref(), Some("*.example.com"));
+        assert_eq!(of("localhost").as_deref(), Some("localhost"));
+        assert_eq!(of("192.0.2.1").as_deref(), Some("192.0.2.1"));
+        assert_eq!(of("[::1]").as_deref(), Some("[::1]"));
+        assert_eq!(of("xn--bcher-kva.example").as_deref(), Some("xn--bcher-kva.example"));
+        let long = "a".repeat(64);
+        for bad in [
+            "",
+            ".",
+            "*",
+            "*.",
+            "a..b",
+            "-a.b",
+            "a-.b",
+            "a b",
+            "a/b",
+            "example.com:80",
+            "http://a.b/",
+            "www.*.com",
+            "*a.com",
+            "b\u{fc}cher.example",
+            "::1",
+            "[x]",
+            &long,
+            "a\0b",
+        ] {
+            assert_eq!(of(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn url_paths_stay_inside() {
+        let of = |text: &str| url_path(&raw(), text).ok();
+        assert_eq!(of("/index.php").as_deref(), Some("/index.php"));
+        assert_eq!(of("/a/b.php").as_deref(), Some("/a/b.php"));
+        for bad in [
+            "",
+            "index.php",
+            "/",
+            "/../x.php",
+            "/a/../../x",
+            "//x.php",
+            "/./x",
+            "/x?y",
+            "/a%2e",
+            "/a\\b",
+            "/a\0",
+            "/a/",
+        ] {
+            assert_eq!(of(bad), None, "{bad:?}");
+        }
+    }
+}
