@@ -10,7 +10,7 @@ use millrace_settings::Plan;
 use super::clock::Clock;
 use super::deadlines::Deadlines;
 use crate::files;
-use crate::log::Log;
+use crate::log::{AccessBuffer, Log};
 use crate::route::Site;
 use crate::stats;
 
@@ -95,6 +95,8 @@ pub struct Thread {
     pub stats: Arc<stats::Slot>,
     /// This thread's open-file cache.
     pub files: files::Cache,
+    /// This thread's lines of the access log.
+    pub access: AccessBuffer,
     /// Who has to be woken or closed when.
     pub deadlines: Deadlines,
     setup: RefCell<Arc<Setup>>,
@@ -110,6 +112,7 @@ impl Thread {
             clock: Clock::new(),
             stats: process.stats.slot(index),
             files: files::Cache::new(&setup.plan.files, setup.plan.server.threads),
+            access: AccessBuffer::default(),
             deadlines: Deadlines::default(),
             generation: Cell::new(process.generation.load(Ordering::Acquire)),
             setup: RefCell::new(setup),

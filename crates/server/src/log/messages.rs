@@ -22,9 +22,10 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// Different messages that are remembered at a time.
 const REMEMBERED: usize = 64;
 /// How long a caller waits for the writer to open a file or to end.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The way to the writer of the error log.
+#[derive(Clone)]
 pub struct Messages {
     queue: SyncSender<Job>,
     /// Messages that did not fit into the queue and have not been told of yet.
@@ -67,6 +68,16 @@ impl Messages {
         if self.queue.try_send(job).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Queues a warning.
+    pub fn warn(&self, text: &str) {
+        self.send(Level::Warn, text.as_bytes());
+    }
+
+    /// Queues an error.
+    pub fn error(&self, text: &str) {
+        self.send(Level::Error, text.as_bytes());
     }
 
     /// Goes on in `target`.

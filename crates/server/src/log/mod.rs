@@ -5,6 +5,8 @@
 //! has a thread of its own, so that a disk that hangs under one does not silence the other. The writer threads open
 //! the files themselves: a descriptor of a thread with a table of its own would mean nothing to them.
 
+mod access;
+mod line;
 mod messages;
 mod sink;
 mod time;
@@ -16,6 +18,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use millrace_settings::plan::{self, Level};
 
+pub use access::{AccessBuffer, Asked, Entry};
+
+use access::Access;
 use messages::Messages;
 use sink::Target;
 
@@ -29,7 +34,12 @@ struct Shared {
     /// Least [`Level`] that is logged.
     level: AtomicU8,
     /// `None`: nobody reads.
-    messages: Option<Messages>,
+    writers: Option<Writers>,
+}
+
+struct Writers {
+    messages: Messages,
+    access: Access,
 }
 
 impl Log {
@@ -39,14 +49,14 @@ impl Log {
     /// A log file can't be opened for appending; the error names it.
     pub fn open(plan: &plan::Log) -> io::Result<Log> {
         let messages = Messages::start(Target::for_messages(plan))?;
-        Ok(Log {
-            shared: Arc::new(Shared { level: AtomicU8::new(plan.level as u8), messages: Some(messages) }),
-        })
+        let access = Access::start(plan, messages.clone())?;
+        let writers = Some(Writers { messages, access });
+        Ok(Log { shared: Arc::new(Shared { level: AtomicU8::new(plan.level as u8), writers }) })
     }
 
     /// A log that nobody reads; it has no thread and no file.
     pub fn quiet() -> Log {
-        Log { shared: Arc::new(Shared { level: AtomicU8::new(u8::MAX), messages: None }) }
+        Log { shared: Arc::new(Shared { level: AtomicU8::new(u8::MAX), writers: None }) }
     }
 
     /// Something that only a developer of Millrace wants to know.
@@ -108,25 +118,34 @@ impl Log {
     /// Opens the files again, after they were moved away or the settings changed. Where that fails the log goes on
     /// in the old file and says so.
     pub fn reopen(&self, plan: &plan::Log) {
-        if let Some(messages) = &self.shared.messages {
-            self.shared.level.store(plan.level as u8, Ordering::Relaxed);
-            if let Err(error) = messages.reopen(Target::for_messages(plan)) {
-                self.error(format_args!("{error}; the error log goes on where it was"));
-            }
+        let Some(writers) = &self.shared.writers else { return };
+        self.shared.level.store(plan.level as u8, Ordering::Relaxed);
+        if let Err(error) = writers.messages.reopen(Target::for_messages(plan)) {
+            self.error(format_args!("{error}; the error log goes on where it was"));
+        }
+        if let Err(error) = writers.access.reopen(plan) {
+            self.error(format_args!("{error}; the access log goes on as it was"));
         }
     }
 
-    /// Writes what is still queued and ends the writers; waits for that at most two seconds. What is logged
-    /// afterwards is lost.
+    /// Writes what is still queued and ends the writers; waits a few seconds at most. What is logged afterwards is
+    /// lost. Event loops flush their [`AccessBuffer`] before.
     pub fn close(&self) {
-        if let Some(messages) = &self.shared.messages {
-            messages.close();
+        if let Some(writers) = &self.shared.writers {
+            // The access log first: it may have something to say in the other.
+            writers.access.close();
+            writers.messages.close();
         }
+    }
+
+    /// The access log's writer.
+    fn access(&self) -> Option<&Access> {
+        self.shared.writers.as_ref().map(|w| &w.access)
     }
 
     fn send(&self, level: Level, text: &[u8]) {
-        if let Some(messages) = &self.shared.messages {
-            messages.send(level, text);
+        if let Some(writers) = &self.shared.writers {
+            writers.messages.send(level, text);
         }
     }
 }

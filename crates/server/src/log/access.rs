@@ -1,0 +1,251 @@
+//! The access log: one line a request. An event loop formats it into a buffer of its own and hands full buffers to
+//! the writer a few times a second. A disk that is full or slow costs lines, which are counted, and nothing else.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use millrace_settings::plan::{self, AccessFormat};
+
+use super::line::{self, Stamp};
+use super::messages::{Messages, PATIENCE};
+use super::sink::{Failed, Sink, Target};
+use crate::engine::Thread;
+use crate::request::Request;
+use crate::stats::Counter;
+
+/// A buffer is handed over when it holds this many bytes.
+const BATCH: usize = 32 * 1_024;
+/// Batches that may wait for the writer: 16 MiB.
+const QUEUE: usize = 512;
+/// While lines are being lost, people are told so no more often than this.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
+
+/// What there is to say about one request.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// What was asked.
+    pub asked: Asked<'a>,
+    /// The client's address; `None` for a peer on a Unix socket.
+    pub client: Option<IpAddr>,
+    /// Status of the answer.
+    pub status: u16,
+    /// Bytes of content sent.
+    pub bytes: u64,
+    /// From the first byte of the request to the last of the answer.
+    pub duration: Duration,
+}
+
+/// What a client asked.
+#[derive(Clone, Copy, Debug)]
+pub enum Asked<'a> {
+    /// A request.
+    Request(&'a Request),
+    /// Something else: the beginning of what it sent, as far as it is known.
+    Malformed(&'a [u8]),
+}
+
+/// Lines of one event loop that are not handed over yet.
+#[derive(Debug, Default)]
+pub struct AccessBuffer {
+    lines: RefCell<Vec<u8>>,
+    count: Cell<u64>,
+    stamp: RefCell<Stamp>,
+}
+
+impl AccessBuffer {
+    /// Adds a line, if there is an access log.
+    pub fn record(&self, thread: &Thread, entry: &Entry<'_>) {
+        // Read on each request, so that a reload takes effect; otherwise nothing writes to it.
+        let Some(format) = thread.process.log.access().and_then(Access::format) else { return };
+        let mut lines = self.lines.borrow_mut();
+        let mut stamp = self.stamp.borrow_mut();
+        stamp.set(thread.clock.unix_time());
+        match format {
+            AccessFormat::Combined => line::combined(&mut lines, &stamp, entry),
+            AccessFormat::Json => line::json(&mut lines, &stamp, entry),
+        }
+        self.count.set(self.count.get() + 1);
+        if lines.len() >= BATCH {
+            drop(lines);
+            self.flush(thread);
+        }
+    }
+
+    /// Hands over what there is. Called a few times a second, and before the event loop ends.
+    pub fn flush(&self, thread: &Thread) {
+        let Some(access) = thread.process.log.access() else { return };
+        let mut lost = access.shared.lost.swap(0, Ordering::Relaxed);
+        let count = self.count.take();
+        if count > 0 {
+            let room = Vec::with_capacity(self.lines.borrow().len());
+            let lines = self.lines.replace(room);
+            if access.queue.try_send(Job::Lines { lines, count }).is_err() {
+                lost += count;
+                thread.process.log.warn(format_args!(
+                    "access log lines are dropped: the disk does not keep up with the requests"
+                ));
+            }
+        }
+        if lost > 0 {
+            thread.stats.add(Counter::LogDropped, lost);
+        }
+    }
+}
+
+/// The way to the writer of the access log.
+pub struct Access {
+    queue: SyncSender<Job>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// 0: off. Otherwise an [`AccessFormat`] plus 1.
+    format: AtomicU8,
+    /// Lines that the writer could not write, until an event loop adds them to its counters.
+    lost: AtomicU64,
+}
+
+enum Job {
+    Lines { lines: Vec<u8>, count: u64 },
+    Open { target: Target, done: SyncSender<io::Result<()>> },
+    Close { done: SyncSender<()> },
+}
+
+impl Access {
+    /// Starts the writer.
+    ///
+    /// # Errors
+    /// The file can't be opened, or no thread can be started.
+    pub fn start(plan: &plan::Log, messages: Messages) -> io::Result<Access> {
+        let (queue, jobs) = sync_channel(QUEUE);
+        let shared = Arc::new(Shared { format: AtomicU8::new(0), lost: AtomicU64::new(0) });
+        let access = Access { queue, shared: shared.clone() };
+        thread::Builder::new().name("millrace-access".to_owned()).spawn(move || {
+            let sink = Sink::open(Target::Off).expect("nothing has to be opened");
+            Writer { sink, messages, shared, loss: None }.run(&jobs);
+        })?;
+        access.reopen(plan)?;
+        Ok(access)
+    }
+
+    /// Form of the lines; `None`: there is no access log.
+    pub fn format(&self) -> Option<AccessFormat> {
+        match self.shared.format.load(Ordering::Relaxed) {
+            0 => None,
+            1 => Some(AccessFormat::Combined),
+            _ => Some(AccessFormat::Json),
+        }
+    }
+
+    /// Goes on as `plan` says.
+    ///
+    /// # Errors
+    /// The file can't be opened, or the writer hangs in a write to the old one.
+    pub fn reopen(&self, plan: &plan::Log) -> io::Result<()> {
+        let (done, opened) = sync_channel(1);
+        let busy = || io::Error::new(io::ErrorKind::TimedOut, "the access log's disk does not answer");
+        let target = plan.access.clone().map_or(Target::Off, Target::File);
+        self.queue.try_send(Job::Open { target, done }).map_err(|_| busy())?;
+        opened.recv_timeout(PATIENCE).map_err(|_| busy())??;
+        let format = match (&plan.access, plan.access_format) {
+            (None, _) => 0,
+            (Some(_), AccessFormat::Combined) => 1,
+            (Some(_), AccessFormat::Json) => 2,
+        };
+        self.shared.format.store(format, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Writes what is queued and ends the writer.
+    pub fn close(&self) {
+        let (done, closed) = sync_channel(1);
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            match self.queue.try_send(Job::Close { done: done.clone() }) {
+                Ok(()) => {
+                    let _ = closed.recv_timeout(PATIENCE);
+                    return;
+                }
+                Err(TrySendError::Full(_)) => thread::sleep(Duration::from_millis(10)),
+                Err(TrySendError::Disconnected(_)) => return,
+            }
+        }
+    }
+}
+
+/// What the thread of the access log owns.
+struct Writer {
+    sink: Sink,
+    messages: Messages,
+    shared: Arc<Shared>,
+    /// Lines are being lost.
+    loss: Option<Loss>,
+}
+
+struct Loss {
+    lines: u64,
+    told: Instant,
+}
+
+impl Writer {
+    fn run(mut self, jobs: &Receiver<Job>) {
+        while let Ok(job) = jobs.recv() {
+            match job {
+                Job::Lines { lines, count } => match self.sink.write_lines(&lines) {
+                    Ok(()) => self.recovered(),
+                    Err(failed) => self.failed(&failed, count),
+                },
+                Job::Open { target, done } => {
+                    let opened = Sink::open(target).map(|sink| self.sink = sink);
+                    let _ = done.send(opened);
+                }
+                Job::Close { done } => {
+                    let _ = done.send(());
+                    return;
+                }
+            }
+        }
+    }
+
+    fn failed(&mut self, failed: &Failed, count: u64) {
+        // A user agent can't smuggle a line break in, so lines are requests; but never more than there were.
+        let lost = failed.lines.min(count);
+        self.shared.lost.fetch_add(lost, Ordering::Relaxed);
+        let now = Instant::now();
+        let (name, reason) = (self.sink.name(), &failed.reason);
+        match &mut self.loss {
+            None => {
+                self.loss = Some(Loss { lines: lost, told: now });
+                self.messages.error(&format!(
+                    "cannot write to the access log {name}: {reason}; lines are dropped until that is over"
+                ));
+            }
+            Some(loss) => {
+                loss.lines += lost;
+                if now - loss.told >= TELL_AGAIN {
+                    loss.told = now;
+                    let lines = loss.lines;
+                    self.messages.error(&format!(
+                        "still cannot write to the access log {name}: {reason}; {lines} lines dropped so far"
+                    ));
+                }
+            }
+        }
+    }
+
+    fn recovered(&mut self) {
+        if let Some(loss) = self.loss.take() {
+            self.messages.warn(&format!(
+                "the access log {} is written again; {} lines were dropped meanwhile",
+                self.sink.name(),
+                loss.lines
+            ));
+        }
+    }
+}
