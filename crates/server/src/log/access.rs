@@ -249,3 +249,136 @@ impl Writer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::engine::{Process, Setup};
+    use crate::log::tests::{Dir, plan, texts};
+    use crate::log::{Level, Log};
+    use crate::stats::Registry;
+
+    fn with_access(dir: &Dir, access: &Path) -> plan::Log {
+        plan::Log { access: Some(access.to_owned()), ..plan(&dir.path("error.log")) }
+    }
+
+    fn thread(log: &Log) -> Rc<Thread> {
+        let source = millrace_settings::Source { site_dir: Some("/".into()), ..Default::default() };
+        let (plan, _) = millrace_settings::load(&source).unwrap();
+        let setup = Arc::new(Setup { plan, sites: Vec::new() });
+        Thread::new(0, Process::new(setup, Registry::new(1), log.clone()))
+    }
+
+    fn ask(thread: &Thread, what: &str) {
+        let asked = Asked::Malformed(what.as_bytes());
+        let entry = Entry { asked, client: None, status: 400, bytes: 0, duration: Duration::ZERO };
+        thread.access.record(thread, &entry);
+    }
+
+    fn lines(path: &Path) -> usize {
+        std::fs::read(path).map_or(0, |text| memchr::memchr_iter(b'\n', &text).count())
+    }
+
+    /// The writers work at their own pace: waits for `done`, 5 s at most.
+    fn wait_for(done: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !done() {
+            assert!(began.elapsed() < Duration::from_secs(5), "it never came");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn off_until_a_reload_says_otherwise() {
+        let dir = Dir::new("access-off");
+        let log = Log::open(&plan(&dir.path("error.log"))).unwrap();
+        let thread = thread(&log);
+        ask(&thread, "not this");
+        assert!(thread.access.lines.borrow().is_empty());
+
+        let file = dir.path("access.log");
+        log.reopen(&plan::Log { access_format: AccessFormat::Json, ..with_access(&dir, &file) });
+        ask(&thread, "this");
+        thread.access.flush(&thread);
+        log.reopen(&plan(&dir.path("error.log")));
+        ask(&thread, "nor this");
+        thread.access.flush(&thread);
+        log.close();
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(text.lines().count(), 1);
+        assert!(text.contains(r#""malformed":"this""#), "{text}");
+    }
+
+    #[test]
+    fn goes_on_in_a_new_file_after_rotation() {
+        let dir = Dir::new("access-rotation");
+        let (file, old) = (dir.path("access.log"), dir.path("access.log.1"));
+        let log = Log::open(&with_access(&dir, &file)).unwrap();
+        let thread = thread(&log);
+        for _ in 0..1_000 {
+            ask(&thread, "before");
+        }
+        assert!(thread.access.count.get() < 1_000, "full buffers go at once");
+        thread.access.flush(&thread);
+        std::fs::rename(&file, &old).unwrap();
+        log.reopen(&with_access(&dir, &file));
+        ask(&thread, "after");
+        thread.access.flush(&thread);
+        log.close();
+        assert_eq!((lines(&old), lines(&file)), (1_000, 1));
+    }
+
+    #[test]
+    fn a_full_disk_is_counted_told_once_and_left_behind() {
+        let dir = Dir::new("access-full");
+        let log = Log::open(&with_access(&dir, Path::new("/dev/full"))).unwrap();
+        let thread = thread(&log);
+        let dropped = || thread.process.stats.value(Counter::LogDropped);
+        for round in 1..=3 {
+            ask(&thread, "lost");
+            ask(&thread, "lost too");
+            thread.access.flush(&thread);
+            wait_for(|| {
+                thread.access.flush(&thread);
+                dropped() == 2 * round
+            });
+        }
+        let file = dir.path("access.log");
+        log.reopen(&with_access(&dir, &file));
+        ask(&thread, "kept");
+        thread.access.flush(&thread);
+        log.close();
+        assert_eq!(lines(&file), 1);
+        assert_eq!(dropped(), 6);
+        let told = texts(&dir.path("error.log"));
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("/dev/full") && told[0].contains("No space left"), "{told:?}");
+        assert!(told[1].contains("6 lines were dropped"), "{told:?}");
+    }
+
+    #[test]
+    fn a_disk_that_hangs_holds_nobody_up() {
+        let dir = Dir::new("access-hang");
+        let pipe = dir.path("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+            .unwrap();
+        // Somebody has it open and never reads: the writer hangs in its second batch.
+        let reader = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+        let log = Log::open(&with_access(&dir, &pipe)).unwrap();
+        let thread = thread(&log);
+        let began = Instant::now();
+        let line = "x".repeat(150);
+        while thread.process.stats.value(Counter::LogDropped) == 0 {
+            ask(&thread, &line);
+            assert!(began.elapsed() < Duration::from_secs(20), "the queue has no bound");
+        }
+        let error = dir.path("error.log");
+        wait_for(|| texts(&error).iter().any(|t| t.contains("does not keep up")));
+        log.message(Level::Info, format_args!("still here"));
+        wait_for(|| texts(&error).contains(&"info  still here".to_owned()));
+        drop(reader);
+    }
+}
