@@ -1,0 +1,62 @@
+// A WordPress made by `millrace new wordpress`, whichever server then serves it.
+
+import { cpSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { run } from './processes.mjs';
+import { program } from './server.mjs';
+
+/** Debian's package wordpress-theme-twentytwentyone: a classic theme, to switch to and to customize. */
+const CLASSIC_THEME = '/usr/share/wordpress/wp-content/themes/twentytwentyone';
+
+/**
+ * Makes a site in `root`. `socket`, if given, is that of a MariaDB with a database `wordpress` for user `wp`, password
+ * `secret`; without it the site has SQLite. $WORDPRESS_FROM (a zip or a directory) replaces the sources of `new`.
+ * Returns `{ root, user, password }`.
+ */
+export async function newWordPress({ root, url, title, socket }) {
+  const site = { root, user: 'editor-in-chief', password: 'A rather long pass-phrase 1' };
+  const from = process.env.WORDPRESS_FROM ? ['--from', process.env.WORDPRESS_FROM] : [];
+  const database = socket ? `mysql://wp:secret@localhost/wordpress?socket=${socket}` : 'sqlite';
+  await run(program(), [
+    'new', 'wordpress', root, '--db', database, '--url', url, '--title', title,
+    '--admin', site.user, '--password', site.password, ...from,
+  ], { seconds: 180 });
+  stayAtHome(root);
+  cpSync(CLASSIC_THEME, join(root, 'wp-content/themes/twentytwentyone'), { recursive: true, dereference: true });
+  return site;
+}
+
+/** Forgets the SQLite database: the next visitor is offered WordPress's own five-minute install. */
+export function forgetInstallation(root) {
+  const files = ['', '-journal', '-wal', '-shm'].map((end) => join(root, `wp-content/database/.ht.sqlite${end}`));
+  if (!existsSync(files[0])) throw new Error(`${files[0]} is not there`);
+  for (const file of files) rmSync(file, { force: true });
+}
+
+/** No request to wordpress.org: the test must not depend on it. */
+function stayAtHome(root) {
+  const file = join(root, 'wp-config.php');
+  const { mode } = statSync(file);
+  const text = readFileSync(file, 'utf8');
+  writeFileSync(file, text.replace('<?php', "<?php\ndefine( 'WP_HTTP_BLOCK_EXTERNAL', true );\n"), { mode });
+}
+
+/** Lines of a server's log in which PHP complains; that wordpress.org can't be reached is what `stayAtHome` wants. */
+export function phpErrors(log) {
+  return log.split('\n').filter((line) => /PHP (Fatal|Parse|Warning|Recoverable)|database error/.test(line) && !line.includes('WordPress.org'));
+}
+
+/** A photograph-like JPEG of more than a megabyte, so that the upload goes through a spooled file. */
+export async function photograph(file) {
+  await run('php', ['-n', '-d', 'extension=gd', '-r', `
+    mt_srand(7);
+    $image = imagecreatetruecolor(2200, 1500);
+    for ($y = 0; $y < 1500; $y += 4) for ($x = 0; $x < 2200; $x += 4)
+      imagefilledrectangle($image, $x, $y, $x + 3, $y + 3, imagecolorallocate($image,
+        min(255, intdiv($x, 9) + mt_rand(0, 40)), min(255, intdiv($y, 7) + mt_rand(0, 40)), mt_rand(90, 160)));
+    imagefilledellipse($image, 1100, 750, 700, 700, imagecolorallocate($image, 255, 220, 40));
+    imagejpeg($image, $argv[1], 90);`, '--', file]);
+  const { size } = statSync(file);
+  if (size < 1_100_000 || size > 1_900_000) throw new Error(`the picture has ${size} bytes; it should have 1.1 to 1.9 MB`);
+  return file;
+}
