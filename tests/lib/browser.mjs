@@ -8,7 +8,7 @@
 // Hosts outside this machine don't resolve in it (a resolver rule, not request interception: interception would turn
 // the browser's cache off, and with it every conditional request).
 
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
 
@@ -20,8 +20,9 @@ const FLAGS = [
   '--disable-component-update', '--disable-sync', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',
 ];
 
-/** Starts the browser with a fresh profile; screenshots go to `folder`. */
+/** Starts the browser with a fresh profile; screenshots go to `folder`, which is emptied. */
 export async function startBrowser(folder) {
+  rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   const chrome = await chromium.launch({
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
