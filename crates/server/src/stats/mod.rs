@@ -1,17 +1,26 @@
 //! Counters: one table, one slot a thread, no lock and no shared cache line on the path of a request.
 
-mod table;
+mod exposition;
+mod latency;
+pub mod table;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+pub use exposition::Exposition;
+pub use latency::{BOUNDS, Class, Summary};
 pub use table::{ALL, Counter, Kind, Row, TABLE};
+
+use latency::Histograms;
 
 /// The counters of one thread; only that thread writes them.
 #[repr(align(128))]
 pub struct Slot {
     values: [AtomicU64; TABLE.len()],
+    first_byte: Histograms,
+    answer: Histograms,
 }
 
 impl Slot {
@@ -20,6 +29,13 @@ impl Slot {
         // One writer: a plain load and store would do, and costs no locked instruction.
         let value = &self.values[counter as usize];
         value.store(value.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    /// Notes how long an answered request took, from the end of its head on: until the first byte of the answer was
+    /// written, and until the last.
+    pub fn took(&self, class: Class, first_byte: Duration, answer: Duration) {
+        self.first_byte.record(class, first_byte);
+        self.answer.record(class, answer);
     }
 
     /// Takes `n` from a gauge.
@@ -44,7 +60,13 @@ pub struct Registry {
 impl Registry {
     /// Slots for that many threads.
     pub fn new(threads: usize) -> Arc<Registry> {
-        let slot = || Arc::new(Slot { values: [const { AtomicU64::new(0) }; TABLE.len()] });
+        let slot = || {
+            Arc::new(Slot {
+                values: [const { AtomicU64::new(0) }; TABLE.len()],
+                first_byte: Histograms::new(),
+                answer: Histograms::new(),
+            })
+        };
         Arc::new(Registry { slots: (0..threads).map(|_| slot()).collect() })
     }
 
@@ -59,5 +81,89 @@ impl Registry {
             .iter()
             .map(|s| s.values[counter as usize].load(Ordering::Relaxed))
             .fold(0, u64::wrapping_add)
+    }
+
+    /// How long answers of a class took until their first byte.
+    pub fn first_byte(&self, class: Class) -> Summary {
+        let mut summary = Summary::default();
+        self.slots.iter().for_each(|slot| summary.add(&slot.first_byte, class));
+        summary
+    }
+
+    /// How long answers of a class took until their last byte.
+    pub fn answer(&self, class: Class) -> Summary {
+        let mut summary = Summary::default();
+        self.slots.iter().for_each(|slot| summary.add(&slot.answer, class));
+        summary
+    }
+
+    /// Every counter and histogram as Prometheus text.
+    pub fn expose(&self, out: &mut Exposition) {
+        for (&counter, row) in ALL.iter().zip(TABLE) {
+            out.family(row);
+            out.sample(row, &[], self.value(counter));
+        }
+        for (row, summary) in
+            [(&table::FIRST_BYTE, Registry::first_byte as fn(&_, _) -> _), (&table::ANSWER, Registry::answer)]
+        {
+            out.family(row);
+            for class in Class::ALL {
+                out.histogram(row, ("class", class.name()), &summary(self, class));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_over_threads() {
+        let registry = Registry::new(2);
+        registry.slot(0).add(Counter::ConnectionsIdle, 1);
+        registry.slot(1).sub(Counter::ConnectionsIdle, 1);
+        registry.slot(1).add(Counter::Requests, 3);
+        assert_eq!(registry.value(Counter::ConnectionsIdle), 0);
+        assert_eq!(registry.value(Counter::Requests), 3);
+    }
+
+    #[test]
+    fn every_row_keeps_the_rules_for_names() {
+        let mut names: Vec<&str> = TABLE.iter().chain(table::MEASURED).map(|row| row.name).collect();
+        for row in TABLE.iter().chain(table::MEASURED) {
+            assert_eq!(row.name.ends_with("_total"), row.kind == Kind::Counter, "{}", row.name);
+            assert!(row.name.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_')), "{}", row.name);
+            assert!(row.help.ends_with('.'), "{}", row.help);
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), TABLE.len() + table::MEASURED.len());
+    }
+
+    /// The page of all counters, from the table.
+    fn counters_page() -> String {
+        let mut page = "# Counters\n\n\
+            Made from `crates/server/src/stats/table.rs`; a test compares. `GET /metrics` on the admin address shows\n\
+            them to Prometheus, `millrace status` the most telling ones to people.\n\n\
+            | name | kind | meaning |\n| --- | --- | --- |\n"
+            .to_owned();
+        for row in TABLE.iter().chain(table::MEASURED) {
+            page += &format!("| `millrace_{}` | {} | {} |\n", row.name, row.kind.name(), row.help);
+        }
+        page
+    }
+
+    #[test]
+    fn counters_page_is_that_of_the_table() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/counters.md");
+        if std::env::var_os("MILLRACE_UPDATE").is_some() {
+            std::fs::write(path, counters_page()).unwrap();
+        }
+        let committed = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            committed == counters_page(),
+            "docs/counters.md is old: MILLRACE_UPDATE=1 cargo test -p millrace-server counters_page"
+        );
     }
 }

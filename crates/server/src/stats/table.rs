@@ -1,5 +1,6 @@
-//! The table of counters. A row is all there is to a counter: from it come the slot, the Prometheus text and the
-//! lines of `millrace status`.
+//! The table of counters. A row is all there is to a counter: from it come the slot, the Prometheus text, the status
+//! in JSON and the page `docs/counters.md`. To add one: a row here, a call of [`super::Slot::add`] where it happens,
+//! and `MILLRACE_UPDATE=1 cargo test -p millrace-server counters_page`.
 
 /// What a value means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,6 +9,19 @@ pub enum Kind {
     Counter,
     /// Goes up and down.
     Gauge,
+    /// How long something took: buckets, sum and count.
+    Histogram,
+}
+
+impl Kind {
+    /// As Prometheus calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        }
+    }
 }
 
 /// A row of the table.
@@ -64,4 +78,28 @@ table! {
     PhpQueueTimeouts    Counter "php_queue_timeouts_total"   "Requests refused because they waited too long for a worker."
     PhpTimeouts         Counter "php_timeouts_total"         "PHP runs killed because they took too long."
     LogDropped          Counter "log_lines_dropped_total"    "Access log lines dropped because the disk could not keep up."
+}
+
+macro_rules! rows {
+    ($($name:ident = $kind:ident $text:literal $help:literal)*) => {
+        $(#[doc = $help] pub const $name: Row = Row { name: $text, kind: Kind::$kind, help: $help };)*
+
+        /// What is not counted in a slot: it is measured when somebody asks, or has labels.
+        pub const MEASURED: &[Row] = &[$($name),*];
+    };
+}
+
+rows! {
+    BUILD = Gauge "build_info" "Always 1; the label `version` says which Millrace this is."
+    STARTED = Gauge "start_time_seconds" "When the server was started, seconds since 1970."
+    MEMORY = Gauge "resident_memory_bytes" "Memory of the server's own process, without PHP."
+    CPU = Counter "cpu_seconds_total" "Processor time of the server's own process, user and system."
+    DESCRIPTORS = Gauge "open_descriptors" "Open file descriptors of the server's own process."
+    DESCRIPTOR_LIMIT = Gauge "descriptor_limit" "Most file descriptors that the server may have open."
+    PHP_WORKERS = Gauge "php_workers" "PHP workers, by `pool` and `state`."
+    PHP_WORKERS_MOST = Gauge "php_workers_most" "Most PHP workers at once, by `pool`."
+    PHP_WAITING = Gauge "php_waiting" "Requests that wait for a PHP worker, by `pool`."
+    PHP_MEMORY = Gauge "php_memory_bytes" "Memory of the PHP workers together, by `pool`; pages they share are counted for each."
+    FIRST_BYTE = Histogram "first_byte_seconds" "From the end of a request's head to the first byte of its answer, by `class`: file, php, other."
+    ANSWER = Histogram "answer_seconds" "From the end of a request's head to the last byte of its answer, by `class`: file, php, other."
 }

@@ -1,0 +1,147 @@
+//! How long requests take: a histogram a thread with fixed bounds, so that recording is two additions and the sum
+//! over threads is exact.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Upper bounds of the buckets, microseconds; a last one without bound follows.
+pub const BOUNDS: [u64; 17] = [
+    100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
+    2_500_000, 5_000_000, 10_000_000, 30_000_000,
+];
+
+/// Who made the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Class {
+    /// The static file path.
+    File,
+    /// A PHP worker.
+    Php,
+    /// Millrace itself: redirects, refusals.
+    Other,
+}
+
+impl Class {
+    /// Every class, in order.
+    pub const ALL: [Class; 3] = [Class::File, Class::Php, Class::Other];
+
+    /// Its name as a label.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::File => "file",
+            Class::Php => "php",
+            Class::Other => "other",
+        }
+    }
+}
+
+/// Durations of one kind, by [`Class`]. One thread writes.
+#[derive(Debug)]
+pub struct Histograms([Histogram; Class::ALL.len()]);
+
+#[derive(Debug)]
+struct Histogram {
+    /// Not cumulative; the last is beyond all bounds.
+    buckets: [AtomicU64; BOUNDS.len() + 1],
+    /// Microseconds.
+    sum: AtomicU64,
+}
+
+impl Histograms {
+    /// Empty ones.
+    pub fn new() -> Histograms {
+        Histograms(std::array::from_fn(|_| Histogram {
+            buckets: [const { AtomicU64::new(0) }; BOUNDS.len() + 1],
+            sum: AtomicU64::new(0),
+        }))
+    }
+
+    /// Counts one.
+    pub fn record(&self, class: Class, duration: Duration) {
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        let histogram = &self.0[class as usize];
+        let bucket = BOUNDS.partition_point(|&bound| bound < micros);
+        add(&histogram.buckets[bucket], 1);
+        add(&histogram.sum, micros);
+    }
+}
+
+/// One writer: a plain load and store do, and cost no locked instruction.
+fn add(value: &AtomicU64, n: u64) {
+    value.store(value.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+}
+
+/// The sum of the histograms of all threads for one class.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Not cumulative; the last is beyond all bounds.
+    pub buckets: [u64; BOUNDS.len() + 1],
+    /// Microseconds.
+    pub sum: u64,
+}
+
+impl Summary {
+    /// Adds those of one thread.
+    pub fn add(&mut self, histograms: &Histograms, class: Class) {
+        let histogram = &histograms.0[class as usize];
+        for (sum, value) in self.buckets.iter_mut().zip(&histogram.buckets) {
+            *sum += value.load(Ordering::Relaxed);
+        }
+        self.sum += histogram.sum.load(Ordering::Relaxed);
+    }
+
+    /// Durations that were recorded.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// A bound that this share (0 to 1) of the durations stays below; `None`: nothing was recorded, or it lies
+    /// beyond the last bound.
+    pub fn quantile(&self, share: f64) -> Option<Duration> {
+        let wanted = (self.count() as f64 * share).ceil() as u64;
+        let mut seen = 0;
+        for (count, bound) in self.buckets.iter().zip(BOUNDS) {
+            seen += count;
+            if seen >= wanted && seen > 0 {
+                return Some(Duration::from_micros(bound));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_belongs_to_its_bucket() {
+        let histograms = Histograms::new();
+        for micros in [0, 100, 101, 30_000_000, 30_000_001] {
+            histograms.record(Class::Php, Duration::from_micros(micros));
+        }
+        let mut summary = Summary::default();
+        summary.add(&histograms, Class::Php);
+        assert_eq!((summary.buckets[0], summary.buckets[1]), (2, 1));
+        assert_eq!((summary.buckets[16], summary.buckets[17]), (1, 1));
+        assert_eq!((summary.count(), summary.sum), (5, 60_000_202));
+        let mut none = Summary::default();
+        none.add(&histograms, Class::File);
+        assert_eq!(none, Summary::default());
+    }
+
+    #[test]
+    fn quantiles() {
+        assert_eq!(Summary::default().quantile(0.5), None);
+        let histograms = Histograms::new();
+        for micros in [50, 60, 700, 4_000_000_000] {
+            histograms.record(Class::File, Duration::from_micros(micros));
+        }
+        let mut summary = Summary::default();
+        summary.add(&histograms, Class::File);
+        assert_eq!(summary.quantile(0.5), Some(Duration::from_micros(100)));
+        assert_eq!(summary.quantile(0.75), Some(Duration::from_micros(1_000)));
+        assert_eq!(summary.quantile(0.99), None);
+    }
+}
