@@ -1,6 +1,6 @@
 // A WordPress made by `millrace new wordpress`, whichever server then serves it.
 
-import { cpSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { run } from './processes.mjs';
 import { program } from './server.mjs';
@@ -28,9 +28,10 @@ export async function newWordPress({ root, url, title, socket }) {
 
 /** Forgets the SQLite database: the next visitor is offered WordPress's own five-minute install. */
 export function forgetInstallation(root) {
-  const files = ['', '-journal', '-wal', '-shm'].map((end) => join(root, `wp-content/database/.ht.sqlite${end}`));
-  if (!existsSync(files[0])) throw new Error(`${files[0]} is not there`);
-  for (const file of files) rmSync(file, { force: true });
+  const folder = join(root, 'wp-content/database');
+  const files = readdirSync(folder).filter((name) => /^\.ht\.[0-9a-f]+\.sqlite/.test(name));
+  if (files.length === 0) throw new Error(`there is no database in ${folder}`);
+  for (const file of files) rmSync(join(folder, file));
 }
 
 /** No request to wordpress.org: the test must not depend on it. */
