@@ -186,7 +186,8 @@ pub fn encode(content: &[u8], out: &mut Vec<u8>) {
 /// The last chunk, without trailers.
 pub const END: &[u8] = b"0\r\n\r\n";
 
-fn encode_size(size: usize, out: &mut Vec<u8>) {
+/// Appends the line before a chunk of `size` bytes.
+pub fn encode_size(size: usize, out: &mut Vec<u8>) {
     let digits = (usize::BITS - size.leading_zeros()).div_ceil(4);
     for digit in (0..digits).rev() {
         out.push(b"0123456789abcdef"[(size >> (4 * digit)) & 15]);

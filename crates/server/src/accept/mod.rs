@@ -1,1 +1,89 @@
-//! Where connections come in.
+//! Where connections come in: listening sockets, one set a thread, and the limits on how many connections there are.
+
+mod limits;
+mod listener;
+mod stream;
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use limits::{Limits, Permit};
+pub use listener::{Listener, bind};
+pub use stream::Stream;
+use tokio::sync::watch;
+
+use crate::engine::Thread;
+use crate::protocol;
+use crate::request::{Ends, Scheme};
+use crate::stats::Counter;
+
+/// How long a thread waits when it can't accept, before it tries again.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A connection that has just come in.
+#[derive(Debug)]
+pub struct Accepted {
+    /// Its socket.
+    pub stream: Stream,
+    /// Who talks to whom.
+    pub ends: Ends,
+    /// Its place among the connections that are allowed.
+    pub permit: Permit,
+}
+
+/// Accepts connections and hands each to its protocol, until `closed` says so; then takes those that already wait.
+pub async fn accept(thread: Rc<Thread>, listener: Listener, mut closed: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            biased;
+            _ = closed.wait_for(|c| *c) => break,
+            () = accept_one(&thread, &listener) => {}
+        }
+    }
+    // What waits in this socket's queue would be reset with it: SO_REUSEPORT hands nothing over.
+    while let Ok(Some((stream, ends))) = listener.try_accept() {
+        start(&thread, &listener.limits, stream, ends);
+    }
+}
+
+async fn accept_one(thread: &Rc<Thread>, listener: &Listener) {
+    if listener.limits.is_full() {
+        tokio::time::sleep(PAUSE).await;
+        return;
+    }
+    match listener.accept().await {
+        Ok((stream, ends)) => start(thread, &listener.limits, stream, ends),
+        Err(error) => rest_after(thread, &error).await,
+    }
+}
+
+fn start(thread: &Rc<Thread>, limits: &Arc<Limits>, stream: Stream, ends: Ends) {
+    match limits.admit(ends.client_ip()) {
+        Some(permit) => {
+            thread.stats.add(Counter::ConnectionsAccepted, 1);
+            protocol::start(thread, Accepted { stream, ends, permit });
+        }
+        None => thread.stats.add(Counter::ConnectionsRefused, 1),
+    }
+}
+
+/// A client that was gone before it was accepted is no reason to rest; a lack of descriptors or memory is: others
+/// will free some.
+async fn rest_after(thread: &Thread, error: &io::Error) {
+    use rustix::io::Errno;
+    let lack = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    if lack.iter().any(|e| error.raw_os_error() == Some(e.raw_os_error())) {
+        thread.process.log.warn(format_args!(
+            "cannot accept a connection: {error}. Those that are open go on; raise the limit of open files (ulimit -n, \
+             LimitNOFILE=) or lower server.connections"
+        ));
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// The ends of a fresh TCP connection.
+fn tcp_ends(stream: &tokio::net::TcpStream, client: std::net::SocketAddr) -> Ends {
+    Ends { client: Some(client), local: stream.local_addr().ok(), scheme: Scheme::Http }
+}

@@ -1,10 +1,12 @@
 //! What a client asks for, whatever protocol it came by.
 
 mod body;
+mod forwarded;
 
 use std::net::{IpAddr, SocketAddr};
 
 pub use body::Content;
+use millrace_settings::plan::Network;
 use millrace_wire::head::Head;
 
 /// Whether the client's side is encrypted.
@@ -58,6 +60,12 @@ pub struct Request {
 }
 
 impl Request {
+    /// A request as it came over a connection whose ends are `ends`, without its content.
+    pub fn new(head: Head, ends: Ends, trusted_proxies: &[Network]) -> Request {
+        let (ends, forwarded_host) = forwarded::apply(trusted_proxies, ends, &head);
+        Request { head, ends, forwarded_host, content: Content::Empty }
+    }
+
     /// Host and port as the client asked for them.
     pub fn authority(&self) -> &str {
         self.forwarded_host.as_deref().unwrap_or_else(|| self.head.authority())

@@ -1,0 +1,168 @@
+//! Listening sockets.
+
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixListener as StdUnixListener;
+use std::path::Path;
+use std::sync::Arc;
+
+use millrace_settings::plan::Address;
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, UnixListener};
+
+use super::{Limits, Stream, tcp_ends};
+use crate::request::{Ends, Scheme};
+
+/// A listening socket of one thread.
+#[derive(Debug)]
+pub struct Listener {
+    socket: Bound,
+    /// Shared with the same address's sockets on other threads.
+    pub limits: Arc<Limits>,
+}
+
+#[derive(Debug)]
+enum Bound {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// A listening socket that no event loop knows yet.
+#[derive(Debug)]
+pub struct Unstarted {
+    socket: Socket,
+    is_tcp: bool,
+    limits: Arc<Limits>,
+}
+
+/// Binds `address` once a thread.
+///
+/// # Errors
+/// The address is in use, not ours, or not allowed.
+pub fn bind(address: &Address, threads: usize, backlog: u32, limits: &Arc<Limits>) -> io::Result<Vec<Unstarted>> {
+    let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
+    let unstarted = |socket: Socket, is_tcp| Unstarted { socket, is_tcp, limits: limits.clone() };
+    match address {
+        Address::Tcp(address) => {
+            let mut address = *address;
+            let mut sockets = Vec::new();
+            for _ in 0..threads {
+                let socket = tcp(&address.into(), backlog)?;
+                // Port 0: the first socket finds a free port, the others join it.
+                address = socket.local_addr()?.as_socket().unwrap_or(address);
+                sockets.push(unstarted(socket, true));
+            }
+            Ok(sockets)
+        }
+        Address::Unix(path) => {
+            let socket = unix(path, backlog)?;
+            // One queue for all threads: a Unix socket has no SO_REUSEPORT.
+            (0..threads).map(|_| Ok(unstarted(socket.try_clone()?, false))).collect()
+        }
+    }
+}
+
+fn tcp(address: &socket2::SockAddr, backlog: i32) -> io::Result<Socket> {
+    let domain = if address.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
+    let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    refuse_if_taken(address)?;
+    socket.set_reuse_port(true)?;
+    if address.is_ipv6() && address.as_socket_ipv6().is_some_and(|a| a.ip().is_unspecified()) {
+        socket.set_only_v6(false)?;
+    }
+    socket.bind(address)?;
+    socket.set_nonblocking(true)?;
+    socket.listen(backlog)?;
+    Ok(socket)
+}
+
+thread_local! {
+    /// Ports that this process has bound itself, which `refuse_if_taken` must not mind.
+    static OURS: std::cell::RefCell<Vec<std::net::SocketAddr>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+/// SO_REUSEPORT would let a second Millrace of the same user join the port, and take half of the first one's
+/// visitors: an attempt without it tells whether the port is free.
+fn refuse_if_taken(address: &socket2::SockAddr) -> io::Result<()> {
+    let Some(wanted) = address.as_socket().filter(|a| a.port() != 0) else { return Ok(()) };
+    if OURS.with_borrow(|ours| ours.contains(&wanted)) {
+        return Ok(());
+    }
+    let domain = if address.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
+    let probe = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+    probe.set_reuse_address(true)?;
+    probe.bind(address)?;
+    probe.listen(1)?;
+    OURS.with_borrow_mut(|ours| ours.push(wanted));
+    Ok(())
+}
+
+fn unix(path: &Path, backlog: i32) -> io::Result<Socket> {
+    remove_stale_socket(path)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.bind(&socket2::SockAddr::unix(path)?)?;
+    // Whoever may enter the folder may connect, as with a TCP port; a tighter rule is the folder's mode.
+    std::fs::set_permissions(path, PermissionsExt::from_mode(0o666))?;
+    socket.set_nonblocking(true)?;
+    socket.listen(backlog)?;
+    Ok(socket)
+}
+
+/// Removes a socket that a crashed server left behind; one that answers stays.
+fn remove_stale_socket(path: &Path) -> io::Result<()> {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
+    if !is_socket {
+        return Ok(());
+    }
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another server answers there")),
+        Err(_) => std::fs::remove_file(path),
+    }
+}
+
+impl Unstarted {
+    /// The address, with the port that port 0 became; `None` for a Unix socket.
+    pub fn local_addr(&self) -> Option<std::net::SocketAddr> {
+        self.socket.local_addr().ok()?.as_socket()
+    }
+
+    /// Makes the calling thread's event loop look after the socket.
+    pub fn start(self) -> io::Result<Listener> {
+        let socket = if self.is_tcp {
+            Bound::Tcp(TcpListener::from_std(self.socket.into())?)
+        } else {
+            Bound::Unix(UnixListener::from_std(StdUnixListener::from(std::os::fd::OwnedFd::from(self.socket)))?)
+        };
+        Ok(Listener { socket, limits: self.limits })
+    }
+}
+
+impl Listener {
+    /// The next connection.
+    pub async fn accept(&self) -> io::Result<(Stream, Ends)> {
+        match &self.socket {
+            Bound::Tcp(socket) => {
+                let (stream, client) = socket.accept().await?;
+                // Answers leave whole; waiting for more of them only delays the last packet.
+                stream.set_nodelay(true)?;
+                let ends = tcp_ends(&stream, client);
+                Ok((Stream::Tcp(stream), ends))
+            }
+            Bound::Unix(socket) => {
+                let (stream, _) = socket.accept().await?;
+                Ok((Stream::Unix(stream), Ends { client: None, local: None, scheme: Scheme::Http }))
+            }
+        }
+    }
+
+    /// A connection that already waits.
+    pub fn try_accept(&self) -> io::Result<Option<(Stream, Ends)>> {
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        let mut accept = std::pin::pin!(self.accept());
+        match accept.as_mut().poll(&mut cx) {
+            std::task::Poll::Ready(result) => result.map(Some),
+            std::task::Poll::Pending => Ok(None),
+        }
+    }
+}

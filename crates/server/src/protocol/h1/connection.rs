@@ -1,0 +1,201 @@
+//! What a connection is while it lives: socket, phase, patience.
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::accept::{Accepted, Permit, Stream};
+use crate::engine::{Deadline, Expire, HasDeadline, Stage, Thread};
+use crate::reply::{self, Reply};
+use crate::request::{Ends, Request};
+use crate::stats::Counter;
+use millrace_wire::head::Version;
+
+use super::send;
+
+/// What a connection does at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Waits for the first byte of a request.
+    Idle,
+    /// Has a part of a head.
+    Head,
+    /// Waits for content.
+    Content,
+    /// The request is being answered.
+    Running,
+    /// The client takes the answer slower than it is made.
+    Writing,
+    /// All is said; what the client still sends is thrown away.
+    Lingering,
+}
+
+impl Phase {
+    fn gauge(self) -> Counter {
+        match self {
+            Phase::Idle => Counter::ConnectionsIdle,
+            Phase::Head | Phase::Content => Counter::ConnectionsReading,
+            Phase::Running => Counter::ConnectionsRunning,
+            Phase::Writing | Phase::Lingering => Counter::ConnectionsWriting,
+        }
+    }
+}
+
+/// A client connection. Owned by its task; the thread's deadlines know it, too.
+#[derive(Debug)]
+pub struct Connection {
+    /// Where it lives.
+    pub(super) thread: Rc<Thread>,
+    /// Who talks to whom.
+    pub(super) ends: Ends,
+    stream: RefCell<Stream>,
+    phase: Cell<Phase>,
+    deadline: Deadline,
+    requests: Cell<u64>,
+    _permit: Permit,
+}
+
+impl Connection {
+    /// A connection that has just been accepted.
+    pub fn new(thread: Rc<Thread>, accepted: Accepted) -> Rc<Connection> {
+        let Accepted { stream, ends, permit } = accepted;
+        thread.stats.add(Phase::Idle.gauge(), 1);
+        Rc::new(Connection {
+            thread,
+            ends,
+            stream: RefCell::new(stream),
+            phase: Cell::new(Phase::Idle),
+            deadline: Deadline::default(),
+            requests: Cell::new(0),
+            _permit: permit,
+        })
+    }
+
+    /// The socket; borrowed for one call, never over an await.
+    pub(super) fn stream(&self) -> RefMut<'_, Stream> {
+        self.stream.borrow_mut()
+    }
+
+    /// A connection is expected to have a reason: the first head has no keep-alive time.
+    pub(super) fn await_first_head(&self) {
+        self.thread.clock.read();
+        self.patience(self.thread.setup().plan.http.head_timeout);
+    }
+
+    /// The first bytes of a head have come; the rest has to follow in time, however many pieces it comes in.
+    pub(super) fn begin_head(&self) {
+        self.change(Phase::Head);
+        self.patience(self.thread.setup().plan.http.head_timeout);
+    }
+
+    /// Nothing is left to do until more bytes come. `idle`: none of them is a part of a head. `answered`: something
+    /// was answered since the last wait.
+    pub(super) fn await_bytes(&self, idle: bool, answered: bool) {
+        match (idle, answered) {
+            (true, _) => {
+                self.change(Phase::Idle);
+                self.patience(self.thread.setup().plan.http.keep_alive);
+            }
+            (false, true) => self.begin_head(),
+            // The head goes on, and so does its time.
+            (false, false) => {}
+        }
+    }
+
+    /// Enters a phase with its own patience; entering it again does not renew that.
+    pub(super) fn enter(&self, phase: Phase) {
+        if self.change(phase) == phase {
+            return;
+        }
+        let setup = self.thread.setup();
+        let http = &setup.plan.http;
+        match phase {
+            Phase::Idle => self.patience(http.keep_alive),
+            Phase::Head => self.patience(http.head_timeout),
+            Phase::Content => self.patience(http.body_timeout),
+            Phase::Writing => self.patience(http.send_timeout),
+            Phase::Lingering => self.patience(Duration::from_secs(5)),
+            Phase::Running => self.deadline.clear(),
+        }
+    }
+
+    /// The client has moved: its patience starts anew.
+    pub(super) fn progress(&self) {
+        let setup = self.thread.setup();
+        match self.phase.get() {
+            Phase::Content => self.patience(setup.plan.http.body_timeout),
+            Phase::Writing => self.patience(setup.plan.http.send_timeout),
+            _ => {}
+        }
+    }
+
+    /// Counts the request, and says whether another may follow its answer.
+    pub(super) fn keeps(&self, request: &Request, reply: &Reply) -> bool {
+        self.requests.set(self.requests.get() + 1);
+        let most = self.thread.setup().plan.http.keep_alive_requests;
+        request.head.keep_alive()
+            && !reply.close
+            && (most == 0 || self.requests.get() < most)
+            && self.thread.process.stage() == Stage::Running
+    }
+
+    fn patience(&self, time: Duration) {
+        self.deadline.set(self.thread.clock.ticks() + time.as_millis() as u64);
+    }
+
+    /// Returns the phase before.
+    fn change(&self, phase: Phase) -> Phase {
+        let before = self.phase.replace(phase);
+        if before != phase {
+            self.thread.stats.sub(before.gauge(), 1);
+            self.thread.stats.add(phase.gauge(), 1);
+        }
+        before
+    }
+
+    /// Sends 408 as far as the socket takes it. The task notices the closed socket by itself.
+    fn say_timed_out(&self) {
+        let mut output = Vec::new();
+        let reply = reply::plain(408);
+        send::refusal(&self.thread, &reply, &mut output);
+        self.thread.stats.count_reply(reply.status);
+        let _ = self.stream().try_write(&output);
+    }
+}
+
+impl Expire for Connection {
+    fn expire(&self) {
+        self.thread.stats.add(Counter::ConnectionsTimedOut, 1);
+        let stream = socket2::SockRef::from(&*self.stream.borrow()).try_clone();
+        match self.phase.get() {
+            Phase::Head | Phase::Content => self.say_timed_out(),
+            // What the client has not taken in all this time would stay in the kernel's memory.
+            Phase::Writing => drop(stream.as_ref().map(|s| s.set_linger(Some(Duration::ZERO)))),
+            Phase::Idle | Phase::Running | Phase::Lingering => {}
+        }
+        if let Ok(stream) = stream {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
+impl HasDeadline for Connection {
+    fn deadline(&self) -> &Deadline {
+        &self.deadline
+    }
+
+    fn is_idle(&self) -> bool {
+        self.phase.get() == Phase::Idle
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.thread.stats.sub(self.phase.get().gauge(), 1);
+    }
+}
+
+/// Whether an answer to this client may be chunked.
+pub(super) fn knows_chunks(request: &Request) -> bool {
+    request.head.version() >= Version::Http11
+}

@@ -1,0 +1,119 @@
+//! One request that can't be answered on the spot: its content is still coming, PHP has to run, a file has to be
+//! compressed, or the client takes its time.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use millrace_wire::head::Framing;
+
+use super::connection::Phase;
+use super::content::{self, Trouble};
+use super::{Connection, Step, send};
+use crate::engine::{SharedSetup, Thread};
+use crate::log::AccessEntry;
+use crate::php;
+use crate::reply::{self, Reply};
+use crate::request::Request;
+use crate::route::{self, Response, Site};
+use crate::stats::Counter;
+
+/// A request on its way to its answer.
+pub(super) struct Exchange {
+    pub(super) request: Request,
+    pub(super) site: Arc<Site>,
+    /// The configuration that it began with.
+    setup: SharedSetup,
+    started: Instant,
+    /// What routing said, if it has been asked.
+    response: Option<Response>,
+}
+
+impl Exchange {
+    /// A request that starts now.
+    pub(super) fn new(thread: &Thread, setup: &SharedSetup, site: Arc<Site>, request: Request) -> Exchange {
+        Exchange { request, site, setup: setup.clone(), started: thread.clock.now(), response: None }
+    }
+
+    /// The same, with what routing said.
+    pub(super) fn with(self, response: Response) -> Exchange {
+        Exchange { response: Some(response), ..self }
+    }
+
+    /// Answers it. `rest` holds the bytes that have come behind its head, and afterwards those behind its content.
+    pub(super) async fn run(mut self: Box<Self>, connection: &Connection, rest: &mut Vec<u8>) -> Step {
+        connection.enter(Phase::Running);
+        let thread = connection.thread.clone();
+        let mut reply = match self.reply(connection, rest).await {
+            Ok(reply) => reply,
+            Err(Trouble::Gone) => return Step::Close,
+            Err(Trouble::Answer(reply)) => reply,
+        };
+        let unread = !self.skip_content(rest);
+        reply.close |= unread;
+        let close = !connection.keeps(&self.request, &reply);
+        let status = reply.status;
+        connection.enter(Phase::Running);
+        let sent = send::reply(connection, &self.request, reply, close).await;
+        thread.clock.read();
+        self.record(&thread, status, sent.bytes);
+        thread.buffers.give_back(self.request.head);
+        match (sent.whole, close) {
+            (false, _) => Step::Close,
+            (true, true) if unread => Step::Linger,
+            (true, true) => Step::Close,
+            (true, false) => Step::Wait,
+        }
+    }
+
+    /// Counts the answer and writes it into the access log.
+    pub(super) fn record(&self, thread: &Thread, status: u16, bytes: u64) {
+        thread.stats.count_reply(status);
+        thread.access.record(&AccessEntry {
+            request: &self.request,
+            status,
+            bytes,
+            duration: thread.clock.now().duration_since(self.started),
+            time: thread.clock.wall(),
+        });
+    }
+
+    async fn reply(&mut self, connection: &Connection, rest: &mut Vec<u8>) -> Result<Reply, Trouble> {
+        let thread = &connection.thread;
+        let response = match self.response.take() {
+            Some(response) => response,
+            None => route::respond(thread, &self.site, &self.request),
+        };
+        match response {
+            Response::Ready(reply) => Ok(reply),
+            Response::Later(reply) => Ok(reply.await),
+            Response::Script(script) => {
+                let most = self.site.plan.body_bytes;
+                content::read(connection, &mut self.request, rest, &self.setup.plan, most).await?;
+                connection.enter(Phase::Running);
+                thread.stats.add(Counter::PhpRequests, 1);
+                Ok(php::run(thread, &self.site, &mut self.request, &script).await)
+            }
+        }
+    }
+
+    /// Passes over content that nobody has read, if it is already here. Returns whether the next request begins at
+    /// the start of `rest`.
+    fn skip_content(&mut self, rest: &mut Vec<u8>) -> bool {
+        match self.request.head.framing() {
+            Framing::None | Framing::Length(0) => true,
+            _ if self.request.content_is_read => true,
+            Framing::Length(length) if length <= rest.len() as u64 => {
+                rest.drain(..length as usize);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// An answer to a request whose content can't be taken.
+pub(super) fn refusal(status: u16) -> Trouble {
+    let mut reply = reply::plain(status);
+    reply.close = true;
+    Trouble::Answer(reply)
+}

@@ -1,0 +1,329 @@
+//! HTTP/1.1 and 1.0 (RFC 9112): our own connection loop.
+//!
+//! While a connection waits for a request it owns no buffer: bytes are read into a buffer of the thread, and only an
+//! unfinished head makes it keep some. Answers that are ready at once - files from the cache, errors, redirects -
+//! are made and written without leaving the loop, many to a write when requests are pipelined; everything that has
+//! to wait for something goes through [`exchange`], in a future that exists only for so long.
+//!
+//! ```text
+//!   Idle --bytes--> Reading --head--> answer ready? --yes--> written with others --> Idle
+//!                                         \--no--> exchange: content, PHP, files, slow writes --> Idle
+//! ```
+
+mod connection;
+mod content;
+mod exchange;
+mod linger;
+mod send;
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::rc::Rc;
+use std::task::{Poll, ready};
+
+pub use connection::Connection;
+use connection::Phase;
+use exchange::Exchange;
+use millrace_wire::head::{Framing, Head, Limits, Refusal};
+
+use crate::engine::{Setup, SharedSetup, Stage, Thread};
+use crate::reply::{self, Body, Reply};
+use crate::request::Request;
+use crate::route::{self, Response};
+use crate::stats::Counter;
+
+/// Bytes read at once.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Answers are collected up to this many bytes before they are written.
+const BATCH_BYTES: usize = 64 * 1024;
+
+/// Content up to this size is copied behind its head; larger content is written from where it lies.
+const COPY_BYTES: usize = 16 * 1024;
+
+/// Buffers that the connections of a thread take turns with: none of them holds one while it waits.
+#[derive(Debug)]
+pub struct Buffers {
+    input: RefCell<Box<[u8]>>,
+    output: RefCell<Vec<u8>>,
+    head: RefCell<Head>,
+}
+
+impl Default for Buffers {
+    fn default() -> Buffers {
+        Buffers {
+            input: RefCell::new(vec![0; READ_BYTES].into()),
+            output: RefCell::new(Vec::with_capacity(BATCH_BYTES)),
+            head: RefCell::default(),
+        }
+    }
+}
+
+/// Serves the requests of a connection, one after the other.
+pub async fn serve(connection: Rc<Connection>) {
+    let thread = connection.thread.clone();
+    thread.deadlines.watch(&connection);
+    connection.await_first_head();
+    // Bytes that have come but are not a whole head yet; no buffer while there are none.
+    let mut rest = Vec::new();
+    loop {
+        let step = match wait(&connection, rest.is_empty()).await {
+            Ok(read) => advance(&thread, &connection, &mut rest, read),
+            Err(_) => break,
+        };
+        let keep = match step {
+            Step::Wait => true,
+            Step::Close => false,
+            Step::Linger => {
+                Box::pin(linger::close(&connection)).await;
+                false
+            }
+            step => Box::pin(go_on(&connection, &mut rest, step)).await,
+        };
+        if !keep {
+            break;
+        }
+    }
+}
+
+/// What has to happen next.
+enum Step {
+    /// More bytes are needed.
+    Wait,
+    /// The connection is done.
+    Close,
+    /// The connection is done, and the client may still be sending.
+    Linger,
+    /// Bytes that the socket did not take at once, and what comes after them.
+    Write(Vec<u8>, Box<Step>),
+    /// A request that can't be answered on the spot.
+    Exchange(Box<Exchange>),
+}
+
+/// Reads once into the thread's buffer and returns the number of bytes.
+async fn wait(connection: &Connection, idle: bool) -> io::Result<usize> {
+    poll_fn(|cx| {
+        let mut input = connection.thread.buffers.input.borrow_mut();
+        let read = ready!(connection.stream().poll_read(cx, &mut input))?;
+        Poll::Ready(if read == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(read) })
+    })
+    .await
+    .inspect(|read| {
+        connection.thread.clock.read();
+        connection.thread.stats.add(Counter::BytesReceived, *read as u64);
+        if idle {
+            connection.begin_head();
+        }
+    })
+}
+
+/// Answers what can be answered of the `read` bytes in the thread's buffer, after what was left before.
+fn advance(thread: &Rc<Thread>, connection: &Connection, rest: &mut Vec<u8>, read: usize) -> Step {
+    let input = thread.buffers.input.borrow();
+    let mut output = thread.buffers.output.borrow_mut();
+    output.clear();
+    let (step, taken) = if rest.is_empty() {
+        answer_all(thread, connection, &input[..read], &mut output)
+    } else {
+        rest.extend_from_slice(&input[..read]);
+        answer_all(thread, connection, rest, &mut output)
+    };
+    keep_rest(rest, &input[..read], taken);
+    write_out(connection, step, &mut output, rest.is_empty())
+}
+
+/// Keeps what `answer_all` has not taken: of `rest`, if there was any, else of the bytes just read.
+fn keep_rest(rest: &mut Vec<u8>, read: &[u8], taken: usize) {
+    if !rest.is_empty() {
+        rest.drain(..taken);
+        if rest.is_empty() {
+            *rest = Vec::new();
+        }
+    } else if taken < read.len() {
+        *rest = read[taken..].to_vec();
+    }
+}
+
+/// Answers the requests at the start of `input` until one has to wait or the bytes end. Returns what is next, and
+/// how many bytes were taken.
+fn answer_all(thread: &Rc<Thread>, connection: &Connection, input: &[u8], output: &mut Vec<u8>) -> (Step, usize) {
+    let setup = thread.setup();
+    let mut taken = 0;
+    while taken < input.len() && output.len() < BATCH_BYTES {
+        match next_request(thread, connection, &setup, &input[taken..]) {
+            Ok(None) => return (Step::Wait, taken),
+            Ok(Some((request, length))) => {
+                taken += length;
+                match answer(thread, connection, &setup, request, output) {
+                    Answered::Ready { close: false } => {}
+                    Answered::Ready { close: true } => return (Step::Close, taken),
+                    Answered::Waits(exchange) => return (Step::Exchange(exchange), taken),
+                }
+            }
+            Err(refusal) => {
+                refuse(thread, connection, refusal, output);
+                return (Step::Linger, input.len());
+            }
+        }
+    }
+    (Step::Wait, taken)
+}
+
+fn next_request(
+    thread: &Thread,
+    connection: &Connection,
+    setup: &Setup,
+    input: &[u8],
+) -> Result<Option<(Request, usize)>, Refusal> {
+    let http = &setup.plan.http;
+    let limits = Limits { bytes: http.head_bytes, fields: http.head_fields, target: http.target_bytes };
+    let mut head = thread.buffers.head.take();
+    match head.parse(input, &limits) {
+        Ok(Some(length)) => {
+            let request = Request::new(head, connection.ends, &setup.plan.server.trusted_proxies);
+            Ok(Some((request, length)))
+        }
+        other => {
+            thread.buffers.head.replace(head);
+            other.map(|_| None)
+        }
+    }
+}
+
+enum Answered {
+    /// It is in the output.
+    Ready { close: bool },
+    /// It isn't; everything that is needed to go on.
+    Waits(Box<Exchange>),
+}
+
+fn answer(
+    thread: &Rc<Thread>,
+    connection: &Connection,
+    setup: &SharedSetup,
+    request: Request,
+    output: &mut Vec<u8>,
+) -> Answered {
+    let site = setup.site_for(request.authority());
+    let exchange = Exchange::new(thread, setup, site.clone(), request);
+    if exchange.request.head.framing() != Framing::None {
+        return Answered::Waits(Box::new(exchange));
+    }
+    match route::respond(thread, &exchange.site, &exchange.request) {
+        Response::Ready(reply) if is_short(&reply) => {
+            let close = !connection.keeps(&exchange.request, &reply);
+            send::short(thread, &exchange.request, &reply, close, output);
+            let sent = if exchange.request.is_head() { 0 } else { reply.body.length().unwrap_or(0) };
+            exchange.record(thread, reply.status, sent);
+            thread.buffers.head.replace(exchange.request.head);
+            Answered::Ready { close }
+        }
+        response => Answered::Waits(Box::new(exchange.with(response))),
+    }
+}
+
+/// Whether the answer is written behind others in one buffer.
+fn is_short(reply: &Reply) -> bool {
+    match &reply.body {
+        Body::Empty | Body::Omitted(_) => true,
+        Body::Bytes(_) | Body::Shared { .. } => reply.body.length().is_some_and(|n| n <= COPY_BYTES as u64),
+        Body::File { .. } | Body::Parts(_) | Body::Stream(_) => false,
+    }
+}
+
+/// Answers a head that is no request; where the next one begins is unknown, so the connection ends.
+fn refuse(thread: &Thread, connection: &Connection, refusal: Refusal, output: &mut Vec<u8>) {
+    thread.stats.add(Counter::RequestsMalformed, 1);
+    thread.process.log.debug(format_args!(
+        "refused a request from {}: {refusal}",
+        connection.ends.client_ip().map_or("a Unix socket".into(), |ip| ip.to_string())
+    ));
+    let reply = reply::plain(refusal.status());
+    send::refusal(thread, &reply, output);
+    thread.stats.count_reply(reply.status);
+}
+
+/// Writes the collected answers; what the socket does not take is left to an exchange.
+fn write_out(connection: &Connection, step: Step, output: &mut Vec<u8>, idle: bool) -> Step {
+    let mut written = 0;
+    if !output.is_empty() {
+        match connection.stream().try_write(output) {
+            Ok(n) => written = n,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return Step::Close,
+        }
+        connection.thread.stats.add(Counter::BytesSent, written as u64);
+    }
+    if written < output.len() {
+        let unsent = output[written..].to_vec();
+        return Step::Write(unsent, Box::new(step));
+    }
+    if let Step::Wait = step {
+        if connection.thread.process.stage() == Stage::Draining && idle {
+            return Step::Close;
+        }
+        connection.await_bytes(idle, !output.is_empty());
+    }
+    step
+}
+
+/// Sees an exchange or a slow write through, and then the requests that have already come in behind it. Returns
+/// whether the connection goes on.
+async fn go_on(connection: &Rc<Connection>, rest: &mut Vec<u8>, mut step: Step) -> bool {
+    loop {
+        step = match step {
+            Step::Exchange(exchange) => exchange.run(connection, rest).await,
+            Step::Write(bytes, then) => match write_all(connection, &mut [IoSlice::new(&bytes)]).await {
+                Ok(()) => *then,
+                Err(_) => Step::Close,
+            },
+            Step::Wait if rest.is_empty() => {
+                connection.await_bytes(true, true);
+                return connection.thread.process.stage() != Stage::Draining;
+            }
+            Step::Wait => match advance_rest(connection, rest) {
+                Step::Wait => return true,
+                step => step,
+            },
+            Step::Close => return false,
+            Step::Linger => {
+                linger::close(connection).await;
+                return false;
+            }
+        };
+    }
+}
+
+/// Answers requests that came in behind one that had to wait.
+fn advance_rest(connection: &Rc<Connection>, rest: &mut Vec<u8>) -> Step {
+    let thread = &connection.thread;
+    connection.begin_head();
+    let input = std::mem::take(rest);
+    let mut output = thread.buffers.output.borrow_mut();
+    output.clear();
+    let (step, taken) = answer_all(thread, connection, &input, &mut output);
+    keep_rest(rest, &input, taken);
+    write_out(connection, step, &mut output, rest.is_empty())
+}
+
+/// Writes all of `pieces`, whatever it takes; every bit of progress renews the send time-out.
+async fn write_all(connection: &Connection, mut pieces: &mut [IoSlice<'_>]) -> io::Result<()> {
+    while pieces.iter().any(|p| !p.is_empty()) {
+        let written = poll_fn(|cx| match connection.stream().poll_write(cx, pieces) {
+            Poll::Pending => {
+                connection.enter(Phase::Writing);
+                Poll::Pending
+            }
+            ready => ready,
+        })
+        .await?;
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        connection.thread.stats.add(Counter::BytesSent, written as u64);
+        IoSlice::advance_slices(&mut pieces, written);
+        connection.progress();
+    }
+    Ok(())
+}
