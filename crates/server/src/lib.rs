@@ -24,3 +24,4 @@ mod reply;
 mod request;
 mod route;
 pub mod stats;
+pub use engine::{Reload, StartError, run};

@@ -39,7 +39,12 @@ pub struct Unstarted {
 ///
 /// # Errors
 /// The address is in use, not ours, or not allowed.
-pub fn bind(address: &Address, threads: usize, backlog: u32, limits: &Arc<Limits>) -> io::Result<Vec<Unstarted>> {
+pub fn bind(
+    address: &Address,
+    threads: usize,
+    backlog: u32,
+    limits: &Arc<Limits>,
+) -> io::Result<Vec<Unstarted>> {
     let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
     let unstarted = |socket: Socket, is_tcp| Unstarted { socket, is_tcp, limits: limits.clone() };
     match address {
@@ -132,7 +137,9 @@ impl Unstarted {
         let socket = if self.is_tcp {
             Bound::Tcp(TcpListener::from_std(self.socket.into())?)
         } else {
-            Bound::Unix(UnixListener::from_std(StdUnixListener::from(std::os::fd::OwnedFd::from(self.socket)))?)
+            Bound::Unix(UnixListener::from_std(StdUnixListener::from(std::os::fd::OwnedFd::from(
+                self.socket,
+            )))?)
         };
         Ok(Listener { socket, limits: self.limits })
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use limits::{Limits, Permit};
-pub use listener::{Listener, bind};
+pub use listener::{Listener, Unstarted, bind};
 pub use stream::Stream;
 use tokio::sync::watch;
 

@@ -45,6 +45,9 @@ pub struct Deadlines {
 pub trait HasDeadline: Expire {
     /// Its deadline.
     fn deadline(&self) -> &Deadline;
+
+    /// Ends it if it does nothing: the server is about to end.
+    fn end_if_idle(&self);
 }
 
 impl Deadlines {
@@ -73,11 +76,14 @@ impl Deadlines {
         *newer = owners;
     }
 
-    /// All that are watched now.
-    pub fn for_each(&self, mut visit: impl FnMut(&dyn HasDeadline)) {
-        for owner in self.owners.borrow().iter().filter_map(Weak::upgrade) {
-            visit(&*owner);
-        }
+    /// Ends everybody who does nothing.
+    pub fn end_idle(&self) {
+        self.owners.borrow().iter().filter_map(Weak::upgrade).for_each(|owner| owner.end_if_idle());
+    }
+
+    /// Whether nobody is left to look after.
+    pub fn is_empty(&self) -> bool {
+        self.owners.borrow().iter().all(|owner| owner.strong_count() == 0)
     }
 }
 
@@ -107,6 +113,8 @@ mod tests {
         fn deadline(&self) -> &Deadline {
             &self.deadline
         }
+
+        fn end_if_idle(&self) {}
     }
 
     #[test]
@@ -123,6 +131,7 @@ mod tests {
         deadlines.sweep(9_000);
         assert_eq!(owner.expired.get(), 1);
         drop(owner);
+        assert!(deadlines.is_empty());
         deadlines.sweep(9_001);
         assert_eq!(deadlines.owners.borrow().len(), 0);
     }

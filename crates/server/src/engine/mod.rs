@@ -2,8 +2,11 @@
 
 mod clock;
 mod deadlines;
+mod event_loop;
+mod run;
 mod thread;
 
 pub use clock::Clock;
-pub use deadlines::{Deadline, Deadlines};
-pub use thread::{Process, Setup, Stage, Thread};
+pub use deadlines::{Deadline, Deadlines, Expire, HasDeadline};
+pub use run::{Reload, StartError, run};
+pub use thread::{Process, Setup, SharedSetup, Stage, Thread};

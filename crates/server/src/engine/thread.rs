@@ -11,7 +11,8 @@ use super::clock::Clock;
 use super::deadlines::Deadlines;
 use crate::files;
 use crate::log::{AccessBuffer, Log};
-use crate::route::Site;
+use crate::protocol::Buffers;
+use crate::route::{Hosts, Site};
 use crate::stats;
 
 /// What a [`Plan`] becomes when it runs. Swapped whole on a reload.
@@ -21,6 +22,22 @@ pub struct Setup {
     pub plan: Plan,
     /// The sites in the plan's order, each with its PHP pool.
     pub sites: Vec<Arc<Site>>,
+    hosts: Hosts,
+}
+
+/// The set-up as one thread refers to it: counted without touching what other threads count.
+pub type SharedSetup = Rc<Arc<Setup>>;
+
+impl Setup {
+    /// A plan with its sites, which are in the plan's order.
+    pub fn new(plan: Plan, sites: Vec<Arc<Site>>) -> Arc<Setup> {
+        Arc::new(Setup { hosts: Hosts::new(&sites), plan, sites })
+    }
+
+    /// The site that answers for `authority`.
+    pub fn site_for(&self, authority: &str) -> &Arc<Site> {
+        &self.sites[self.hosts.find(authority)]
+    }
 }
 
 /// What all threads of the server share.
@@ -99,7 +116,9 @@ pub struct Thread {
     pub access: AccessBuffer,
     /// Who has to be woken or closed when.
     pub deadlines: Deadlines,
-    setup: RefCell<Arc<Setup>>,
+    /// Buffers that its connections take turns with.
+    pub buffers: Buffers,
+    setup: RefCell<SharedSetup>,
     generation: Cell<u64>,
 }
 
@@ -114,19 +133,20 @@ impl Thread {
             files: files::Cache::new(&setup.plan.files, setup.plan.server.threads),
             access: AccessBuffer::default(),
             deadlines: Deadlines::default(),
+            buffers: Buffers::default(),
             generation: Cell::new(process.generation.load(Ordering::Acquire)),
-            setup: RefCell::new(setup),
+            setup: RefCell::new(Rc::new(setup)),
             process,
         })
     }
 
     /// The set-up in force. A request keeps the one it began with.
-    pub fn setup(&self) -> Arc<Setup> {
+    pub fn setup(&self) -> SharedSetup {
         let generation = self.process.generation.load(Ordering::Acquire);
         if self.generation.replace(generation) != generation {
             let setup = self.process.setup();
             self.files.reset(&setup.plan.files, setup.plan.server.threads);
-            *self.setup.borrow_mut() = setup;
+            *self.setup.borrow_mut() = Rc::new(setup);
         }
         self.setup.borrow().clone()
     }

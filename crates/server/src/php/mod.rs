@@ -12,6 +12,23 @@ use crate::route::{Script, Site};
 #[derive(Debug)]
 pub struct Pool {}
 
+impl Pool {
+    /// Starts the PHP host and waits until it is ready.
+    pub fn start(
+        _settings: &millrace_settings::plan::Php,
+        _log: &crate::log::Log,
+        _stats: &Arc<crate::stats::Registry>,
+    ) -> Result<Arc<Pool>, String> {
+        Ok(Arc::new(Pool {}))
+    }
+
+    /// Ends idle workers now, the others after what they run, then the host.
+    pub fn retire(&self) {}
+
+    /// The same at the end of the server, which waits for it this long.
+    pub fn stop(&self, _grace: std::time::Duration) {}
+}
+
 /// The rest of an answer that a worker is still making.
 #[derive(Debug)]
 pub struct Stream {}

@@ -96,7 +96,8 @@ mod tests {
 
     #[test]
     fn forged_addresses_are_passed_over() {
-        let client = |list: &str| seen(&format!("X-Forwarded-For: {list}\r\n"), "10.0.0.1").0.client_ip().unwrap();
+        let client =
+            |list: &str| seen(&format!("X-Forwarded-For: {list}\r\n"), "10.0.0.1").0.client_ip().unwrap();
         assert_eq!(client("6.6.6.6, 1.2.3.4").to_string(), "1.2.3.4");
         assert_eq!(client("6.6.6.6, 1.2.3.4, 10.9.9.9").to_string(), "1.2.3.4");
         assert_eq!(client("6.6.6.6, rubbish, 10.9.9.9").to_string(), "10.9.9.9");

@@ -57,13 +57,15 @@ pub struct Request {
     pub forwarded_host: Option<Box<str>>,
     /// The content; read from the connection before PHP runs, empty until then.
     pub content: Content,
+    /// Whether the content has been read from the connection.
+    pub content_is_read: bool,
 }
 
 impl Request {
     /// A request as it came over a connection whose ends are `ends`, without its content.
     pub fn new(head: Head, ends: Ends, trusted_proxies: &[Network]) -> Request {
         let (ends, forwarded_host) = forwarded::apply(trusted_proxies, ends, &head);
-        Request { head, ends, forwarded_host, content: Content::Empty }
+        Request { head, ends, forwarded_host, content: Content::Empty, content_is_read: false }
     }
 
     /// Host and port as the client asked for them.

@@ -3,9 +3,11 @@
 mod front_door;
 mod hosts;
 mod profile;
+mod respond;
 mod site;
 
 pub use hosts::{Hosts, host_of, port_of};
+pub use respond::{Response, respond};
 pub use site::Site;
 
 use std::rc::Rc;

@@ -38,6 +38,18 @@ impl Slot {
         self.answer.record(class, answer);
     }
 
+    /// Counts an answer by the class of its status.
+    pub fn count_reply(&self, status: u16) {
+        self.add(Counter::Requests, 1);
+        let class = match status {
+            200..=299 => Counter::Replies2xx,
+            300..=399 => Counter::Replies3xx,
+            400..=499 => Counter::Replies4xx,
+            _ => Counter::Replies5xx,
+        };
+        self.add(class, 1);
+    }
+
     /// Takes `n` from a gauge.
     pub fn sub(&self, counter: Counter, n: u64) {
         let value = &self.values[counter as usize];

@@ -166,16 +166,17 @@ impl Connection {
 impl Expire for Connection {
     fn expire(&self) {
         self.thread.stats.add(Counter::ConnectionsTimedOut, 1);
-        let stream = socket2::SockRef::from(&*self.stream.borrow()).try_clone();
-        match self.phase.get() {
-            Phase::Head | Phase::Content => self.say_timed_out(),
+        if matches!(self.phase.get(), Phase::Head | Phase::Content) {
+            self.say_timed_out();
+        }
+        let stream = self.stream.borrow();
+        let socket = socket2::SockRef::from(&*stream);
+        if self.phase.get() == Phase::Writing {
             // What the client has not taken in all this time would stay in the kernel's memory.
-            Phase::Writing => drop(stream.as_ref().map(|s| s.set_linger(Some(Duration::ZERO)))),
-            Phase::Idle | Phase::Running | Phase::Lingering => {}
+            let _ = socket.set_linger(Some(Duration::ZERO));
         }
-        if let Ok(stream) = stream {
-            let _ = stream.shutdown(std::net::Shutdown::Both);
-        }
+        // The task that waits for the socket wakes up and finds it at its end.
+        let _ = socket.shutdown(std::net::Shutdown::Both);
     }
 }
 
@@ -184,8 +185,10 @@ impl HasDeadline for Connection {
         &self.deadline
     }
 
-    fn is_idle(&self) -> bool {
-        self.phase.get() == Phase::Idle
+    fn end_if_idle(&self) {
+        if self.phase.get() == Phase::Idle {
+            let _ = socket2::SockRef::from(&*self.stream.borrow()).shutdown(std::net::Shutdown::Both);
+        }
     }
 }
 

@@ -109,7 +109,8 @@ impl<'a> Reader<'a> {
                 return Err(413);
             }
             if !content.is_empty() {
-                let pushed = self.content.push(content, self.plan.http.body_memory, &self.plan.server.spool_dir);
+                let pushed =
+                    self.content.push(content, self.plan.http.body_memory, &self.plan.server.spool_dir);
                 pushed.map_err(|error| {
                     self.failure = Some(error);
                     503u16

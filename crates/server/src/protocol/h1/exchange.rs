@@ -10,7 +10,7 @@ use super::connection::Phase;
 use super::content::{self, Trouble};
 use super::{Connection, Step, send};
 use crate::engine::{SharedSetup, Thread};
-use crate::log::AccessEntry;
+use crate::log::{Asked, Entry};
 use crate::php;
 use crate::reply::{self, Reply};
 use crate::request::Request;
@@ -68,13 +68,14 @@ impl Exchange {
     /// Counts the answer and writes it into the access log.
     pub(super) fn record(&self, thread: &Thread, status: u16, bytes: u64) {
         thread.stats.count_reply(status);
-        thread.access.record(&AccessEntry {
-            request: &self.request,
+        let entry = Entry {
+            asked: Asked::Request(&self.request),
+            client: self.request.ends.client_ip(),
             status,
             bytes,
             duration: thread.clock.now().duration_since(self.started),
-            time: thread.clock.wall(),
-        });
+        };
+        thread.access.record(thread, &entry);
     }
 
     async fn reply(&mut self, connection: &Connection, rest: &mut Vec<u8>) -> Result<Reply, Trouble> {

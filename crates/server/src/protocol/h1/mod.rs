@@ -50,6 +50,13 @@ pub struct Buffers {
     head: RefCell<Head>,
 }
 
+impl Buffers {
+    /// A head whose memory the next request can use.
+    fn give_back(&self, head: Head) {
+        self.head.replace(head);
+    }
+}
+
 impl Default for Buffers {
     fn default() -> Buffers {
         Buffers {
@@ -147,7 +154,12 @@ fn keep_rest(rest: &mut Vec<u8>, read: &[u8], taken: usize) {
 
 /// Answers the requests at the start of `input` until one has to wait or the bytes end. Returns what is next, and
 /// how many bytes were taken.
-fn answer_all(thread: &Rc<Thread>, connection: &Connection, input: &[u8], output: &mut Vec<u8>) -> (Step, usize) {
+fn answer_all(
+    thread: &Rc<Thread>,
+    connection: &Connection,
+    input: &[u8],
+    output: &mut Vec<u8>,
+) -> (Step, usize) {
     let setup = thread.setup();
     let mut taken = 0;
     while taken < input.len() && output.len() < BATCH_BYTES {
@@ -185,7 +197,7 @@ fn next_request(
             Ok(Some((request, length)))
         }
         other => {
-            thread.buffers.head.replace(head);
+            thread.buffers.give_back(head);
             other.map(|_| None)
         }
     }
@@ -216,7 +228,7 @@ fn answer(
             send::short(thread, &exchange.request, &reply, close, output);
             let sent = if exchange.request.is_head() { 0 } else { reply.body.length().unwrap_or(0) };
             exchange.record(thread, reply.status, sent);
-            thread.buffers.head.replace(exchange.request.head);
+            thread.buffers.give_back(exchange.request.head);
             Answered::Ready { close }
         }
         response => Answered::Waits(Box::new(exchange.with(response))),

@@ -99,7 +99,14 @@ fn allows_content(status: u16) -> bool {
     !matches!(status, 100..=199 | 204 | 304)
 }
 
-fn head(thread: &Thread, request: &Request, reply: &Reply, framing: Framing, close: bool, output: &mut Vec<u8>) {
+fn head(
+    thread: &Thread,
+    request: &Request,
+    reply: &Reply,
+    framing: Framing,
+    close: bool,
+    output: &mut Vec<u8>,
+) {
     status_line(thread, reply, output);
     for block in reply.fields.blocks() {
         output.extend_from_slice(block);
@@ -211,7 +218,10 @@ impl Pump<'_> {
     }
 
     /// A system call that writes to the socket, when it can.
-    async fn call(&self, mut call: impl FnMut(std::os::fd::BorrowedFd<'_>) -> io::Result<usize>) -> io::Result<usize> {
+    async fn call(
+        &self,
+        mut call: impl FnMut(std::os::fd::BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> io::Result<usize> {
         let written = poll_fn(|cx| match self.connection.stream().poll_write_with(cx, &mut call) {
             Poll::Pending => {
                 self.connection.enter(Phase::Writing);

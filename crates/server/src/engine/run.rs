@@ -1,0 +1,323 @@
+//! The life of the process: start, reload, drain, end.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millrace_settings::Plan;
+use millrace_settings::plan::{Address, Php};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use super::event_loop::{self, EventLoop, Order};
+use super::thread::{Process, Setup, Stage};
+use crate::accept::{self, Limits};
+use crate::log::Log;
+use crate::php::Pool;
+use crate::route::Site;
+use crate::stats::Registry;
+
+/// Reads the configuration again: the new plan with its warnings, or what is wrong with it.
+pub type Reload = Box<dyn Fn() -> Result<(Plan, Vec<String>), String> + Send + Sync>;
+
+/// Descriptors wanted where the process may raise its own limit.
+const DESCRIPTORS_WANTED: u64 = 1 << 20;
+
+/// Why the server can't start, and what to do about it.
+#[derive(Debug)]
+pub struct StartError(pub String);
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// Serves `plan` until SIGTERM or SIGINT; SIGHUP calls `reload`.
+///
+/// # Errors
+/// An address can't be bound, a log can't be opened, or PHP does not start.
+pub fn run(plan: Plan, reload: Reload) -> Result<(), StartError> {
+    let mut server = Server::start(plan)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| StartError(format!("cannot start the control loop: {e}")))?;
+    let result = tokio::task::LocalSet::new().block_on(&runtime, server.control(Arc::new(reload)));
+    server.end();
+    result
+}
+
+/// A running server, as its control thread sees it.
+struct Server {
+    process: Arc<Process>,
+    loops: Vec<EventLoop>,
+    listeners: BTreeMap<Address, Active>,
+    /// Descriptors that the process may open.
+    descriptors: u64,
+}
+
+/// A listening address.
+struct Active {
+    limits: Arc<Limits>,
+    closed: watch::Sender<bool>,
+}
+
+impl Server {
+    fn start(plan: Plan) -> Result<Server, StartError> {
+        let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile)
+            .current
+            .unwrap_or(DESCRIPTORS_WANTED);
+        let log = Log::open(&plan.log).map_err(|e| StartError(e.to_string()))?;
+        let stats = Registry::new(plan.server.threads);
+        // Addresses first: that the port is taken should not cost the start of PHP.
+        let addresses = plan.server.listen.clone();
+        let mut bound = Vec::new();
+        for address in &addresses {
+            bound.push((address.clone(), Bound::new(address, &plan, descriptors)?));
+        }
+        let setup = build(plan, None, &log, &stats)?;
+        let process = Process::new(setup.clone(), stats, log);
+        let loops = event_loop::start(&process)
+            .map_err(|e| StartError(format!("cannot start an event loop: {e}")))?;
+        let mut server = Server { process, loops, listeners: BTreeMap::new(), descriptors };
+        for (address, bound) in bound {
+            server.listen(address, bound);
+        }
+        server.announce(&setup);
+        Ok(server)
+    }
+
+    fn listen(&mut self, address: Address, bound: Bound) {
+        let (closed, is_closed) = watch::channel(false);
+        let shown = bound.shown(&address);
+        for (event_loop, socket) in self.loops.iter().zip(bound.sockets) {
+            event_loop.order(Order::Listen(socket, is_closed.clone()));
+        }
+        self.process.log.info(format_args!("listening on {shown}"));
+        self.listeners.insert(address, Active { limits: bound.limits, closed });
+    }
+
+    fn announce(&self, setup: &Setup) {
+        for site in &setup.sites {
+            let name = site.name().unwrap_or("any host");
+            let php = if site.pool.is_some() { "with PHP" } else { "without PHP" };
+            self.process.log.info(format_args!(
+                "serving {} for {name} as {:?}, {php}",
+                site.plan.root.display(),
+                site.plan.profile
+            ));
+        }
+    }
+
+    /// Waits for signals and the admin address until the server has to end.
+    async fn control(&mut self, reload: Arc<Reload>) -> Result<(), StartError> {
+        let on = |kind| signal(kind).map_err(|e| StartError(format!("cannot wait for signals: {e}")));
+        let (mut hangup, mut reopen) = (on(SignalKind::hangup())?, on(SignalKind::user_defined1())?);
+        let (mut terminate, mut interrupt) = (on(SignalKind::terminate())?, on(SignalKind::interrupt())?);
+        loop {
+            tokio::select! {
+                _ = hangup.recv() => drop(self.reload(&reload)),
+                _ = reopen.recv() => self.process.log.reopen(&self.process.setup().plan.log),
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+            }
+        }
+        tokio::select! {
+            () = self.drain() => {}
+            _ = terminate.recv() => self.give_up(),
+            _ = interrupt.recv() => self.give_up(),
+        }
+        Ok(())
+    }
+
+    /// Takes over a new configuration, or says why not and keeps the old one. Returns the warnings.
+    fn reload(&mut self, reload: &Reload) -> Result<Vec<String>, String> {
+        let result =
+            reload().and_then(|(plan, warnings)| self.take_over(plan).map(|more| [warnings, more].concat()));
+        let log = &self.process.log;
+        match &result {
+            Ok(warnings) => {
+                warnings.iter().for_each(|w| log.warn(format_args!("{w}")));
+                log.info(format_args!("the new configuration is in force"));
+            }
+            Err(why) => {
+                log.error(format_args!("the old configuration stays in force, the new one is wrong:\n{why}"))
+            }
+        }
+        result
+    }
+
+    fn take_over(&mut self, mut plan: Plan) -> Result<Vec<String>, String> {
+        let old = self.process.setup();
+        let warnings: Vec<String> = old
+            .plan
+            .restart_needed(&plan)
+            .iter()
+            .map(|key| format!("{key} has changed: it takes effect when Millrace is started again"))
+            .collect();
+        plan.server.threads = old.plan.server.threads;
+        // Everything that can fail comes before anything that can be seen.
+        let mut bound = Vec::new();
+        for address in plan.server.listen.iter().filter(|a| !self.listeners.contains_key(a)) {
+            bound.push((address.clone(), Bound::new(address, &plan, self.descriptors).map_err(|e| e.0)?));
+        }
+        let setup = build(plan, Some(&old), &self.process.log, &self.process.stats).map_err(|e| e.0)?;
+        self.process.log.reopen(&setup.plan.log);
+        self.process.replace_setup(setup.clone());
+        for (address, bound) in bound {
+            self.listen(address, bound);
+        }
+        self.listeners.retain(|address, active| {
+            let (most, per_address) = connection_limits(&setup.plan, self.descriptors);
+            active.limits.change(most, per_address);
+            let stays = setup.plan.server.listen.contains(address);
+            if !stays {
+                let _ = active.closed.send(true);
+            }
+            stays
+        });
+        for pool in old.sites.iter().filter_map(|s| s.pool.as_ref()) {
+            if !setup.sites.iter().filter_map(|s| s.pool.as_ref()).any(|p| Arc::ptr_eq(p, pool)) {
+                pool.retire();
+            }
+        }
+        Ok(warnings)
+    }
+
+    /// Accepts nothing more and lets what runs finish, for as long as the configuration says.
+    async fn drain(&mut self) {
+        let grace = self.process.setup().plan.server.shutdown_grace;
+        self.process.log.info(format_args!("ending: what runs may finish for {} s", grace.as_secs()));
+        self.process.set_stage(Stage::Draining);
+        for active in self.listeners.values() {
+            let _ = active.closed.send(true);
+        }
+        let until = Instant::now() + grace;
+        for event_loop in &self.loops {
+            event_loop.order(Order::Drain { until });
+        }
+        while self.loops.iter().any(|l| !l.is_finished()) && Instant::now() < until + Duration::from_secs(1) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// A second signal: nobody waits any longer.
+    fn give_up(&self) {
+        self.process.log.warn(format_args!("ending at once"));
+        self.remove_sockets();
+        self.process.log.close();
+        std::process::exit(1);
+    }
+
+    fn end(&mut self) {
+        let setup = self.process.setup();
+        let mut pools: Vec<&Arc<Pool>> = setup.sites.iter().filter_map(|s| s.pool.as_ref()).collect();
+        pools.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        pools.into_iter().for_each(|pool| pool.stop(Duration::from_secs(5)));
+        self.remove_sockets();
+        self.process.log.info(format_args!("ended"));
+        self.process.log.close();
+    }
+
+    fn remove_sockets(&self) {
+        for address in self.listeners.keys() {
+            if let Address::Unix(path) = address {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+}
+
+/// An address that is bound for every event loop.
+struct Bound {
+    sockets: Vec<accept::Unstarted>,
+    limits: Arc<Limits>,
+}
+
+impl Bound {
+    fn new(address: &Address, plan: &Plan, descriptors: u64) -> Result<Bound, StartError> {
+        let (most, per_address) = connection_limits(plan, descriptors);
+        let limits = Limits::new(most, per_address);
+        let sockets = accept::bind(address, plan.server.threads, plan.server.backlog, &limits)
+            .map_err(|error| StartError(cannot_listen(address, &error)))?;
+        Ok(Bound { sockets, limits })
+    }
+
+    /// The address as a user would type it into a browser.
+    fn shown(&self, address: &Address) -> String {
+        match (address, self.sockets.first().and_then(accept::Unstarted::local_addr)) {
+            (_, Some(tcp)) => format!("http://{tcp}/"),
+            (Address::Unix(path), None) => format!("unix:{}", path.display()),
+            (Address::Tcp(tcp), None) => format!("http://{tcp}/"),
+        }
+    }
+}
+
+fn cannot_listen(address: &Address, error: &std::io::Error) -> String {
+    let shown = match address {
+        Address::Tcp(address) => address.to_string(),
+        Address::Unix(path) => format!("unix:{}", path.display()),
+    };
+    let cure = match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            "another program listens there: stop it, or choose another address with --listen"
+        }
+        std::io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need root or CAP_NET_BIND_SERVICE; a folder needs write permission"
+        }
+        std::io::ErrorKind::AddrNotAvailable => {
+            "this machine has no such address: `ip addr` lists those it has"
+        }
+        std::io::ErrorKind::NotFound => "the folder of the socket does not exist: create it",
+        _ => "choose another address with --listen",
+    };
+    format!("cannot listen on {shown}: {error}\n  {cure}")
+}
+
+/// Connections a listener, and from one address. Some descriptors are kept for files and PHP.
+fn connection_limits(plan: &Plan, descriptors: u64) -> (usize, usize) {
+    let kept = (descriptors / 16).clamp(64, 2048);
+    let room = usize::try_from(descriptors.saturating_sub(kept)).unwrap_or(usize::MAX);
+    let most = if plan.server.connections == 0 { room } else { plan.server.connections.min(room) };
+    (most, plan.server.connections_per_address)
+}
+
+/// Makes the sites of a plan. Pools whose settings have not changed are taken over from the `old` set-up.
+fn build(
+    plan: Plan,
+    old: Option<&Setup>,
+    log: &Log,
+    stats: &Arc<Registry>,
+) -> Result<Arc<Setup>, StartError> {
+    let mut pools: Vec<(Php, Arc<Pool>)> = Vec::new();
+    if let Some(old) = old {
+        pools.extend(old.sites.iter().filter_map(|s| Some((s.plan.php.clone()?, s.pool.clone()?))));
+    }
+    let mut started: Vec<Arc<Pool>> = Vec::new();
+    let mut sites = Vec::new();
+    for (index, site) in plan.sites.iter().enumerate() {
+        let pool = match &site.php {
+            None => None,
+            Some(php) => match pools.iter().find(|(settings, _)| settings == php) {
+                Some((_, pool)) => Some(pool.clone()),
+                None => match Pool::start(php, log, stats) {
+                    Ok(pool) => {
+                        started.push(pool.clone());
+                        pools.push((php.clone(), pool.clone()));
+                        Some(pool)
+                    }
+                    Err(why) => {
+                        started.iter().for_each(|pool| pool.retire());
+                        return Err(StartError(why));
+                    }
+                },
+            },
+        };
+        sites.push(Site::new(index, site.clone(), pool));
+    }
+    Ok(Setup::new(plan, sites))
+}
