@@ -1,0 +1,237 @@
+"""What the outside tests and the benchmarks share: finding the programs, starting and ending servers, a scratch folder.
+
+Every server is started in the foreground with its output in a log file, and ended by its process id. Python's standard
+library only. Use:
+
+    with rig.scratch("like-nginx") as folder:
+        with rig.Millrace(folder, site) as server:
+            ... server.port ...
+"""
+
+import contextlib
+import grp
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+# Extensions that a WordPress site has, in an order in which they can be loaded. Both sides of a comparison get the same.
+EXTENSIONS = "mysqlnd pdo xml ctype curl dom exif fileinfo gd iconv intl mbstring mysqli pdo_mysql pdo_sqlite phar posix simplexml sqlite3 tokenizer xmlreader xmlwriter zip".split()
+
+
+def program(name):
+    """The path of a program of ours: beside $MILLRACE if that is set, else from target/release. Exits if there is none."""
+    chosen = os.environ.get("MILLRACE")
+    folder = Path(chosen).resolve().parent if chosen else REPOSITORY / "target" / "release"
+    path = Path(chosen).resolve() if chosen and name == "millrace" else folder / name
+    if not path.exists():
+        sys.exit(f"{path} is missing: run `cargo build --release`, or set MILLRACE to the program to test")
+    return str(path)
+
+
+def needed(*names):
+    """Exits with a sentence if one of the named programs isn't installed."""
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    missing = [name for name in names if shutil.which(name, path=path) is None]
+    if missing:
+        sys.exit(f"not installed: {', '.join(missing)}; tests/packages lists the Debian packages that the tests need")
+
+
+def free_port():
+    """A TCP port of 127.0.0.1 that was free a moment ago."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+@contextlib.contextmanager
+def scratch(name):
+    """A temporary folder, removed at the end unless KEEP is set in the environment."""
+    folder = Path(tempfile.mkdtemp(prefix=f"millrace-{name}-"))
+    folder.chmod(0o755)  # PHP or nginx may run as another user
+    try:
+        yield folder
+    finally:
+        if os.environ.get("KEEP"):
+            print(f"# kept: {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_for(condition, seconds, pause=0.01):
+    """Calls `condition` until it is true; whether it became true in time."""
+    end = time.monotonic() + seconds
+    while True:
+        if condition():
+            return True
+        if time.monotonic() > end:
+            return False
+        time.sleep(pause)
+
+
+def answers(address):
+    """Whether something accepts connections at (host, port) or at the path of a Unix socket."""
+    family = socket.AF_UNIX if isinstance(address, (str, Path)) else socket.AF_INET
+    with socket.socket(family) as s:
+        s.settimeout(1)
+        return s.connect_ex(str(address) if family == socket.AF_UNIX else address) == 0
+
+
+class Process:
+    """A program in the foreground, its standard output and error in `log`."""
+
+    def __init__(self, command, log, **options):
+        self.log = Path(log)
+        with open(self.log, "ab") as out:
+            self.child = subprocess.Popen(
+                [str(c) for c in command], stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, **options
+            )
+        self.pid = self.child.pid
+
+    def await_up(self, condition, seconds=15):
+        """Waits until `condition()`; ends the program and raises with the end of its log if that takes too long."""
+        wait_for(lambda: self.child.poll() is not None or condition(), seconds)
+        if self.child.poll() is not None or not condition():
+            self.stop()
+            raise RuntimeError(f"{self.child.args[0]} did not start:\n{self.tail()}")
+
+    def tail(self, lines=20):
+        """The last lines of the log."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def stop(self, how=signal.SIGTERM, seconds=10):
+        """Ends the program; its exit code. Kills it, by its process id, if it takes longer than `seconds`."""
+        if self.child.poll() is None:
+            self.child.send_signal(how)
+            try:
+                self.child.wait(seconds)
+            except subprocess.TimeoutExpired:
+                self.child.kill()
+                self.child.wait()
+        return self.child.returncode
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+def children(pid):
+    """Process ids of all descendants of `pid`, children first."""
+    found, queue = [], [pid]
+    while queue:
+        parent = queue.pop(0)
+        try:
+            tasks = os.listdir(f"/proc/{parent}/task")
+        except OSError:
+            continue
+        for task in tasks:
+            with contextlib.suppress(OSError):
+                below = [int(c) for c in Path(f"/proc/{parent}/task/{task}/children").read_text().split()]
+                found += below
+                queue += below
+    return found
+
+
+class Millrace(Process):
+    """`millrace serve SITE` on a free port. `arguments` are added to the command line; `settings` become --set options."""
+
+    def __init__(self, folder, site, profile="wordpress", ini=None, settings=None, arguments=(), listen=None, prefix=(), **options):
+        folder = Path(folder)
+        self.port = listen or free_port()
+        self.admin = folder / "admin.sock"
+        command = [*prefix, program("millrace"), "serve", site, "--listen", f"127.0.0.1:{self.port}", "--profile", profile]
+        if ini:
+            command += ["--php-ini", ini]
+        for name, value in {"admin.listen": f'"unix:{self.admin}"', **(settings or {})}.items():
+            command += ["--set", f"{name}={value}"]
+        super().__init__(command + list(arguments), folder / "millrace.log", **options)
+        self.await_up(lambda: answers(("127.0.0.1", self.port)), 30)
+
+
+def php_ini(path, lines=()):
+    """Writes an ini file with opcache and the usual extensions, and `lines`; its path."""
+    text = ["zend_extension=opcache"] + [f"extension={e}" for e in EXTENSIONS] + list(lines)
+    Path(path).write_text("\n".join(text) + "\n")
+    return path
+
+
+class PhpFpm(Process):
+    """php-fpm with a static pool of `workers` on a Unix socket, run by the current user, started from `ini` alone."""
+
+    def __init__(self, folder, ini, workers=2, prefix=(), pool=()):
+        folder = Path(folder)
+        self.socket = folder / "fpm.sock"
+        user, group = pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(os.getgid()).gr_name
+        owner = [f"user={user}", f"group={group}"] if os.getuid() == 0 else []
+        conf = ["[global]", f"error_log={folder}/fpm-error.log", "daemonize=no", "[www]", *owner, f"listen={self.socket}"]
+        conf += ["listen.mode=0666", "listen.backlog=4096", "pm=static", f"pm.max_children={workers}", "catch_workers_output=yes", *pool]
+        (folder / "fpm.conf").write_text("\n".join(conf) + "\n")
+        root = ["-R"] if os.getuid() == 0 else []
+        command = [*prefix, fpm_program(), "-F", *root, "-n", "-c", ini, "-y", folder / "fpm.conf"]
+        super().__init__(command, folder / "fpm.log")
+        self.await_up(lambda: answers(self.socket))
+
+
+def fpm_program():
+    """The newest php-fpm of the distribution; exits if there is none."""
+    found = sorted(Path("/usr/sbin").glob("php-fpm*"))
+    if not found:
+        sys.exit("php-fpm is not installed; tests/packages lists the Debian packages that the tests need")
+    return found[-1]
+
+
+# What Debian's fastcgi_params say, but for HTTP_HOST: Debian drops the client's port there. `$peer_host` is set by the
+# server block: the host of the request's target, with the port that the client named.
+FASTCGI = """
+fastcgi_param QUERY_STRING $query_string; fastcgi_param REQUEST_METHOD $request_method;
+fastcgi_param CONTENT_TYPE $content_type; fastcgi_param CONTENT_LENGTH $content_length;
+fastcgi_param SCRIPT_NAME $fastcgi_script_name; fastcgi_param REQUEST_URI $request_uri;
+fastcgi_param DOCUMENT_URI $document_uri; fastcgi_param DOCUMENT_ROOT $document_root;
+fastcgi_param SERVER_PROTOCOL $server_protocol; fastcgi_param REQUEST_SCHEME $scheme; fastcgi_param HTTPS $https if_not_empty;
+fastcgi_param GATEWAY_INTERFACE CGI/1.1; fastcgi_param SERVER_SOFTWARE nginx/$nginx_version;
+fastcgi_param REMOTE_ADDR $remote_addr; fastcgi_param REMOTE_PORT $remote_port; fastcgi_param REMOTE_USER $remote_user;
+fastcgi_param SERVER_ADDR $server_addr; fastcgi_param SERVER_PORT $server_port; fastcgi_param SERVER_NAME $server_name;
+fastcgi_param REDIRECT_STATUS 200; fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
+fastcgi_param HTTP_PROXY ""; fastcgi_param HTTP_HOST $peer_host;
+"""
+
+# Added to the `http` block for $peer_host. nginx's $host is the host that counts, but in lower case and without port.
+PEER_HOST = r"""
+map $http_host $host_port { default ""; "~(?<p>:[0-9]+)$" $p; }
+map $request $target_host { default ""; "~^[A-Z]+ [a-z]+://(?<h>[^/ ?]+)" $h; }
+map $target_host $peer_host { default $target_host; "" $host$host_port; }
+"""
+
+
+class Nginx(Process):
+    """nginx on a free port with `server` inside its one server block and `http` before it."""
+
+    def __init__(self, folder, root, server, http="", top="worker_processes 1;", name="localhost", prefix=(), port=None):
+        folder = Path(folder)
+        self.port = port or free_port()
+        temp = folder / "nginx-temp"
+        temp.mkdir(exist_ok=True)
+        user = f"user {pwd.getpwuid(os.getuid()).pw_name};" if os.getuid() == 0 else ""
+        places = " ".join(f"{k}_temp_path {temp}/{k};" for k in "client_body proxy fastcgi uwsgi scgi".split())
+        text = f"""daemon off; {user} {top} pid {folder}/nginx.pid; error_log {folder}/nginx-error.log;
+events {{ worker_connections 20000; }}
+http {{ include /etc/nginx/mime.types; default_type application/octet-stream; access_log off; {places} {http}
+server {{ listen 127.0.0.1:{self.port} backlog=4096; server_name {name}; root {root};
+{server}
+}} }}
+"""
+        self.conf = folder / "nginx.conf"
+        self.conf.write_text(text)
+        nginx = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
+        super().__init__([*prefix, nginx, "-c", self.conf, "-e", folder / "nginx-error.log"], folder / "nginx.log")
+        self.await_up(lambda: answers(("127.0.0.1", self.port)))
