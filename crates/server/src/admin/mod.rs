@@ -1,1 +1,234 @@
-//! The admin address: metrics, status, reload.
+//! The admin address: metrics for Prometheus, the status for people and programs, reload.
+//!
+//! ```text
+//!  GET /             what there is          GET /status         for people
+//!  GET /metrics      Prometheus text        GET /status.json    for programs
+//!  POST /reload      200 and warnings, or 422 and every problem of the new configuration
+//! ```
+//!
+//! It runs on the control thread, apart from the event loops: it answers when they are busy. Who reaches it may
+//! reload the server and sees every site, so it is a Unix socket that only its owner opens, or a loopback address
+//! that believes no web page: see [`Listener`] and [`http`].
+
+mod http;
+mod json;
+mod listener;
+mod machine;
+mod metrics;
+mod status;
+
+use std::cell::RefCell;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+pub use listener::Listener;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::MissedTickBehavior;
+
+use crate::engine::Process;
+use crate::stats::PoolStatus;
+use http::{Answer, Asked};
+use status::Rates;
+
+/// Connections served at a time; more wait to be accepted.
+const CONNECTIONS: usize = 32;
+
+/// How often the counters are noted, for the rates of the last minute.
+const NOTE_EVERY: Duration = Duration::from_secs(5);
+
+/// Version of Millrace.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What the admin address shows and does.
+pub struct State {
+    /// Whose status it is.
+    pub process: Arc<Process>,
+    /// When it was started.
+    pub started: SystemTime,
+    /// The PHP pools as they are now.
+    pub pools: Box<dyn Fn() -> Vec<PoolStatus>>,
+    /// Loads the configuration again.
+    pub reload: Box<dyn Fn() -> Reloading>,
+}
+
+/// A reload on its way: the warnings of the new configuration, empty if there are none; or why the old one stays.
+pub type Reloading = Pin<Box<dyn Future<Output = Result<String, String>>>>;
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State").field("started", &self.started).finish_non_exhaustive()
+    }
+}
+
+/// Answers requests on `listener` until the future is dropped. Runs on a `LocalSet` of a current-thread runtime.
+pub async fn serve(listener: Listener, state: Rc<State>) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let rates = Rc::new(RefCell::new(Rates::default()));
+    let mut note = tokio::time::interval(NOTE_EVERY);
+    note.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let connection = tokio::select! {
+            _ = note.tick() => {
+                rates.borrow_mut().note(Instant::now(), &state.process.stats);
+                continue;
+            }
+            connection = accept(&listener, &room) => connection,
+        };
+        match connection {
+            Ok((connection, permit)) => {
+                let (state, rates) = (state.clone(), rates.clone());
+                tokio::task::spawn_local(async move {
+                    let answer = async |asked: &Asked| answer(&state, &rates, asked).await;
+                    http::exchange(connection, answer).await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                // Out of descriptors, most likely: others need the next free one more.
+                state.process.log.warn(format_args!("the admin address cannot accept: {error}"));
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+/// A connection, and its share of [`CONNECTIONS`].
+async fn accept(
+    listener: &Listener,
+    room: &Arc<Semaphore>,
+) -> io::Result<(http::Connection, OwnedSemaphorePermit)> {
+    let permit = room.clone().acquire_owned().await.map_err(io::Error::other)?;
+    Ok((listener.accept().await?, permit))
+}
+
+async fn answer(state: &State, rates: &RefCell<Rates>, asked: &Asked) -> Answer {
+    match (asked.method.as_str(), asked.path.as_str()) {
+        ("GET", "/") => Answer::text(200, INDEX),
+        ("GET", "/metrics") => metrics::answer(state),
+        ("GET", "/status") => Answer::text(200, status::gather(state, &rates.borrow()).text()),
+        ("GET", "/status.json") => Answer::json(status::gather(state, &rates.borrow()).json()),
+        ("POST", "/reload") => match (state.reload)().await {
+            Ok(warnings) => Answer::text(200, format!("reloaded\n{warnings}")),
+            Err(problems) => Answer::text(422, problems),
+        },
+        (_, "/" | "/metrics" | "/status" | "/status.json") => Answer::not_allowed("GET, HEAD"),
+        (_, "/reload") => Answer::not_allowed("POST"),
+        _ => Answer::text(404, format!("There is nothing at this address.\n\n{INDEX}")),
+    }
+}
+
+const INDEX: &str = "\
+This is the admin address of Millrace.
+
+  GET  /status        what it does, for people
+  GET  /status.json   the same for programs
+  GET  /metrics       the same for Prometheus
+  POST /reload        load the configuration again
+";
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+    use crate::engine::Setup;
+    use crate::log::Log;
+    use crate::log::tests::Dir;
+    use crate::stats::{Class, Counter, Registry};
+
+    fn state() -> State {
+        let source = millrace_settings::Source { site_dir: Some("/srv".into()), ..Default::default() };
+        let (plan, _) = millrace_settings::load(&source).unwrap();
+        let stats = Registry::new(1);
+        stats.slot(0).add(Counter::Requests, 1_234);
+        stats.slot(0).add(Counter::ConnectionsIdle, 7);
+        stats.slot(0).took(Class::Php, Duration::from_millis(2), Duration::from_millis(40));
+        let setup = Arc::new(Setup { plan, sites: Vec::new() });
+        let pool = PoolStatus {
+            name: "blog".to_owned(),
+            php_version: "8.2.7".to_owned(),
+            most: 16,
+            idle: 3,
+            running: 1,
+            ..Default::default()
+        };
+        State {
+            process: Process::new(setup, stats, Log::quiet()),
+            started: SystemTime::now() - Duration::from_secs(100),
+            pools: Box::new(move || vec![pool.clone()]),
+            reload: Box::new(|| Box::pin(async { Err("line 3: no such setting\n".to_owned()) })),
+        }
+    }
+
+    async fn ask(path: &std::path::Path, line: &str) -> String {
+        let mut client = tokio::net::UnixStream::connect(path).await.unwrap();
+        client.write_all(format!("{line} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn answers_what_it_is_asked() {
+        let dir = Dir::new("admin");
+        let path = dir.path("admin.sock");
+        let address = millrace_settings::plan::Address::Unix(path.clone());
+        let listener = Listener::bind(&address).unwrap();
+        let client = async {
+            let status = ask(&path, "GET /status").await;
+            for part in ["up 1 min 40 s", "1,234", "7 open: 7 idle", "3 idle, 1 running", "PHP 8.2.7", "/srv"]
+            {
+                assert!(status.contains(part), "{part} is not in\n{status}");
+            }
+            let json = ask(&path, "GET /status.json").await;
+            assert!(
+                json.contains("\"requests_total\": 1234,") && json.contains("application/json"),
+                "{json}"
+            );
+            let metrics = ask(&path, "GET /metrics").await;
+            for part in [
+                "\nmillrace_requests_total 1234\n",
+                "\nmillrace_php_workers{pool=\"blog\",state=\"idle\"} 3\n",
+                "\nmillrace_answer_seconds_sum{class=\"php\"} 0.04\n",
+                "\nContent-Type: text/plain; version=0.0.4",
+            ] {
+                assert!(metrics.replace('\r', "").contains(part), "{part} is not in\n{metrics}");
+            }
+            assert!(ask(&path, "GET /").await.contains("/metrics"));
+            let reload = ask(&path, "POST /reload").await;
+            assert!(reload.starts_with("HTTP/1.1 422 ") && reload.contains("no such setting"), "{reload}");
+            assert!(ask(&path, "GET /reload").await.contains("Allow: POST\r\n"));
+            assert!(ask(&path, "POST /status").await.starts_with("HTTP/1.1 405 "));
+            assert!(ask(&path, "GET /nothing").await.starts_with("HTTP/1.1 404 "));
+        };
+        let local = tokio::task::LocalSet::new();
+        let server = serve(listener, Rc::new(state()));
+        local
+            .run_until(async {
+                tokio::select! {
+                    () = server => unreachable!("it serves until it is dropped"),
+                    () = client => {}
+                }
+            })
+            .await;
+        assert!(!path.exists(), "the socket goes with the server");
+    }
+
+    /// Every row is shown: none is measured and forgotten.
+    #[test]
+    fn metrics_show_every_row() {
+        let text = format!("{:?}", metrics::answer(&state()));
+        for row in crate::stats::TABLE.iter().chain(crate::stats::table::MEASURED) {
+            assert!(
+                text.contains(&format!("# TYPE millrace_{} {}", row.name, row.kind.name())),
+                "{}",
+                row.name
+            );
+        }
+    }
+}

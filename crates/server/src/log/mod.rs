@@ -157,7 +157,7 @@ impl fmt::Debug for Log {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::path::{Path, PathBuf};
 
     use super::*;

@@ -2,6 +2,7 @@
 
 mod exposition;
 mod latency;
+mod pool;
 pub mod table;
 
 use std::fmt;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 pub use exposition::Exposition;
 pub use latency::{BOUNDS, Class, Summary};
+pub use pool::PoolStatus;
 pub use table::{ALL, Counter, Kind, Row, TABLE};
 
 use latency::Histograms;

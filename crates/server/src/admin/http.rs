@@ -1,0 +1,306 @@
+//! As much HTTP as the admin address needs: one request a connection.
+//!
+//! A web page that the owner of the machine visits can make the browser send requests to a loopback address. So over
+//! TCP the Host field has to be a loopback name, which defeats DNS rebinding, and a request that a page of another
+//! origin has caused, which browsers mark, is refused. Nothing here ever allows another origin to read an answer.
+
+use std::fmt::Write;
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use millrace_wire::head::{Framing, Head, Limits};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::reply::reason_phrase;
+
+const LIMITS: Limits = Limits { bytes: 8_192, fields: 64, target: 1_024 };
+
+/// Content of a request that is read, and ignored: closing a socket with unread bytes would reset the connection and
+/// lose the answer.
+const CONTENT: u64 = 65_536;
+
+/// Time for a request, and for its answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Time for a client to take the answer to a request that was not read to its end.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// A client of the admin address.
+#[derive(Debug)]
+pub enum Connection {
+    /// Through a loopback address.
+    Tcp(TcpStream),
+    /// Through the socket file.
+    Unix(UnixStream),
+}
+
+/// What it wants.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Method; HEAD is shown as GET.
+    pub method: String,
+    /// Path without query.
+    pub path: String,
+}
+
+/// What it gets.
+#[derive(Debug)]
+pub struct Answer {
+    status: u16,
+    media_type: &'static str,
+    allow: Option<&'static str>,
+    content: String,
+}
+
+impl Answer {
+    /// Plain text.
+    pub fn text(status: u16, content: impl Into<String>) -> Answer {
+        Answer::new(status, "text/plain; charset=utf-8", content.into())
+    }
+
+    /// JSON.
+    pub fn json(content: String) -> Answer {
+        Answer::new(200, "application/json", content)
+    }
+
+    /// With a media type of its own.
+    pub fn new(status: u16, media_type: &'static str, content: String) -> Answer {
+        Answer { status, media_type, allow: None, content }
+    }
+
+    /// 405 with the methods there are.
+    pub fn not_allowed(allow: &'static str) -> Answer {
+        Answer { allow: Some(allow), ..Answer::text(405, format!("Allowed here: {allow}\n")) }
+    }
+
+    fn bytes(&self, with_content: bool) -> Vec<u8> {
+        let Answer { status, media_type, content, .. } = self;
+        let mut text = format!(
+            "HTTP/1.1 {status} {}\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\n\
+             Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n",
+            reason_phrase(*status),
+            content.len()
+        );
+        if let Some(allow) = self.allow {
+            let _ = write!(text, "Allow: {allow}\r\n");
+        }
+        text.push_str("\r\n");
+        if with_content {
+            text.push_str(content);
+        }
+        text.into_bytes()
+    }
+}
+
+/// Reads one request, has it answered, and closes. Errors end the connection and concern nobody else.
+pub async fn exchange(mut connection: Connection, answer: impl AsyncFnOnce(&Asked) -> Answer) {
+    let over_tcp = matches!(connection, Connection::Tcp(_));
+    let head = match tokio::time::timeout(PATIENCE, read(&mut connection)).await {
+        Ok(Ok(Read::Head(head))) => head,
+        Ok(Ok(Read::Refused(status, why))) => {
+            let bytes = Answer::text(status, format!("{why}\n")).bytes(true);
+            write(&mut connection, &bytes).await;
+            return drain(&mut connection).await;
+        }
+        Ok(Err(_)) | Err(_) => return,
+    };
+    let bytes = match refused(&head, over_tcp) {
+        Some(refusal) => refusal.bytes(true),
+        None => answer(&asked(&head)).await.bytes(head.method() != "HEAD"),
+    };
+    write(&mut connection, &bytes).await;
+}
+
+enum Read {
+    Head(Head),
+    Refused(u16, &'static str),
+}
+
+/// A head and all of its content, which is thrown away.
+async fn read(connection: &mut Connection) -> io::Result<Read> {
+    let mut bytes = Vec::new();
+    let mut head = Head::default();
+    loop {
+        match head.parse(&bytes, &LIMITS) {
+            Ok(Some(length)) => return read_content(connection, head, (bytes.len() - length) as u64).await,
+            Ok(None) => {}
+            Err(refusal) => return Ok(Read::Refused(refusal.status(), refusal.rule())),
+        }
+        if connection.read_buf(&mut bytes).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+}
+
+async fn read_content(connection: &mut Connection, head: Head, here: u64) -> io::Result<Read> {
+    let length = match head.framing() {
+        Framing::None => 0,
+        Framing::Length(length) if length <= CONTENT => length,
+        _ => return Ok(Read::Refused(413, "the admin address takes no content")),
+    };
+    if head.expects_continue() {
+        connection.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+    }
+    let mut rest = length.saturating_sub(here);
+    let mut buffer = [0; 4_096];
+    while rest > 0 {
+        match connection.read(&mut buffer).await? as u64 {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            n => rest = rest.saturating_sub(n),
+        }
+    }
+    Ok(Read::Head(head))
+}
+
+async fn write(connection: &mut Connection, bytes: &[u8]) {
+    let _ = tokio::time::timeout(PATIENCE, async {
+        connection.write_all(bytes).await?;
+        connection.shutdown().await
+    })
+    .await;
+}
+
+/// Takes what is left of a request that was refused.
+async fn drain(connection: &mut Connection) {
+    let mut rest = connection.take(CONTENT);
+    let mut nowhere = tokio::io::sink();
+    let _ = tokio::time::timeout(LINGER, tokio::io::copy(&mut rest, &mut nowhere)).await;
+}
+
+/// What a browser sends on behalf of a page.
+fn refused(head: &Head, over_tcp: bool) -> Option<Answer> {
+    if !over_tcp {
+        return None;
+    }
+    if !is_loopback(head.authority()) {
+        return Some(Answer::text(421, "Ask for this address by 127.0.0.1, [::1] or localhost.\n"));
+    }
+    let own = |site: &str| matches!(site, "none" | "same-origin");
+    let by_a_page = head.field("Origin").is_some()
+        || head.field("Sec-Fetch-Site").is_some_and(|site| !std::str::from_utf8(site).is_ok_and(own));
+    by_a_page.then(|| Answer::text(403, "Web pages can't use the admin address.\n"))
+}
+
+/// Whether an authority (host, and port if there is one) names this machine itself.
+fn is_loopback(authority: &str) -> bool {
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or(""),
+        None => authority.split(':').next().unwrap_or(""),
+    };
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
+}
+
+fn asked(head: &Head) -> Asked {
+    let target = String::from_utf8_lossy(head.path_query());
+    let method = if head.method() == "HEAD" { "GET" } else { head.method() };
+    Asked { method: method.to_owned(), path: target.split('?').next().unwrap_or("").to_owned() }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Connection::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+            Connection::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Connection::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
+            Connection::Unix(stream) => Pin::new(stream).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Connection::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Connection::Unix(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Connection::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Connection::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_names() {
+        for yes in ["localhost", "LocalHost:9180", "127.0.0.1", "127.3.2.1:1", "[::1]:9180", "[::1]"] {
+            assert!(is_loopback(yes), "{yes}");
+        }
+        for no in
+            ["", "example.com", "127.0.0.1.example.com", "localhost.example.com:80", "[::2]", "10.0.0.1:80"]
+        {
+            assert!(!is_loopback(no), "{no}");
+        }
+    }
+
+    async fn ask(request: &str) -> String {
+        let (mut client, server) = UnixStream::pair().unwrap();
+        client.write_all(request.as_bytes()).await.unwrap();
+        exchange(Connection::Unix(server), async |asked: &Asked| {
+            Answer::text(200, format!("{} {}", asked.method, asked.path))
+        })
+        .await;
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn one_request_a_connection() {
+        let answer = ask("GET /status?x HTTP/1.1\r\nHost: anything\r\n\r\n").await;
+        assert!(
+            answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nGET /status"),
+            "{answer}"
+        );
+        assert!(answer.contains("\r\nConnection: close\r\n"), "{answer}");
+        let answer = ask("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+        assert!(answer.contains("Content-Length: 5\r\n") && answer.ends_with("\r\n\r\n"), "{answer}");
+        let answer = ask("POST /reload HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc").await;
+        assert!(answer.ends_with("POST /reload"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn rude_requests() {
+        assert!(ask("GET / HTTP/1.1\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
+        assert!(ask("GET / HTTP/3.0\r\nHost: a\r\n\r\n").await.starts_with("HTTP/1.1 505 "));
+        let much = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 65537\r\n\r\n";
+        assert!(ask(much).await.starts_with("HTTP/1.1 413 "));
+        assert!(ask(&format!("GET /{} HTTP/1.1\r\n", "x".repeat(9_000))).await.starts_with("HTTP/1.1 4"));
+    }
+
+    async fn ask_tcp(fields: &str) -> u16 {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        client.write_all(format!("POST /reload HTTP/1.1\r\n{fields}\r\n\r\n").as_bytes()).await.unwrap();
+        let (server, _) = listener.accept().await.unwrap();
+        exchange(Connection::Tcp(server), async |_: &Asked| Answer::text(200, "")).await;
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        answer.split(' ').nth(1).unwrap().parse().unwrap()
+    }
+
+    #[tokio::test]
+    async fn web_pages_are_kept_out() {
+        assert_eq!(ask_tcp("Host: 127.0.0.1:9180").await, 200);
+        assert_eq!(ask_tcp("Host: localhost\r\nSec-Fetch-Site: none").await, 200);
+        assert_eq!(ask_tcp("Host: rebound.example.com").await, 421);
+        assert_eq!(ask_tcp("Host: localhost\r\nOrigin: https://example.com").await, 403);
+        assert_eq!(ask_tcp("Host: localhost\r\nSec-Fetch-Site: cross-site").await, 403);
+    }
+}

@@ -1,0 +1,59 @@
+//! `GET /metrics`: the table of counters, and what is measured when somebody asks.
+
+use std::time::UNIX_EPOCH;
+
+use super::http::Answer;
+use super::machine::Machine;
+use super::{State, VERSION};
+use crate::stats::{Exposition, PoolStatus, Row, table};
+
+/// Everything as Prometheus text.
+pub fn answer(state: &State) -> Answer {
+    let mut out = Exposition::default();
+    measured(&mut out, state);
+    pools(&mut out, &(state.pools)());
+    state.process.stats.expose(&mut out);
+    Answer::new(200, Exposition::MEDIA_TYPE, out.into_text())
+}
+
+fn measured(out: &mut Exposition, state: &State) {
+    let machine = Machine::read();
+    let started = state.started.duration_since(UNIX_EPOCH).unwrap_or_default();
+    out.family(&table::BUILD);
+    out.sample(&table::BUILD, &[("version", VERSION)], 1);
+    let seconds: [(&Row, f64); 2] =
+        [(&table::STARTED, started.as_secs_f64()), (&table::CPU, machine.cpu.as_secs_f64())];
+    for (row, value) in seconds {
+        out.family(row);
+        out.sample(row, &[], value);
+    }
+    let amounts: [(&Row, u64); 3] = [
+        (&table::MEMORY, machine.memory),
+        (&table::DESCRIPTORS, machine.descriptors),
+        (&table::DESCRIPTOR_LIMIT, machine.descriptor_limit),
+    ];
+    for (row, value) in amounts {
+        out.family(row);
+        out.sample(row, &[], value);
+    }
+}
+
+fn pools(out: &mut Exposition, pools: &[PoolStatus]) {
+    out.family(&table::PHP_WORKERS);
+    for pool in pools {
+        for (state, count) in pool.workers() {
+            out.sample(&table::PHP_WORKERS, &[("pool", &pool.name), ("state", state)], count);
+        }
+    }
+    let amounts: [(&Row, fn(&PoolStatus) -> u64); 3] = [
+        (&table::PHP_WORKERS_MOST, |pool| pool.most),
+        (&table::PHP_WAITING, |pool| pool.waiting),
+        (&table::PHP_MEMORY, |pool| pool.memory),
+    ];
+    for (row, value) in amounts {
+        out.family(row);
+        for pool in pools {
+            out.sample(row, &[("pool", &pool.name)], value(pool));
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! The status: gathered once, shown as text for people or as JSON for programs.
+
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use millrace_settings::plan::{self, Address, Profile};
+
+use super::json::Json;
+use super::machine::Machine;
+use super::{State, VERSION};
+use crate::engine::{Setup, Stage};
+use crate::stats::{ALL, Class, Counter, PoolStatus, Registry, Summary, TABLE};
+
+/// Requests and bytes of the last minute.
+#[derive(Debug, Default)]
+pub struct Rates {
+    notes: VecDeque<Note>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Note {
+    at: Instant,
+    requests: u64,
+    sent: u64,
+}
+
+impl Rates {
+    /// Notes the counters as they are now.
+    pub fn note(&mut self, now: Instant, stats: &Registry) {
+        let (requests, sent) = (stats.value(Counter::Requests), stats.value(Counter::BytesSent));
+        self.notes.push_back(Note { at: now, requests, sent });
+        while self.notes.front().is_some_and(|n| now - n.at > Duration::from_secs(60)) {
+            self.notes.pop_front();
+        }
+    }
+
+    /// Requests and bytes a second since the oldest note, which is at most a minute old.
+    fn lately(&self, now: Instant, stats: &Registry) -> (f64, f64) {
+        let Some(oldest) = self.notes.front() else { return (0.0, 0.0) };
+        let seconds = (now - oldest.at).as_secs_f64();
+        let rate = |counter, then: u64| per_second(stats.value(counter).saturating_sub(then), seconds);
+        (rate(Counter::Requests, oldest.requests), rate(Counter::BytesSent, oldest.sent))
+    }
+}
+
+/// What the server does, at one moment.
+pub struct Status {
+    counters: Vec<u64>,
+    started: SystemTime,
+    uptime: Duration,
+    stage: Stage,
+    machine: Machine,
+    requests_lately: f64,
+    bytes_lately: f64,
+    answers: [Summary; Class::ALL.len()],
+    first_bytes: [Summary; Class::ALL.len()],
+    pools: Vec<PoolStatus>,
+    setup: Arc<Setup>,
+}
+
+/// Collects the status.
+pub fn gather(state: &State, rates: &Rates) -> Status {
+    let stats = &state.process.stats;
+    let (requests_lately, bytes_lately) = rates.lately(Instant::now(), stats);
+    Status {
+        counters: ALL.iter().map(|&counter| stats.value(counter)).collect(),
+        started: state.started,
+        uptime: state.started.elapsed().unwrap_or_default(),
+        stage: state.process.stage(),
+        machine: Machine::read(),
+        requests_lately,
+        bytes_lately,
+        answers: Class::ALL.map(|class| stats.answer(class)),
+        first_bytes: Class::ALL.map(|class| stats.first_byte(class)),
+        pools: (state.pools)(),
+        setup: state.process.setup(),
+    }
+}
+
+impl Status {
+    /// For programs. Members are only ever added.
+    pub fn json(&self) -> String {
+        let since = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let requests = self.value(Counter::Requests);
+        let mut text = Json::object([
+            ("version", VERSION.into()),
+            ("pid", u64::from(std::process::id()).into()),
+            ("stage", self.stage_name().into()),
+            ("started", since(self.started).into()),
+            ("uptime_seconds", self.uptime.as_secs_f64().into()),
+            ("threads", (self.setup.plan.server.threads as u64).into()),
+            ("listen", self.setup.plan.server.listen.iter().map(shown).collect()),
+            ("connections_open", self.open().into()),
+            ("requests_per_second", self.requests_lately.into()),
+            ("requests_per_second_since_start", per_second(requests, self.uptime.as_secs_f64()).into()),
+            ("sent_bytes_per_second", self.bytes_lately.into()),
+            ("counters", self.counters_json()),
+            ("latency", self.latency_json()),
+            ("memory_bytes", self.machine.memory.into()),
+            ("cpu_seconds", self.machine.cpu.as_secs_f64().into()),
+            ("open_descriptors", self.machine.descriptors.into()),
+            ("descriptor_limit", self.machine.descriptor_limit.into()),
+            ("php", Json::List(self.pools.iter().map(pool_json).collect())),
+            ("sites", Json::List(self.setup.plan.sites.iter().map(site_json).collect())),
+        ])
+        .to_string();
+        text.push('\n');
+        text
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to memory can't fail.
+        let _ = self.write_head(&mut text);
+        let _ = self.write_traffic(&mut text);
+        let _ = self.write_answers(&mut text);
+        let _ = self.write_php(&mut text);
+        let _ = self.write_sites(&mut text);
+        text
+    }
+
+    fn value(&self, counter: Counter) -> u64 {
+        self.counters[counter as usize]
+    }
+
+    fn open(&self) -> u64 {
+        [
+            Counter::ConnectionsIdle,
+            Counter::ConnectionsReading,
+            Counter::ConnectionsRunning,
+            Counter::ConnectionsWriting,
+        ]
+        .map(|c| self.value(c))
+        .iter()
+        .sum()
+    }
+
+    fn stage_name(&self) -> &'static str {
+        match self.stage {
+            Stage::Running => "running",
+            Stage::Draining => "draining",
+        }
+    }
+
+    fn counters_json(&self) -> Json {
+        let members = TABLE.iter().zip(&self.counters);
+        Json::Object(members.map(|(row, &value)| (row.name.to_owned(), value.into())).collect())
+    }
+
+    fn latency_json(&self) -> Json {
+        let class = |class: Class| {
+            let (first, whole) = (&self.first_bytes[class as usize], &self.answers[class as usize]);
+            let value = Json::object([("first_byte", summary_json(first)), ("answer", summary_json(whole))]);
+            (class.name().to_owned(), value)
+        };
+        Json::Object(Class::ALL.map(class).into())
+    }
+
+    fn write_head(&self, text: &mut String) -> std::fmt::Result {
+        let plan = &self.setup.plan;
+        let draining =
+            if self.stage == Stage::Draining { ", draining: it ends when all answers are sent" } else { "" };
+        writeln!(
+            text,
+            "Millrace {VERSION}, process {}, up {}, {} event loops{draining}",
+            std::process::id(),
+            duration(self.uptime),
+            plan.server.threads
+        )?;
+        let listen: Vec<String> = plan.server.listen.iter().map(shown).collect();
+        writeln!(text, "{:<14}{}", "Listening", listen.join(", "))?;
+        writeln!(
+            text,
+            "{:<14}{} memory, {} s of processor time, {} of {} descriptors\n",
+            "Process",
+            bytes(self.machine.memory),
+            self.machine.cpu.as_secs(),
+            grouped(self.machine.descriptors),
+            grouped(self.machine.descriptor_limit)
+        )
+    }
+
+    fn write_traffic(&self, text: &mut String) -> std::fmt::Result {
+        let of = |counter| grouped(self.value(counter));
+        writeln!(
+            text,
+            "{:<14}{} open: {} idle, {} reading, {} running, {} writing; {} accepted, {} refused, {} timed out",
+            "Connections",
+            grouped(self.open()),
+            of(Counter::ConnectionsIdle),
+            of(Counter::ConnectionsReading),
+            of(Counter::ConnectionsRunning),
+            of(Counter::ConnectionsWriting),
+            of(Counter::ConnectionsAccepted),
+            of(Counter::ConnectionsRefused),
+            of(Counter::ConnectionsTimedOut)
+        )?;
+        let since_start = per_second(self.value(Counter::Requests), self.uptime.as_secs_f64());
+        writeln!(
+            text,
+            "{:<14}{}; {:.1}/s in the last minute, {since_start:.1}/s since the start; {} malformed",
+            "Requests",
+            of(Counter::Requests),
+            self.requests_lately,
+            of(Counter::RequestsMalformed)
+        )?;
+        writeln!(
+            text,
+            "{:<14}2xx {}, 3xx {}, 4xx {}, 5xx {}",
+            "Answers",
+            of(Counter::Replies2xx),
+            of(Counter::Replies3xx),
+            of(Counter::Replies4xx),
+            of(Counter::Replies5xx)
+        )?;
+        writeln!(
+            text,
+            "{:<14}{} received, {} sent; {}/s in the last minute",
+            "Bytes",
+            bytes(self.value(Counter::BytesReceived)),
+            bytes(self.value(Counter::BytesSent)),
+            bytes(self.bytes_lately as u64)
+        )?;
+        let (hits, misses) = (self.value(Counter::FileHits), self.value(Counter::FileMisses));
+        writeln!(
+            text,
+            "{:<14}{} files, {}; {} of look-ups were hits",
+            "File cache",
+            of(Counter::FileEntries),
+            bytes(self.value(Counter::FileBytes)),
+            share(hits, hits + misses)
+        )?;
+        match self.value(Counter::LogDropped) {
+            0 => Ok(()),
+            lost => writeln!(text, "{:<14}{} lines lost: see the error log", "Access log", grouped(lost)),
+        }
+    }
+
+    fn write_answers(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(
+            text,
+            "\n{:<14}{:>12}{:>12}{:>12}{:>12}{:>12}",
+            "Time taken", "answers", "mean", "50 % under", "90 % under", "99 % under"
+        )?;
+        for class in Class::ALL {
+            let summary = &self.answers[class as usize];
+            let under = |share| match summary.quantile(share) {
+                Some(time) => short(time),
+                None if summary.count() == 0 => "-".to_owned(),
+                None => "longer".to_owned(),
+            };
+            writeln!(
+                text,
+                "  {:<12}{:>12}{:>12}{:>12}{:>12}{:>12}",
+                class.name(),
+                grouped(summary.count()),
+                mean(summary).map_or("-".to_owned(), short),
+                under(0.5),
+                under(0.9),
+                under(0.99)
+            )?;
+        }
+        Ok(())
+    }
+
+    fn write_php(&self, text: &mut String) -> std::fmt::Result {
+        let of = |counter| grouped(self.value(counter));
+        writeln!(
+            text,
+            "\n{:<14}{} requests, {} failed, {} lost their worker, {} run again, {} took too long; refused: {} queue \
+             full, {} waited too long",
+            "PHP",
+            of(Counter::PhpRequests),
+            of(Counter::PhpFailures),
+            of(Counter::PhpLost),
+            of(Counter::PhpRetried),
+            of(Counter::PhpTimeouts),
+            of(Counter::PhpQueueFull),
+            of(Counter::PhpQueueTimeouts)
+        )?;
+        for pool in &self.pools {
+            let workers: Vec<String> = pool
+                .workers()
+                .iter()
+                .filter(|(_, n)| *n > 0)
+                .map(|(state, n)| format!("{n} {state}"))
+                .collect();
+            let workers = if workers.is_empty() { "none yet".to_owned() } else { workers.join(", ") };
+            writeln!(
+                text,
+                "  {:<12}PHP {}; workers of at most {}: {workers}; {} requests wait; {} memory",
+                pool.name,
+                if pool.php_version.is_empty() { "is starting" } else { &pool.php_version },
+                pool.most,
+                pool.waiting,
+                bytes(pool.memory)
+            )?;
+            if let Some(trouble) = &pool.trouble {
+                writeln!(text, "  {:<12}{trouble}", "")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_sites(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(text, "\nSites")?;
+        for site in &self.setup.plan.sites {
+            let names = if site.names.is_empty() { "(any name)".to_owned() } else { site.names.join(", ") };
+            writeln!(
+                text,
+                "  {names}{}  {}  {}{}",
+                if site.default && !site.names.is_empty() { " (default)" } else { "" },
+                site.root.display(),
+                profile(site.profile),
+                if site.php.is_some() { "" } else { ", without PHP" }
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn summary_json(summary: &Summary) -> Json {
+    let seconds = |time: Option<Duration>| Json::from(time.map(|t| t.as_secs_f64()));
+    Json::object([
+        ("count", summary.count().into()),
+        ("mean_seconds", seconds(mean(summary))),
+        ("p50_seconds", seconds(summary.quantile(0.5))),
+        ("p90_seconds", seconds(summary.quantile(0.9))),
+        ("p99_seconds", seconds(summary.quantile(0.99))),
+    ])
+}
+
+fn pool_json(pool: &PoolStatus) -> Json {
+    let workers = pool.workers().map(|(state, count)| (state, count.into()));
+    Json::object([
+        ("name", pool.name.as_str().into()),
+        ("php_version", pool.php_version.as_str().into()),
+        ("workers_most", pool.most.into()),
+        ("workers", Json::object(workers)),
+        ("waiting", pool.waiting.into()),
+        ("memory_bytes", pool.memory.into()),
+        ("trouble", pool.trouble.clone().into()),
+    ])
+}
+
+fn site_json(site: &plan::Site) -> Json {
+    Json::object([
+        ("names", site.names.iter().map(String::as_str).collect()),
+        ("default", site.default.into()),
+        ("root", site.root.display().to_string().into()),
+        ("profile", profile(site.profile).into()),
+        ("php", site.php.is_some().into()),
+    ])
+}
+
+fn profile(profile: Profile) -> &'static str {
+    match profile {
+        Profile::WordPress => "wordpress",
+        Profile::Drupal => "drupal",
+        Profile::Generic => "generic",
+    }
+}
+
+fn shown(address: &Address) -> String {
+    match address {
+        Address::Tcp(address) => address.to_string(),
+        Address::Unix(path) => format!("unix:{}", path.display()),
+    }
+}
+
+fn mean(summary: &Summary) -> Option<Duration> {
+    summary.sum.checked_div(summary.count()).map(Duration::from_micros)
+}
+
+fn per_second(amount: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { amount as f64 / seconds } else { 0.0 }
+}
+
+fn share(part: u64, whole: u64) -> String {
+    if whole == 0 { "none".to_owned() } else { format!("{:.1} %", part as f64 * 100.0 / whole as f64) }
+}
+
+/// `1234567` as `1,234,567`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn bytes(number: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut value = number as f64;
+    let mut unit = "bytes";
+    for next in UNITS {
+        if value < 1_024.0 {
+            break;
+        }
+        value /= 1_024.0;
+        unit = next;
+    }
+    if unit == "bytes" { format!("{number} bytes") } else { format!("{value:.1} {unit}") }
+}
+
+/// The two largest units of a long time.
+fn duration(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
+/// A short time in the unit that fits.
+fn short(time: Duration) -> String {
+    match time.as_micros() {
+        0..1_000 => format!("{} us", time.as_micros()),
+        1_000..1_000_000 => format!("{:.1} ms", time.as_secs_f64() * 1_000.0),
+        _ => format!("{:.1} s", time.as_secs_f64()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_for_people() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([0, 1_023, 1_024, 1_572_864].map(bytes), ["0 bytes", "1023 bytes", "1.0 KiB", "1.5 MiB"]);
+        let times = [5, 65, 7_265, 180_000].map(|s| duration(Duration::from_secs(s)));
+        assert_eq!(times, ["5 s", "1 min 5 s", "2 h 1 min", "2 d 2 h"]);
+        let times = [100, 2_500, 30_000_000].map(|us| short(Duration::from_micros(us)));
+        assert_eq!(times, ["100 us", "2.5 ms", "30.0 s"]);
+        assert_eq!((share(0, 0), share(1, 3)), ("none".to_owned(), "33.3 %".to_owned()));
+    }
+
+    #[test]
+    fn rates_look_back_a_minute() {
+        let stats = Registry::new(1);
+        let slot = stats.slot(0);
+        let start = Instant::now();
+        let mut rates = Rates::default();
+        assert_eq!(rates.lately(start, &stats), (0.0, 0.0));
+        slot.add(Counter::Requests, 1_000_000);
+        for second in (0..=120).step_by(5) {
+            rates.note(start + Duration::from_secs(second), &stats);
+            slot.add(Counter::Requests, 50);
+        }
+        let (requests, bytes) = rates.lately(start + Duration::from_secs(125), &stats);
+        assert_eq!((requests, bytes), (10.0, 0.0));
+        assert_eq!(rates.notes.len(), 13);
+    }
+}

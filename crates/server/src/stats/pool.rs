@@ -1,0 +1,41 @@
+//! How a PHP pool is.
+
+/// A PHP pool at one moment, for the admin address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PoolStatus {
+    /// A name that people know it by: that of its first site.
+    pub name: String,
+    /// Version of PHP; empty until the host process is ready.
+    pub php_version: String,
+    /// Most workers at once.
+    pub most: u64,
+    /// Workers that are being forked.
+    pub starting: u64,
+    /// Workers that wait for a request.
+    pub idle: u64,
+    /// Workers that run a script for a client.
+    pub running: u64,
+    /// Workers that run on after the answer is complete (`fastcgi_finish_request`).
+    pub background: u64,
+    /// Workers that are about to end.
+    pub exiting: u64,
+    /// Requests that wait for a worker.
+    pub waiting: u64,
+    /// Resident memory of the workers together, bytes; pages they share are counted for each.
+    pub memory: u64,
+    /// Why there are no workers, if the host process does not start.
+    pub trouble: Option<String>,
+}
+
+impl PoolStatus {
+    /// Workers by the name of their state.
+    pub fn workers(&self) -> [(&'static str, u64); 5] {
+        [
+            ("starting", self.starting),
+            ("idle", self.idle),
+            ("running", self.running),
+            ("background", self.background),
+            ("exiting", self.exiting),
+        ]
+    }
+}
