@@ -14,17 +14,24 @@
 pub mod plan;
 
 mod application;
+mod check;
 mod environment;
+mod explain;
 mod load;
+mod overrides;
 mod problem;
+mod read;
 mod reload;
 mod resolve;
 mod suggest;
 mod table;
+#[cfg(test)]
+mod tests;
 mod value;
 mod written;
 
 pub use environment::{Disk, Environment, Found};
+pub use explain::{explain, explain_on, reference};
 pub use load::{Source, load, load_on};
 pub use plan::Plan;
 pub use problem::{At, Origin, Problem, Problems, Severity, What};

@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::environment::Environment;
+use crate::environment::{Environment, Found};
 use crate::plan::Plan;
-use crate::problem::{At, Origin, Problem, Problems};
-use crate::resolve;
-use crate::table;
-use crate::value::{Value, joined};
-use crate::written::{SiteWritten, Typed, Written};
+use crate::problem::{At, Origin, Problem, Problems, Severity, What};
+use crate::value::joined;
+use crate::written::Written;
+use crate::{check, overrides, read, resolve};
 
 /// Where the configuration comes from: the command line of `millrace serve` and `millrace check`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,36 +39,119 @@ pub fn load(source: &Source) -> Result<(Plan, Vec<Problem>), Problems> {
 /// # Errors
 /// As [`load`].
 pub fn load_on(source: &Source, environment: &Environment<'_>) -> Result<(Plan, Vec<Problem>), Problems> {
+    let mut problems = Vec::new();
     let mut written = Written::default();
-    let dir = source.site_dir.as_deref().unwrap_or(Path::new("."));
-    let argument = Origin::argument(dir.display().to_string(), &environment.current_dir);
-    let at = At::new(&argument, 0..argument.text.len());
-    let mut site = SiteWritten { at: Some(at.clone()), values: Default::default() };
-    let root = joined(&environment.current_dir, &argument.text);
-    let row = table::find("site.root").expect("a row");
-    site.values.set(row, Typed { value: Some(Value::Path(Some(root))), at });
-    written.sites.push(site);
-    Ok((resolve::plan(&written, environment), Vec::new()))
+    let file = config_file(source, environment);
+    let readable = match &file {
+        Some(file) => from_file(file, environment, &mut written, &mut problems),
+        None => true,
+    };
+    sites(source, file.as_ref(), readable, environment, &mut written, &mut problems);
+    overrides::apply(source, environment, &mut written, &mut problems);
+    check::written(&written, environment, &mut problems);
+    problems.sort_by_key(Problem::order);
+    if problems.iter().any(|problem| problem.severity == Severity::Error) {
+        return Err(Problems(problems));
+    }
+    Ok((resolve::plan(&written, environment), problems))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::environment::fake::FakeDisk;
+impl Source {
+    /// The configuration file that [`load`] reads: the one named, or `millrace.toml` in the current directory, or
+    /// `/etc/millrace/millrace.toml`, if neither file nor folder is named. `None`: there is none.
+    #[must_use]
+    pub fn config_file(&self) -> Option<PathBuf> {
+        config_file(self, &Environment::of_this_machine()).map(|file| file.path)
+    }
+}
 
-    #[test]
-    fn a_folder_alone_is_the_one_default_site() {
-        let disk = FakeDisk::with(&[("/srv/blog/wp-load.php", "")]);
-        let source = Source { site_dir: Some("/srv/blog".into()), ..Source::default() };
-        let (plan, warnings) = load_on(&source, &disk.machine()).unwrap();
-        assert_eq!(warnings, []);
-        assert_eq!(plan.sites.len(), 1);
-        let site = &plan.sites[0];
-        assert!(site.default && site.names.is_empty());
-        assert_eq!(site.root, Path::new("/srv/blog"));
-        assert_eq!(site.profile, crate::plan::Profile::WordPress);
-        assert_eq!(site.front_controller.as_deref(), Some("/index.php"));
-        assert_eq!(plan.server.listen, [crate::plan::Address::Tcp("127.0.0.1:8080".parse().unwrap())]);
-        assert_eq!(site.php.as_ref().unwrap().workers, 16);
+struct ConfigFile {
+    /// Where it is.
+    path: PathBuf,
+    /// As it was named.
+    name: PathBuf,
+    /// Whether the command line names it.
+    named: bool,
+}
+
+fn config_file(source: &Source, environment: &Environment<'_>) -> Option<ConfigFile> {
+    let file = |name: &Path, named| ConfigFile {
+        path: joined(&environment.current_dir, name),
+        name: name.to_owned(),
+        named,
+    };
+    if let Some(name) = &source.config {
+        return Some(file(name, true));
+    }
+    let usual = ["millrace.toml", "/etc/millrace/millrace.toml"].map(|name| file(Path::new(name), false));
+    let there = |file: &ConfigFile| matches!(environment.disk.look(&file.path), Found::File | Found::Denied);
+    if source.site_dir.is_some() { None } else { usual.into_iter().find(there) }
+}
+
+/// Reads the file into `written`; false if that was not possible.
+fn from_file(
+    file: &ConfigFile,
+    environment: &Environment<'_>,
+    written: &mut Written,
+    problems: &mut Vec<Problem>,
+) -> bool {
+    match environment.disk.read(&file.path) {
+        Ok(text) => read::toml(&Origin::file(&file.path, &file.name, text), written, problems),
+        Err(error) => {
+            let (why, cure) = match error.kind() {
+                std::io::ErrorKind::NotFound => (
+                    "there is no such file".to_owned(),
+                    "name an existing file, or serve a folder: millrace serve DIR",
+                ),
+                std::io::ErrorKind::PermissionDenied => (
+                    "permission denied".to_owned(),
+                    "let the user that starts Millrace read it, or start it as root",
+                ),
+                std::io::ErrorKind::InvalidData => ("it is not UTF-8".to_owned(), "save it as UTF-8 text"),
+                _ => (error.to_string(), "name a file of TOML text"),
+            };
+            let name = file.name.display();
+            let problem = Problem::error(
+                What::NotFound,
+                format!("cannot read the configuration file {name}: {why}"),
+                cure,
+            );
+            let option = "--config ";
+            let argument = Origin::argument(format!("{option}{name}"), &environment.current_dir);
+            let at = At::new(&argument, option.len()..argument.text.len());
+            problems.push(problem.at(Some(&at).filter(|_| file.named), ""));
+            false
+        }
+    }
+}
+
+/// Makes the folder on the command line a site, or says why it can't be one.
+fn sites(
+    source: &Source,
+    file: Option<&ConfigFile>,
+    readable: bool,
+    environment: &Environment<'_>,
+    written: &mut Written,
+    problems: &mut Vec<Problem>,
+) {
+    let folder = || overrides::folder(source.site_dir.as_deref(), environment);
+    match (file, source.site_dir.is_some(), written.sites.first()) {
+        (None, ..) => written.sites.push(folder()),
+        (Some(_), false, Some(_)) => {}
+        (Some(_), _, None) if !readable => {}
+        (Some(_), true, None) => written.sites.push(folder()),
+        (Some(file), false, None) => {
+            let title = format!("{} has no site", file.name.display());
+            let cure = "add [[site]] with root = \"/path/of/the/site\", or name a folder as well: millrace serve DIR --config FILE";
+            problems.push(Problem::error(What::Missing, title, cure));
+        }
+        (Some(file), true, Some(site)) => {
+            let title = format!("both a folder and sites in {} are given", file.name.display());
+            let cure = "leave out the folder, or set the root for this run: --set site.root=DIR";
+            let problem = Problem::error(What::Conflict, title, cure);
+            problems.push(
+                problem.at(folder().at.as_ref(), "the folder").at(site.at.as_ref(), "a site of the file"),
+            );
+        }
     }
 }

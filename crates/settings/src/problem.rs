@@ -109,6 +109,15 @@ impl Problem {
         self
     }
 
+    /// The order of a report: by place in the file, then what has no place, then the command line.
+    pub(crate) fn order(&self) -> (u8, usize) {
+        match self.places.first() {
+            Some((at, _)) if at.origin.is_argument() => (2, 0),
+            Some((at, _)) => (0, at.span.start),
+            None => (1, 0),
+        }
+    }
+
     /// Adds bounds or background.
     pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
@@ -193,10 +202,10 @@ impl Origin {
     /// The name of what was typed on the command line.
     const ARGUMENT: &str = "command line";
 
-    /// A file's text.
-    pub(crate) fn file(path: &Path, text: String) -> Arc<Self> {
+    /// The text of the file at `path`, which the reader knows as `name`.
+    pub(crate) fn file(path: &Path, name: &Path, text: String) -> Arc<Self> {
         let base = path.parent().unwrap_or(Path::new("/")).to_owned();
-        Arc::new(Self { name: path.display().to_string(), text, base })
+        Arc::new(Self { name: name.display().to_string(), text, base })
     }
 
     /// An argument, with the option before it: `--set http.keep_alive=5s`.

@@ -223,7 +223,7 @@ impl<'a> View<'a> {
     }
 
     /// The site's ini values over those of `[php.ini]`.
-    fn ini(&self) -> Vec<(String, String)> {
+    pub fn ini(&self) -> Vec<(String, String)> {
         let mut all = Vec::new();
         for section in [Some(self.global), self.site.map(|site| &site.values)].into_iter().flatten() {
             if let Some(Value::Pairs(pairs)) = section.get("php.ini").and_then(|typed| typed.value.as_ref()) {

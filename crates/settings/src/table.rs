@@ -140,6 +140,22 @@ impl Setting {
         self.key.rsplit('.').next().unwrap_or(self.key)
     }
 
+    /// The header it stands under: `[http]`, `[[site]]`, `[site.redirect]`, `[php] or [site.php]`.
+    pub fn header(&self) -> String {
+        let table = self.key.rsplit_once('.').map_or("", |(table, _)| table);
+        match self.place {
+            Place::Global => format!("[{table}]"),
+            Place::Site if table == "site" => "[[site]]".to_owned(),
+            Place::Site => format!("[{table}] of a [[site]]"),
+            Place::Both => format!("[{table}], or [site.{table}] of a [[site]]"),
+        }
+    }
+
+    /// A sentence that shows how to write it.
+    pub fn where_to_write(&self) -> String {
+        format!("write `{} = {}` under {}", self.last(), self.example, self.header())
+    }
+
     /// The default for people: `10s`, `one a core`.
     pub fn default_text(&self) -> String {
         match &self.default {

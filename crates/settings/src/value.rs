@@ -319,9 +319,9 @@ impl Raw {
     }
 }
 
-/// `base/text` without `.` parts; `..` stays, for the disk to say what it means.
-pub(crate) fn joined(base: &Path, text: &str) -> PathBuf {
-    base.join(text).components().filter(|part| *part != std::path::Component::CurDir).collect()
+/// `base/path` without `.` parts; `..` stays, for the disk to say what it means.
+pub(crate) fn joined(base: &Path, path: impl AsRef<Path>) -> PathBuf {
+    base.join(path).components().filter(|part| *part != std::path::Component::CurDir).collect()
 }
 
 /// `a path`, `an address`.

@@ -441,10 +441,7 @@ static PHP: &[Setting] = &[
         key: "php.workers",
         place: Place::Both,
         kind: count(1, 10_000),
-        default: Default::Computed {
-            says: "4 a core, at least 4, at most 75% of memory / 128MB",
-            from: workers,
-        },
+        default: Default::Computed { says: "min(max(4, 4 x cores), 75% of memory / 128MB)", from: workers },
         line: "Most PHP workers at once: requests that run PHP at the same time.",
         reason: "PHP waits for the database about as long as it works, so a few a core keep the cores busy; more only \
                  take turns. A WordPress worker grows to about 128 MB, and a machine that swaps is down.",

@@ -1,0 +1,146 @@
+//! Settings against each other and against the machine: what no single value can show.
+
+mod php;
+mod sites;
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use crate::environment::{Environment, Found};
+use crate::plan::Address;
+use crate::problem::{At, Problem, What};
+use crate::resolve::View;
+use crate::table;
+use crate::value::{is_loopback, overlap, size_text};
+use crate::written::Written;
+
+/// Adds every problem of `written` on this machine.
+pub(crate) fn written(written: &Written, environment: &Environment<'_>, problems: &mut Vec<Problem>) {
+    let view = View::new(written, None, environment);
+    addresses(&view, problems);
+    ordered(&view, "http.target_bytes", "http.head_bytes", problems);
+    ordered(&view, "files.compress_from", "files.compress_to", problems);
+    folders(&view, problems);
+    sites::all(written, environment, problems);
+    php::all(written, environment, problems);
+}
+
+impl View<'_> {
+    /// The place of one element of the value of `key`.
+    fn at_element(&self, key: &str, span: &Range<usize>) -> Option<At> {
+        self.at(key).map(|at| At { origin: at.origin.clone(), span: span.clone() })
+    }
+}
+
+/// Listeners that would take each other's connections, and an admin address that others reach.
+fn addresses(view: &View<'_>, problems: &mut Vec<Problem>) {
+    const KEY: &str = "server.listen";
+    let listen = view.addresses(KEY);
+    for (number, (address, span)) in listen.iter().enumerate() {
+        let Some((other, first)) = listen[..number].iter().find(|(other, _)| overlap(other, address)) else {
+            continue;
+        };
+        let (title, cure) = if other == address {
+            ("an address is listened on twice".to_owned(), "remove one of the two")
+        } else {
+            (
+                format!("{} and {} meet", address_text(other), address_text(address)),
+                "keep the wider one: it takes the connections of both",
+            )
+        };
+        let problem = Problem::error(What::Conflict, title, cure);
+        let problem = problem.at(view.at_element(KEY, span).as_ref(), "again");
+        problems.push(problem.at(view.at_element(KEY, first).as_ref(), "first here"));
+    }
+    let Some(admin) = view.address("admin.listen") else { return };
+    let at_admin = view.at("admin.listen");
+    if let Some((address, span)) = listen.iter().find(|(address, _)| overlap(address, &admin)) {
+        let title = format!("sites and admin.listen would share {}", address_text(address));
+        let problem = Problem::error(What::Conflict, title, "give admin.listen a port or socket of its own");
+        problems.push(problem.at(at_admin, "admin").at(view.at_element(KEY, span).as_ref(), "sites"));
+    }
+    if !is_loopback(&admin) {
+        let title = format!("admin.listen = \"{}\" is open to the network", address_text(&admin));
+        let port = if let Address::Tcp(address) = &admin { address.port() } else { 0 };
+        let cure = format!(
+            "write \"127.0.0.1:{port}\", or a Unix socket, and reach it through ssh or a proxy that asks for a password"
+        );
+        let problem = Problem::error(What::OutOfBounds, title, cure).at(at_admin, "not a loopback address");
+        problems.push(problem.note("who reaches this address can reload the server and see every URL"));
+    }
+}
+
+/// Two sizes of which the first may not be more than the second.
+fn ordered(view: &View<'_>, less: &str, more: &str, problems: &mut Vec<Problem>) {
+    let (low, high) = (view.number(less), view.number(more));
+    if low <= high {
+        return;
+    }
+    let title = format!("`{less}` is more than `{more}`");
+    let cure = format!(
+        "lower `{less}` to {} or less, or raise `{more}` to {} or more",
+        size_text(high),
+        size_text(low)
+    );
+    let (at_less, at_more) = (view.at(less), view.at(more));
+    let problem =
+        Problem::error(What::Conflict, title, cure).at(at_less, size_text(low)).at(at_more, size_text(high));
+    problems.push(if at_more.is_none() {
+        problem.note(format!("`{more}` is {} by default", size_text(high)))
+    } else {
+        problem
+    });
+}
+
+/// Folders that have to be there when the server starts.
+fn folders(view: &View<'_>, problems: &mut Vec<Problem>) {
+    let spool = view.path("server.spool_dir").map(|dir| ("server.spool_dir", dir));
+    let parent = |key| view.path(key).and_then(|file: PathBuf| Some((key, file.parent()?.to_owned())));
+    for (key, dir) in [spool, parent("log.access"), parent("log.error")].into_iter().flatten() {
+        match view.environment().disk.look(&dir) {
+            Found::Directory => {}
+            found => problems.push(not_a_folder(key, &dir, found).at(view.at(key), "")),
+        }
+    }
+    for key in ["log.access", "log.error"] {
+        let Some(file) = view.path(key).filter(|file| view.environment().disk.look(file) == Found::Directory)
+        else {
+            continue;
+        };
+        let title = format!("`{key}`: {} is a directory", file.display());
+        let cure = format!(
+            "write the path of a file, like \"{}\"",
+            file.join(key.replace("log.", "") + ".log").display()
+        );
+        problems.push(Problem::error(What::NotFound, title, cure).at(view.at(key), "a directory"));
+    }
+}
+
+fn not_a_folder(key: &str, dir: &Path, found: Found) -> Problem {
+    let path = dir.display();
+    let (why, cure) = match found {
+        Found::Nothing => ("does not exist", format!("create it (mkdir -p {path}), or correct the path")),
+        Found::Denied => (
+            "cannot be reached: permission denied",
+            "let the server's user enter it, or choose another".to_owned(),
+        ),
+        _ => ("is not a directory", "name a directory".to_owned()),
+    };
+    Problem::error(What::NotFound, format!("`{key}`: {path} {why}"), cure)
+}
+
+/// An address as it is written.
+pub(crate) fn address_text(address: &Address) -> String {
+    match address {
+        Address::Tcp(address) if address.ip() == std::net::Ipv6Addr::UNSPECIFIED => {
+            format!(":{}", address.port())
+        }
+        Address::Tcp(address) => address.to_string(),
+        Address::Unix(path) => format!("unix:{}", path.display()),
+    }
+}
+
+/// The bounds of a setting, as a note.
+fn bounds(key: &str) -> String {
+    table::find(key).map(|row| format!("`{key}` is {}", row.kind.bounds())).unwrap_or_default()
+}

@@ -1,0 +1,119 @@
+//! PHP: pools that fit together, files that are there, and the user it runs as. Problems of values that several sites
+//! share are told once.
+
+use super::bounds;
+use crate::environment::{Environment, Found};
+use crate::problem::{Problem, What};
+use crate::resolve::View;
+use crate::value::{number_text, size_text};
+use crate::written::Written;
+
+/// Adds every problem of PHP's settings.
+pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &mut Vec<Problem>) {
+    let mut found: Vec<Problem> = Vec::new();
+    for site in &written.sites {
+        let view = View::new(written, Some(site), environment);
+        if view.switch("php.enabled") {
+            workers(&view, &mut found);
+            files(&view, &mut found);
+            user(&view, &mut found);
+            uploads(&view, &mut found);
+        }
+    }
+    for problem in found {
+        if !problems.contains(&problem) {
+            problems.push(problem);
+        }
+    }
+}
+
+/// No more workers at the start, or idle, than there may be.
+fn workers(view: &View<'_>, problems: &mut Vec<Problem>) {
+    const MOST: &str = "php.workers";
+    let most = view.number(MOST);
+    for key in ["php.workers_start", "php.workers_spare"] {
+        let number = view.number(key);
+        if number <= most {
+            continue;
+        }
+        let (number, most) = (number_text(number), number_text(most));
+        let cure = format!("lower `{key}` to {most} or less, or raise `{MOST}` to {number} or more");
+        let problem = Problem::error(What::Conflict, format!("`{key}` is more than `{MOST}`"), cure);
+        let problem = problem.at(view.at(key), number).at(view.at(MOST), most.as_str());
+        problems.push(match view.at(MOST) {
+            Some(_) => problem,
+            None => problem.note(format!("`{MOST}` is {most} on this machine by default")),
+        });
+    }
+}
+
+/// Files that are named have to be there.
+fn files(view: &View<'_>, problems: &mut Vec<Problem>) {
+    for (key, cure) in [
+        ("php.ini_file", "name an existing ini file, or remove the line for the distribution's"),
+        ("php.program", "build it with `cargo build --release`, correct the path, or remove the line"),
+    ] {
+        let Some(file) = view.path(key) else { continue };
+        let why = match view.environment().disk.look(&file) {
+            Found::File => continue,
+            Found::Nothing => "does not exist",
+            Found::Denied => "cannot be reached: permission denied",
+            Found::Directory | Found::Other => "is not a file",
+        };
+        let title = format!("`{key}`: {} {why}", file.display());
+        problems.push(Problem::error(What::NotFound, title, cure).at(view.at(key), ""));
+    }
+}
+
+/// Only root can run PHP as somebody else, and shouldn't run it as itself.
+fn user(view: &View<'_>, problems: &mut Vec<Problem>) {
+    let environment = view.environment();
+    let user = view.text("php.user");
+    if environment.is_root() {
+        if matches!(user.as_deref(), None | Some("root" | "0")) {
+            let cure = "set php.user to the owner of the site's files, like \"www-data\"";
+            let problem = Problem::warning(What::Risky, "PHP runs as root", cure).at(view.at("php.user"), "");
+            problems.push(problem.note("a hole in any plugin would own the whole machine"));
+        }
+        return;
+    }
+    for key in ["php.user", "php.group"] {
+        let Some(name) = view.text(key) else { continue };
+        let own = key == "php.user"
+            && (Some(&name) == environment.user_name().as_ref() || name == environment.uid.to_string());
+        if !own {
+            let title = format!("PHP cannot run as \"{name}\": the server does not run as root");
+            let cure = format!("start the server as root, or remove {key}");
+            problems.push(Problem::error(What::Conflict, title, cure).at(view.at(key), "").note(bounds(key)));
+        }
+    }
+}
+
+/// PHP drops a body that is over its own limit without a word; say so if both limits are written.
+fn uploads(view: &View<'_>, problems: &mut Vec<Problem>) {
+    const NAME: &str = "post_max_size";
+    let most = view.number("site.body_bytes");
+    let key = if view.at("site.body_bytes").is_some() { "site.body_bytes" } else { "http.body_bytes" };
+    let Some((_, value)) = view.ini().into_iter().rev().find(|(name, _)| name == NAME) else { return };
+    let Some(bytes) = ini_bytes(&value).filter(|bytes| (1..most).contains(bytes)) else { return };
+    if view.at(key).is_none() {
+        return;
+    }
+    let title = format!("PHP's {NAME} = {} is less than `{key}` = {}", size_text(bytes), size_text(most));
+    let cure = format!("raise {NAME} under [php.ini], or lower `{key}`");
+    let problem = Problem::warning(What::Conflict, title, cure).at(view.at(key), "the server takes this");
+    problems
+        .push(problem.at(view.at("php.ini"), "PHP drops what is larger, and the script sees an empty form"));
+}
+
+/// A size as PHP reads it: a number and perhaps K, M or G (zend_ini_parse_quantity, Zend/zend_ini.c).
+fn ini_bytes(value: &str) -> Option<u64> {
+    let shift = match value.trim().bytes().last()?.to_ascii_lowercase() {
+        b'k' => 10,
+        b'm' => 20,
+        b'g' => 30,
+        _ => 0,
+    };
+    let number = value.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim();
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}

@@ -1,0 +1,198 @@
+//! The sites: their names among each other, their folders, front controllers and redirects.
+
+use std::path::Path;
+
+use super::bounds;
+use crate::application;
+use crate::environment::{Environment, Found};
+use crate::problem::{At, Problem, What};
+use crate::resolve::View;
+use crate::written::{SiteWritten, Written};
+
+/// Adds every problem of the sites.
+pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &mut Vec<Problem>) {
+    let views: Vec<View<'_>> =
+        written.sites.iter().map(|site| View::new(written, Some(site), environment)).collect();
+    names(&views, problems);
+    defaults(written, &views, problems);
+    for (site, view) in written.sites.iter().zip(&views) {
+        root(site, view, problems);
+        front_controller(view, problems);
+        redirect(view, problems);
+    }
+}
+
+/// A host name belongs to one site.
+fn names(views: &[View<'_>], problems: &mut Vec<Problem>) {
+    const KEY: &str = "site.names";
+    let mut seen: Vec<(String, Option<At>)> = Vec::new();
+    for view in views {
+        for (name, span) in view.texts(KEY) {
+            let at = view.at_element(KEY, &span);
+            match seen.iter().find(|(other, _)| *other == name) {
+                None => seen.push((name, at)),
+                Some((_, first)) => {
+                    let title = format!("the name \"{name}\" is given twice");
+                    let problem =
+                        Problem::error(What::Duplicate, title, "remove one of the two, or rename it");
+                    problems.push(problem.at(at.as_ref(), "again").at(first.as_ref(), "first here"));
+                }
+            }
+        }
+    }
+}
+
+/// One default site, and names for all others.
+fn defaults(written: &Written, views: &[View<'_>], problems: &mut Vec<Problem>) {
+    const KEY: &str = "site.default";
+    let chosen: Vec<usize> = (0..views.len()).filter(|number| views[*number].switch(KEY)).collect();
+    for number in chosen.iter().skip(1) {
+        let cure = "keep `default = true` in one site; requests for unknown hosts go there";
+        let problem = Problem::error(What::Duplicate, "two sites are the default", cure);
+        problems.push(problem.at(views[*number].at(KEY), "again").at(views[chosen[0]].at(KEY), "first here"));
+    }
+    let default = chosen.first().copied().unwrap_or(0);
+    for (number, (site, view)) in written.sites.iter().zip(views).enumerate() {
+        if number != default && !chosen.contains(&number) && view.at("site.names").is_none() {
+            let cure = "add a line like names = [\"example.com\", \"www.example.com\"], or default = true";
+            let problem = Problem::error(What::Missing, "a site has no names", cure);
+            problems.push(problem.at(site.at.as_ref(), "no request would ever come here"));
+        }
+    }
+}
+
+/// The folder has to be there.
+fn root(site: &SiteWritten, view: &View<'_>, problems: &mut Vec<Problem>) {
+    const KEY: &str = "site.root";
+    let at = view.at(KEY);
+    let Some(root) = view.root() else {
+        // A root that was typed and wrong has been reported.
+        if at.is_none() {
+            let cure = "add a line like root = \"/srv/www/example\"";
+            let problem = Problem::error(What::Missing, "a site has no root", cure);
+            problems.push(problem.at(site.at.as_ref(), "which folder?"));
+        }
+        return;
+    };
+    let disk = view.environment().disk;
+    let path = root.display();
+    let wrong = |title: String, cure: String| Problem::error(What::NotFound, title, cure);
+    match disk.look(&root) {
+        Found::Directory => {}
+        Found::Nothing => {
+            let known = root.ancestors().skip(1).find(|dir| disk.look(dir) == Found::Directory);
+            let label =
+                known.map(|dir| format!("{} is there, the rest is not", dir.display())).unwrap_or_default();
+            let cure =
+                "correct the path; a relative one starts at the configuration file's folder".to_owned();
+            return problems.push(wrong(format!("the root {path} does not exist"), cure).at(at, label));
+        }
+        Found::Denied => {
+            let cure =
+                "let the server's user enter the folders above it (chmod o+x), or start the server as root";
+            return problems.push(
+                wrong(format!("the root {path} cannot be reached"), cure.into()).at(at, "permission denied"),
+            );
+        }
+        Found::File | Found::Other => {
+            let cure = match root.parent() {
+                Some(parent) => format!("write the folder: \"{}\"", parent.display()),
+                None => "write a folder".to_owned(),
+            };
+            return problems
+                .push(wrong(format!("the root {path} is not a directory"), cure).at(at, "a file"));
+        }
+    }
+    if root.parent().is_none() {
+        let cure = "name the folder of the site";
+        let problem = Problem::warning(What::Risky, "the root is the whole machine", cure);
+        problems.push(problem.at(at, "everything here could be asked for"));
+    } else if let Some(folder) = application::public_folder(&root, disk) {
+        let title = format!("{path} looks like a project that is served from its folder `{folder}`");
+        let cure = format!("write \"{}\"", root.join(folder).display());
+        let problem = Problem::warning(What::Risky, title, cure);
+        problems.push(problem.at(at, "its code and configuration could be asked for"));
+    }
+}
+
+/// The script that answers URLs without a file.
+fn front_controller(view: &View<'_>, problems: &mut Vec<Problem>) {
+    const KEY: &str = "site.front_controller";
+    let at = view.at(KEY);
+    let Some(script) = view.text(KEY) else {
+        if !view.switch("site.try_files") {
+            let cure = "add front_controller = \"/index.php\", or remove try_files = false";
+            let problem =
+                Problem::error(What::Conflict, "`site.try_files = false` needs a front controller", cure);
+            problems.push(
+                problem
+                    .at(view.at("site.try_files"), "no file is looked for")
+                    .at(at, "and no script answers"),
+            );
+        }
+        return;
+    };
+    if at.is_some() && !view.switch("php.enabled") {
+        let cure = "remove one of the two";
+        let problem =
+            Problem::error(What::Conflict, "a front controller needs PHP, which is off for this site", cure);
+        problems.push(problem.at(at, "a script").at(view.at("php.enabled"), "no PHP"));
+    }
+    let Some(root) = view.root() else { return };
+    let disk = view.environment().disk;
+    let file = root.join(script.trim_start_matches('/'));
+    let outside = |root: &Path, real: &Path| !real.starts_with(root);
+    match (disk.real(&root), disk.real(&file)) {
+        (Some(root), Some(real)) if outside(&root, &real) && view.choice("files.symlinks") == "inside" => {
+            let title = format!("the front controller {script} is outside of the root");
+            let cure = "put the script into the root, or set files.symlinks = \"follow\"";
+            let label = format!("a link to {}", real.display());
+            problems.push(Problem::error(What::Conflict, title, cure).at(at, label).note(bounds(KEY)));
+        }
+        (Some(_), found) if at.is_some() && (found.is_none() || disk.look(&file) != Found::File) => {
+            let title = format!("the front controller {script} is not in the root");
+            let cure = format!("put a script at {}, or correct the name", file.display());
+            problems.push(
+                Problem::warning(What::NotFound, title, cure)
+                    .at(at, "no such file: URLs without a file get 404"),
+            );
+        }
+        _ => {}
+    }
+}
+
+/// Redirects that lead nowhere.
+fn redirect(view: &View<'_>, problems: &mut Vec<Problem>) {
+    let names: Vec<String> = view.texts("site.names").into_iter().map(|(name, _)| name).collect();
+    let matches = |host: &str| {
+        let under = |wildcard: &String| wildcard.strip_prefix('*').is_some_and(|rest| host.ends_with(rest));
+        names.iter().any(|name| name == host || under(name))
+    };
+    let adding = view.choice("site.redirect.www") == "add";
+    for name in names.iter().filter(|name| !name.starts_with('*')) {
+        let target = match (view.choice("site.redirect.www"), name.strip_prefix("www.")) {
+            ("add", None) => format!("www.{name}"),
+            ("remove", Some(bare)) => bare.to_owned(),
+            _ => continue,
+        };
+        if !matches(&target) && name.parse::<std::net::Ipv4Addr>().is_err() && !name.starts_with('[') {
+            let title = format!("\"{name}\" is redirected to \"{target}\", which is no name of this site");
+            let cure = format!(
+                "add \"{target}\" to names, or set www = \"{}\"",
+                if adding { "remove" } else { "add" }
+            );
+            let problem = Problem::warning(What::Conflict, title, cure);
+            problems
+                .push(problem.at(view.at("site.redirect.www"), "").at(view.at("site.names"), "the names"));
+        }
+    }
+    if view.switch("site.redirect.https") && view.networks("server.trusted_proxies").is_empty() {
+        let title = "every request is redirected to https, which this server does not speak";
+        let cure =
+            "put a TLS proxy in front and name it in server.trusted_proxies (\"127.0.0.1\" or \"unix\")";
+        let problem = Problem::warning(What::Conflict, title, cure);
+        problems.push(problem.at(view.at("site.redirect.https"), "").note(
+            "a request counts as https if a trusted proxy says so in X-Forwarded-Proto; otherwise it would be redirected for ever",
+        ));
+    }
+}

@@ -1,0 +1,214 @@
+//! What the command line says over the file: `--listen`, `--profile`, `--php-ini`, `--set`. Each argument is a text of
+//! its own, so that a mistake in it is drawn like one in a file.
+
+use std::sync::Arc;
+
+use crate::environment::Environment;
+use crate::load::Source;
+use crate::problem::{At, Origin, Problem, What, shown};
+use crate::read::{self, Scope};
+use crate::suggest;
+use crate::table::{self, Setting};
+use crate::value::{Entry, Form, Raw, Value};
+use crate::written::{Section, SiteWritten, Typed, Written};
+
+/// Lays the arguments over `written`.
+pub(crate) fn apply(
+    source: &Source,
+    environment: &Environment<'_>,
+    written: &mut Written,
+    problems: &mut Vec<Problem>,
+) {
+    let mut arguments = Arguments { environment, written, problems };
+    if !source.listen.is_empty() {
+        arguments.listen(&source.listen);
+    }
+    if let Some(profile) = &source.profile {
+        arguments.option("--profile", profile, "site.profile", true);
+    }
+    if let Some(file) = &source.php_ini {
+        arguments.option("--php-ini", &file.display().to_string(), "php.ini_file", false);
+        arguments.written.sites.iter_mut().for_each(|site| site.values.remove("php.ini_file"));
+    }
+    for text in &source.set {
+        arguments.set(text);
+    }
+}
+
+struct Arguments<'a> {
+    environment: &'a Environment<'a>,
+    written: &'a mut Written,
+    problems: &'a mut Vec<Problem>,
+}
+
+impl Arguments<'_> {
+    /// All `--listen` together are one list.
+    fn listen(&mut self, addresses: &[String]) {
+        let mut text = String::new();
+        let mut list = Vec::new();
+        for address in addresses {
+            text.push_str(if text.is_empty() { "--listen " } else { " --listen " });
+            list.push(Raw::bare(address, text.len()..text.len() + address.len()));
+            text.push_str(address);
+        }
+        let origin = Origin::argument(text, &self.environment.current_dir);
+        let raw = Raw { span: 0..origin.text.len(), form: Form::List(list) };
+        let row = table::find("server.listen").expect("a row");
+        let typed = read::value(&origin, row.key, row, &raw, self.problems);
+        self.written.global.set(row, typed);
+    }
+
+    /// An option that stands for one setting.
+    fn option(&mut self, option: &str, value: &str, key: &str, in_sites: bool) {
+        let origin = Origin::argument(format!("{option} {value}"), &self.environment.current_dir);
+        let raw = Raw::bare(value, option.len() + 1..origin.text.len());
+        let row = table::find(key).expect("a row");
+        let typed = read::value(&origin, key, row, &raw, self.problems);
+        if in_sites {
+            self.written.sites.iter_mut().for_each(|site| site.values.set(row, typed.clone()));
+        } else {
+            self.written.global.set(row, typed);
+        }
+    }
+
+    /// `--set KEY=VALUE`.
+    fn set(&mut self, text: &str) {
+        const OPTION: &str = "--set ";
+        let origin = Origin::argument(format!("{OPTION}{text}"), &self.environment.current_dir);
+        let Some((key, value)) = text.split_once('=') else {
+            let cure = "write the setting, =, and the value: --set http.keep_alive=5s";
+            let at = At::new(&origin, OPTION.len()..origin.text.len());
+            self.problems
+                .push(Problem::error(What::Malformed, "--set needs a value", cure).at(Some(&at), "no ="));
+            return;
+        };
+        let at_key = At::new(&origin, OPTION.len()..OPTION.len() + key.trim_end().len());
+        let start = OPTION.len() + key.len() + 1;
+        let target = match self.target(key.trim(), &at_key) {
+            Ok(target) => target,
+            Err(problem) => return self.problems.push(*problem),
+        };
+        let raw = match value_of(&origin, start, value) {
+            Ok(raw) => raw,
+            Err(problem) => return self.problems.push(problem),
+        };
+        let raw = match target.entry {
+            Some(name) => {
+                let entry = Entry { name: name.to_owned(), span: at_key.span.clone(), value: raw };
+                Raw { span: at_key.span.clone(), form: Form::Table(vec![entry]) }
+            }
+            None => raw,
+        };
+        let typed = read::value(&origin, key.trim(), target.row, &raw, self.problems);
+        let lay = |section: &mut Section| match target.entry {
+            Some(_) => section.lay_over(target.row, typed.clone()),
+            None => section.set(target.row, typed.clone()),
+        };
+        match target.sites {
+            None => lay(&mut self.written.global),
+            Some(Sites::All) => self.written.sites.iter_mut().map(|site| &mut site.values).for_each(lay),
+            Some(Sites::One(number)) => lay(&mut self.written.sites[number].values),
+        }
+    }
+
+    /// What `key` names: `http.keep_alive`, `php.ini.memory_limit`, `site.root`, `site.NAME.root`.
+    fn target<'k>(&self, key: &'k str, at: &At) -> Result<Target<'k>, Box<Problem>> {
+        let Some(in_site) = key.strip_prefix("site.") else {
+            let found = row_of(Scope::Global, key);
+            return found
+                .map(|(row, entry)| Target { row, entry, sites: None })
+                .ok_or_else(|| Box::new(read::unknown_key(Scope::Global, key, at)));
+        };
+        if let Some((row, entry)) = row_of(Scope::Site, in_site) {
+            return Ok(Target { row, entry, sites: Some(Sites::All) });
+        }
+        for (name, number) in self.names() {
+            let Some(rest) = in_site.strip_prefix(&*name).and_then(|rest| rest.strip_prefix('.')) else {
+                continue;
+            };
+            return row_of(Scope::Site, rest)
+                .map(|(row, entry)| Target { row, entry, sites: Some(Sites::One(number)) })
+                .ok_or_else(|| Box::new(read::unknown_key(Scope::Site, rest, at)));
+        }
+        Err(Box::new(self.no_site(in_site, at)))
+    }
+
+    /// The names of all sites, longest first, each with its site's number.
+    fn names(&self) -> Vec<(String, usize)> {
+        let mut names = Vec::new();
+        for (number, site) in self.written.sites.iter().enumerate() {
+            if let Some(Typed { value: Some(Value::Texts(texts)), .. }) = site.values.get("site.names") {
+                names.extend(texts.iter().map(|(name, _)| (name.clone(), number)));
+            }
+        }
+        names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+        names
+    }
+
+    /// `site.NAME.key` with a NAME that no site has, or no such key.
+    fn no_site(&self, in_site: &str, at: &At) -> Problem {
+        let key = table::rows()
+            .filter_map(Setting::key_in_site)
+            .find(|key| in_site.strip_suffix(key).is_some_and(|name| name.ends_with('.')));
+        let Some(key) = key else { return read::unknown_key(Scope::Site, in_site, at) };
+        let name = in_site.strip_suffix(key).unwrap_or(in_site).trim_end_matches('.');
+        let names = self.names();
+        let cure = match suggest::nearest(name, names.iter().map(|(name, _)| &**name)) {
+            Some(near) => format!("did you mean `site.{near}.{key}`?"),
+            None if names.is_empty() => format!("no site has a name; write `site.{key}` for every site"),
+            None => {
+                let names: Vec<&str> = names.iter().map(|(name, _)| &**name).take(10).collect();
+                format!("the sites are {}; write `site.{key}` for every site", names.join(", "))
+            }
+        };
+        Problem::error(What::NotFound, format!("no site is named \"{}\"", shown(name)), cure)
+            .at(Some(at), "no such site")
+    }
+}
+
+struct Target<'k> {
+    row: &'static Setting,
+    /// The name in an open table, if the key goes on below one.
+    entry: Option<&'k str>,
+    /// `None`: outside of sites.
+    sites: Option<Sites>,
+}
+
+enum Sites {
+    All,
+    One(usize),
+}
+
+fn row_of(scope: Scope, path: &str) -> Option<(&'static Setting, Option<&str>)> {
+    if let Some(row) = scope.row(path) {
+        return Some((row, None));
+    }
+    table::rows().filter(|row| row.kind.is_open_table()).find_map(|row| {
+        let entry = path.strip_prefix(scope.key_of(row)?)?.strip_prefix('.')?;
+        (!entry.is_empty()).then_some((row, Some(entry)))
+    })
+}
+
+/// A list, table or quoted text is read as TOML; anything else is taken as it stands.
+fn value_of(origin: &Arc<Origin>, start: usize, value: &str) -> Result<Raw, Problem> {
+    if value.trim_start().starts_with(['[', '{', '"', '\'']) {
+        return read::toml_value(origin, start);
+    }
+    let lead = value.len() - value.trim_start().len();
+    let word = value.trim();
+    Ok(Raw::bare(word, start + lead..start + lead + word.len()))
+}
+
+/// A site made of a folder on the command line, or of the current directory if nothing was said.
+pub(crate) fn folder(argument: Option<&std::path::Path>, environment: &Environment<'_>) -> SiteWritten {
+    let dir = argument.unwrap_or(std::path::Path::new("."));
+    let origin = Origin::argument(dir.display().to_string(), &environment.current_dir);
+    let at = At::new(&origin, 0..origin.text.len());
+    let root = crate::value::joined(&environment.current_dir, dir);
+    let mut values = Section::default();
+    values.set(
+        table::find("site.root").expect("a row"),
+        Typed { value: Some(Value::Path(Some(root))), at: at.clone() },
+    );
+    SiteWritten { at: Some(at), values }
+}

@@ -1,0 +1,376 @@
+//! TOML to [`Written`]: every key is looked up in the table, every value read by its row's kind, every mistake kept.
+
+use std::sync::Arc;
+
+use toml_span::value::ValueInner;
+use toml_span::{ErrorKind, Span};
+
+use crate::problem::{At, Origin, Problem, What, shown};
+use crate::suggest;
+use crate::table::{self, Setting};
+use crate::value::{Entry, Form, Raw, Wrong};
+use crate::written::{Section, SiteWritten, Typed, Written};
+
+/// Reads a file's text into `written`. Returns false if it isn't TOML, so that nothing can be said of what is missing.
+pub(crate) fn toml(origin: &Arc<Origin>, written: &mut Written, problems: &mut Vec<Problem>) -> bool {
+    let entries = match parse(&origin.text) {
+        Ok(entries) => entries,
+        Err(error) => {
+            problems.push(syntax(origin, 0, &error));
+            return false;
+        }
+    };
+    let mut reader = Reader { origin, problems };
+    for entry in entries {
+        if entry.name == "site" {
+            reader.sites(&entry, &mut written.sites);
+        } else {
+            reader.entry(Scope::Global, "", &entry, &mut written.global);
+        }
+    }
+    true
+}
+
+/// Reads one value for `row`, as typed in `origin`; what is wrong with it is reported under the name `key`.
+pub(crate) fn value(
+    origin: &Arc<Origin>,
+    key: &str,
+    row: &'static Setting,
+    raw: &Raw,
+    problems: &mut Vec<Problem>,
+) -> Typed {
+    let at = At::new(origin, raw.span.clone());
+    match row.kind.read(raw, &origin.base) {
+        Ok(value) => Typed { value: Some(value), at },
+        Err(wrongs) => {
+            problems.extend(wrongs.into_iter().map(|wrong| wrong_value(origin, key, row, wrong)));
+            Typed { value: None, at }
+        }
+    }
+}
+
+/// Reads the TOML value in `origin.text[start..]`: a list, table or quoted text after `--set KEY=`.
+pub(crate) fn toml_value(origin: &Arc<Origin>, start: usize) -> Result<Raw, Problem> {
+    const LEAD: &str = "v=";
+    let text = format!("{LEAD}{}", &origin.text[start..]);
+    let moved = |span: usize| (span + start).saturating_sub(LEAD.len());
+    match parse(&text) {
+        Ok(mut entries) if entries.len() == 1 => {
+            let mut raw = entries.remove(0).value;
+            raw.move_spans(&moved);
+            Ok(raw)
+        }
+        Ok(_) => Err(Problem::error(
+            What::Syntax,
+            "one value is expected",
+            "write a single TOML value after the =",
+        )
+        .at(Some(&At::new(origin, start..origin.text.len())), "more than one")),
+        Err(error) => Err(syntax(origin, start as isize - LEAD.len() as isize, &error)),
+    }
+}
+
+/// The problem of a key that isn't in the table, with the likeliest cure.
+pub(crate) fn unknown_key(scope: Scope, path: &str, at: &At) -> Problem {
+    let name = scope.display(path);
+    if let Some(row) = table::rows().find(|row| scope.other().key_of(row) == Some(path)) {
+        let (what, why) = match scope {
+            Scope::Global => ("stands in a site", "each site has its own"),
+            Scope::Site => ("cannot stand in a site", "it holds for the whole server"),
+        };
+        return Problem::error(What::Misplaced, format!("`{name}` {what}: {why}"), row.where_to_write())
+            .at(Some(at), "not here");
+    }
+    let cure = match likely(scope, path) {
+        Some(Likely::Moved(row)) => format!("did you mean `{}`? {}", row.key, row.where_to_write()),
+        Some(Likely::Renamed(row)) => format!("here it is called `{}`: {}", row.key, row.where_to_write()),
+        Some(Likely::Misspelt(word)) => format!("did you mean `{word}`?"),
+        None => match known_under(scope, path) {
+            Some(known) => format!("remove it; the settings here are {known}"),
+            None => "remove it, or look for the setting in `millrace explain all`".to_owned(),
+        },
+    };
+    Problem::error(What::UnknownKey, format!("no setting is named `{}`", shown(&name)), cure)
+        .at(Some(at), "unknown")
+}
+
+/// Where a key stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Outside of sites.
+    Global,
+    /// In a `[[site]]`.
+    Site,
+}
+
+impl Scope {
+    /// How the row is named here, if it may stand here.
+    pub fn key_of(self, row: &'static Setting) -> Option<&'static str> {
+        match self {
+            Self::Global => row.key_global(),
+            Self::Site => row.key_in_site(),
+        }
+    }
+
+    /// The row of a path.
+    pub fn row(self, path: &str) -> Option<&'static Setting> {
+        table::rows().find(|row| self.key_of(row) == Some(path))
+    }
+
+    fn other(self) -> Self {
+        match self {
+            Self::Global => Self::Site,
+            Self::Site => Self::Global,
+        }
+    }
+
+    fn is_table(self, path: &str) -> bool {
+        table::rows().any(|row| self.key_of(row).and_then(|key| below(key, path)).is_some())
+    }
+
+    /// A path as it is named in messages.
+    pub fn display(self, path: &str) -> String {
+        match self {
+            Self::Global => path.to_owned(),
+            Self::Site => format!("site.{path}"),
+        }
+    }
+}
+
+/// What goes on below `path` in `key`: `head_timeout` of `http.head_timeout` below `http`.
+fn below<'a>(key: &'a str, path: &str) -> Option<&'a str> {
+    if path.is_empty() { Some(key) } else { key.strip_prefix(path)?.strip_prefix('.') }
+}
+
+struct Reader<'a> {
+    origin: &'a Arc<Origin>,
+    problems: &'a mut Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn sites(&mut self, entry: &Entry, sites: &mut Vec<SiteWritten>) {
+        let one;
+        let tables = match &entry.value.form {
+            Form::List(tables) => tables.as_slice(),
+            Form::Table(_) => {
+                let problem = Problem::error(
+                    What::WrongType,
+                    "`site` is a list of tables",
+                    "write the header as [[site]], with two brackets",
+                );
+                self.problems.push(problem.at(Some(&self.at(&entry.value)), "one table"));
+                one = [entry.value.clone()];
+                one.as_slice()
+            }
+            _ => {
+                let problem = Problem::error(
+                    What::WrongType,
+                    "`site` is a list of tables",
+                    "begin a site with the header [[site]]",
+                );
+                self.problems.push(problem.at(Some(&self.at(&entry.value)), "not a table"));
+                return;
+            }
+        };
+        for raw in tables {
+            let mut site = SiteWritten { at: Some(self.at(raw)), values: Section::default() };
+            if let Form::Table(entries) = &raw.form {
+                for entry in entries {
+                    self.entry(Scope::Site, "", entry, &mut site.values);
+                }
+            } else {
+                let cure = "begin a site with the header [[site]]";
+                let problem = Problem::error(What::WrongType, "`site` is a list of tables", cure);
+                self.problems.push(problem.at(Some(&self.at(raw)), "not a table"));
+            }
+            sites.push(site);
+        }
+    }
+
+    fn entry(&mut self, scope: Scope, prefix: &str, entry: &Entry, section: &mut Section) {
+        let path = if prefix.is_empty() { entry.name.clone() } else { format!("{prefix}.{}", entry.name) };
+        let at_name = At::new(self.origin, entry.span.clone());
+        if let Some(row) = scope.row(&path) {
+            let typed = value(self.origin, &scope.display(&path), row, &entry.value, self.problems);
+            section.set(row, typed);
+        } else if !scope.is_table(&path) {
+            self.problems.push(unknown_key(scope, &path, &at_name));
+        } else if let Form::Table(entries) = &entry.value.form {
+            for entry in entries {
+                self.entry(scope, &path, entry, section);
+            }
+        } else {
+            let name = scope.display(&path);
+            let cure = format!("write the settings under the header [{name}]");
+            let problem = Problem::error(What::WrongType, format!("`{name}` is a table of settings"), cure);
+            self.problems.push(problem.at(Some(&self.at(&entry.value)), "not a table"));
+        }
+    }
+
+    fn at(&self, raw: &Raw) -> At {
+        At::new(self.origin, raw.span.clone())
+    }
+}
+
+fn wrong_value(origin: &Arc<Origin>, key: &str, row: &Setting, wrong: Wrong) -> Problem {
+    Problem::error(wrong.what, format!("`{key}` {}", wrong.title), wrong.cure)
+        .at(Some(&At::new(origin, wrong.span)), wrong.label)
+        .note(format!("`{key}` is {}", row.kind.bounds()))
+        .note(format!("the default is {}", row.default_text()))
+}
+
+/// What an unknown key was probably meant to be.
+enum Likely {
+    /// Its last part is a setting's name elsewhere.
+    Moved(&'static Setting),
+    /// Another server's name.
+    Renamed(&'static Setting),
+    /// A neighbour's name, with other letters.
+    Misspelt(String),
+}
+
+fn likely(scope: Scope, path: &str) -> Option<Likely> {
+    let last = path.rsplit('.').next().unwrap_or(path);
+    let table = path.strip_suffix(last).unwrap_or("").trim_end_matches('.');
+    let neighbours = || table::rows().filter_map(|row| below(scope.key_of(row)?, table)?.split('.').next());
+    let same_table = |row: &&'static Setting| scope.key_of(row).and_then(|key| below(key, table)).is_some();
+    let is_alias =
+        |row: &&Setting| row.elsewhere.iter().any(|name| name.eq_ignore_ascii_case(last) || *name == path);
+    if let Some(row) = table::rows().find(|row| row.last() == last) {
+        return Some(Likely::Moved(row));
+    }
+    let alias = table::rows().filter(same_table).find(is_alias).or_else(|| table::rows().find(is_alias));
+    if let Some(word) = suggest::nearest(last, neighbours()) {
+        return Some(Likely::Misspelt(scope.display(&join(table, word))));
+    }
+    if let Some(row) = alias {
+        return Some(Likely::Renamed(row));
+    }
+    let word = suggest::nearest(last, table::rows().map(Setting::last))?;
+    table::rows().find(|row| row.last() == word).map(Likely::Moved)
+}
+
+fn join(table: &str, name: &str) -> String {
+    if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
+}
+
+/// The names under the table of `path`, if they are few enough to list.
+fn known_under(scope: Scope, path: &str) -> Option<String> {
+    let table = path.rsplit_once('.').map_or("", |(table, _)| table);
+    let mut names: Vec<&str> =
+        table::rows().filter_map(|row| below(scope.key_of(row)?, table)?.split('.').next()).collect();
+    names.dedup();
+    (1..=14).contains(&names.len()).then(|| names.join(", "))
+}
+
+/// The entries of the document, in the order typed.
+fn parse(text: &str) -> Result<Vec<Entry>, toml_span::Error> {
+    let mut document = toml_span::parse(text)?;
+    match form(document.take()) {
+        Form::Table(entries) => Ok(entries),
+        _ => unreachable!("a TOML document is a table"),
+    }
+}
+
+fn form(value: ValueInner<'_>) -> Form {
+    let raw = |mut value: toml_span::Value<'_>| Raw { span: value.span.into(), form: form(value.take()) };
+    match value {
+        ValueInner::String(text) => Form::Text(text.into_owned()),
+        ValueInner::Integer(number) => Form::Integer(number),
+        ValueInner::Float(number) => Form::Float(number),
+        ValueInner::Boolean(on) => Form::Switch(on),
+        ValueInner::Array(values) => Form::List(values.into_iter().map(raw).collect()),
+        ValueInner::Table(table) => {
+            let entry = |(key, value): (toml_span::value::Key<'_>, _)| Entry {
+                name: key.name.into_owned(),
+                span: key.span.into(),
+                value: raw(value),
+            };
+            let mut entries: Vec<Entry> = table.into_iter().map(entry).collect();
+            entries.sort_by_key(|entry| entry.span.start);
+            Form::Table(entries)
+        }
+    }
+}
+
+fn syntax(origin: &Arc<Origin>, moved: isize, error: &toml_span::Error) -> Problem {
+    let at = |span: Span| {
+        let place = |byte: usize| byte.saturating_add_signed(moved).min(origin.text.len());
+        At::new(origin, place(span.start)..place(span.end.max(span.start + 1)))
+    };
+    let here = at(error.span);
+    let problem = |title: String, label: &str, cure: &str| {
+        Problem::error(What::Syntax, title, cure).at(Some(&here), label)
+    };
+    match &error.kind {
+        ErrorKind::DuplicateKey { key, first } => Problem::error(
+            What::Duplicate,
+            format!("`{}` stands here twice", shown(key)),
+            "remove one of the two",
+        )
+        .at(Some(&here), "again")
+        .at(Some(&at(*first)), "first here"),
+        ErrorKind::DuplicateTable { name, first } => {
+            let cure = "put the settings of both under one header; only [[site]] may be repeated";
+            Problem::error(What::Duplicate, format!("the header [{}] stands here twice", shown(name)), cure)
+                .at(Some(&here), "again")
+                .at(Some(&at(*first)), "first here")
+        }
+        ErrorKind::RedefineAsArray => {
+            problem("both [site] and [[site]] are used".into(), "again", "write [[site]] for every site")
+        }
+        ErrorKind::UnquotedString | ErrorKind::InvalidNumber => problem(
+            "this is neither a number, true, false nor a quoted text".into(),
+            "not a TOML value",
+            "put texts, durations, sizes and addresses in quotes: \"10s\", \"64MB\", \"127.0.0.1:8080\"",
+        ),
+        ErrorKind::UnterminatedString => {
+            problem("a text has no end".into(), "begins here", "close it with a quote")
+        }
+        ErrorKind::InvalidEscape(_) | ErrorKind::InvalidHexEscape(_) | ErrorKind::InvalidEscapeValue(_) => {
+            problem(
+                format!("{error}"),
+                "not an escape",
+                "write \\\\ for a backslash, or use single quotes, where a backslash is itself",
+            )
+        }
+        ErrorKind::ExceededDepthLimit => problem(
+            "tables or lists are nested too deep".into(),
+            "too deep",
+            "no setting needs more than three levels",
+        ),
+        ErrorKind::DottedKeyInvalidType { first } => problem(
+            "a key goes on below a value that is not a table".into(),
+            "goes on",
+            "remove one of the two",
+        )
+        .at(Some(&at(*first)), "the value"),
+        ErrorKind::UnexpectedEof => problem(
+            "the text ends in the middle of a value".into(),
+            "end",
+            "finish the value or remove its key",
+        ),
+        _ => problem(
+            format!("not TOML: {error}"),
+            "here",
+            "a setting is a line `name = value` under a [header]; see https://toml.io",
+        ),
+    }
+}
+
+impl Raw {
+    /// Moves the place of this value and all in it.
+    fn move_spans(&mut self, to: &impl Fn(usize) -> usize) {
+        self.span = to(self.span.start)..to(self.span.end);
+        match &mut self.form {
+            Form::List(elements) => elements.iter_mut().for_each(|element| element.move_spans(to)),
+            Form::Table(entries) => {
+                for entry in entries {
+                    entry.span = to(entry.span.start)..to(entry.span.end);
+                    entry.value.move_spans(to);
+                }
+            }
+            _ => {}
+        }
+    }
+}

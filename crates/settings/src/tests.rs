@@ -1,0 +1,59 @@
+//! The configuration as a whole: from text to plan, and from mistakes to the texts that people read.
+
+mod any_text;
+mod command_line;
+mod plans;
+mod problems;
+mod rows;
+
+use crate::environment::Environment;
+use crate::environment::fake::FakeDisk;
+use crate::load::{Source, load_on};
+use crate::plan::Plan;
+use crate::problem::{Problem, Problems};
+
+/// A disk with a few sites and what the defaults need.
+fn disk() -> FakeDisk {
+    disk_with(&[])
+}
+
+/// [`disk`] with these files as well.
+fn disk_with(more: &[(&str, &str)]) -> FakeDisk {
+    let usual = [
+        ("/srv/blog/wp-load.php", ""),
+        ("/srv/blog/index.php", ""),
+        ("/srv/plain/index.html", ""),
+        ("/srv/app/index.php", ""),
+        ("/srv/app/app.php", ""),
+        ("/srv/drupal/core/lib/Drupal.php", ""),
+        ("/srv/file.txt", ""),
+        ("/srv/other/", ""),
+        ("/srv/spool/", ""),
+        ("/var/tmp/", ""),
+        ("/home/ann/", ""),
+        ("/usr/lib/millrace/8.3/millrace-php", ""),
+        ("/etc/millrace-test/php.ini", ""),
+        ("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\n"),
+    ];
+    let all: Vec<(&str, &str)> = usual.into_iter().chain(more.iter().copied()).collect();
+    FakeDisk::with(&all)
+}
+
+/// Loads `text` as `/etc/millrace-test/millrace.toml`, named `millrace.toml`, with these `--set`s.
+fn load(text: &str, set: &[&str]) -> Result<(Plan, Vec<Problem>), Problems> {
+    let disk = disk_with(&[("/etc/millrace-test/millrace.toml", text)]);
+    let machine = Environment { current_dir: "/etc/millrace-test".into(), ..disk.machine() };
+    let set = set.iter().map(|text| (*text).to_owned()).collect();
+    load_on(&Source { config: Some("millrace.toml".into()), set, ..Source::default() }, &machine)
+}
+
+/// The plan of a text that must be right.
+fn plan(text: &str, set: &[&str]) -> Plan {
+    match load(text, set) {
+        Ok((plan, _)) => plan,
+        Err(problems) => panic!("{problems}"),
+    }
+}
+
+/// A site that is right, for tests of other things.
+const SITE: &str = "\n[[site]]\nroot = \"/srv/plain\"\n";

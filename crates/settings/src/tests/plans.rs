@@ -1,0 +1,266 @@
+//! Texts that are right, and the plans they make.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{SITE, disk, disk_with, load, plan};
+use crate::environment::Environment;
+use crate::environment::fake::FakeDisk;
+use crate::load::{Source, load_on};
+use crate::plan::{Address, Network, Profile, Symlinks, Www};
+
+fn tcp(text: &str) -> Address {
+    Address::Tcp(text.parse().unwrap())
+}
+
+#[test]
+fn a_folder_alone_is_the_one_default_site() {
+    let disk = disk();
+    let source = Source { site_dir: Some("/srv/blog".into()), ..Source::default() };
+    let (plan, warnings) = load_on(&source, &disk.machine()).unwrap();
+    assert_eq!(warnings, []);
+    assert_eq!(plan.sites.len(), 1);
+    let site = &plan.sites[0];
+    assert!(site.default && site.names.is_empty());
+    assert_eq!(site.root, Path::new("/srv/blog"));
+    assert_eq!(site.profile, Profile::WordPress);
+    assert_eq!(site.front_controller.as_deref(), Some("/index.php"));
+    assert_eq!(plan.server.listen, [tcp("127.0.0.1:8080")]);
+    assert_eq!(plan.admin.listen, Some(Address::Unix("/run/user/1000/millrace/admin.sock".into())));
+}
+
+#[test]
+fn nothing_at_all_serves_the_current_directory() {
+    let disk = disk();
+    let (plan, _) = load_on(&Source::default(), &disk.machine()).unwrap();
+    assert_eq!(plan.sites[0].root, Path::new("/home/ann"));
+    assert_eq!(plan.sites[0].profile, Profile::Generic);
+    assert_eq!(plan.sites[0].front_controller, None);
+}
+
+#[test]
+fn the_defaults_are_those_of_the_design() {
+    let plan = plan(SITE, &[]);
+    let http = &plan.http;
+    assert_eq!((http.head_bytes, http.head_fields, http.target_bytes), (16 << 10, 100, 8 << 10));
+    assert_eq!(http.head_timeout, Duration::from_secs(10));
+    assert_eq!((http.body_timeout, http.body_min_rate), (Duration::from_secs(10), 256));
+    assert_eq!((http.body_bytes, http.body_memory), (64 << 20, 1 << 20));
+    assert_eq!((http.keep_alive, http.send_timeout), (Duration::from_secs(60), Duration::from_secs(10)));
+    assert_eq!(plan.server.shutdown_grace, Duration::from_secs(30));
+    assert_eq!(
+        (plan.server.threads, plan.server.connections, plan.server.connections_per_address),
+        (4, 0, 0)
+    );
+    assert_eq!((plan.files.cache_entries, plan.files.compress_from), (10_000, 1100));
+    assert_eq!(plan.files.revalidate, Duration::from_secs(1));
+    assert_eq!(plan.files.index, ["index.php", "index.html", "index.htm"]);
+    assert_eq!((plan.log.access.as_deref(), plan.log.error.as_deref()), (None, None));
+    let php = plan.sites[0].php.as_ref().unwrap();
+    assert_eq!((php.workers, php.workers_start, php.workers_spare), (16, 4, 4));
+    assert_eq!((php.queue, php.max_requests), (1000, 10_000));
+}
+
+#[test]
+fn workers_follow_cores_and_memory() {
+    let disk = disk();
+    let workers = |cores, memory: u64| {
+        let machine = Environment { cores, memory, ..disk.machine() };
+        let (plan, _) = load_on(&Source::default(), &machine).unwrap();
+        let php = plan.sites[0].php.clone().unwrap();
+        assert!(php.workers_spare <= php.workers_start && php.workers_start <= php.workers);
+        php.workers
+    };
+    assert_eq!(workers(1, 8 << 30), 4);
+    assert_eq!(workers(2, 8 << 30), 8);
+    assert_eq!(workers(64, 4 << 30), 24);
+    assert_eq!(workers(1, 128 << 20), 1);
+    assert_eq!(workers(100_000, 1 << 60), 10_000);
+}
+
+#[test]
+fn the_admin_socket_is_in_a_folder_of_the_user() {
+    let disk = disk();
+    let admin = |uid, runtime_dir: Option<PathBuf>| {
+        let machine = Environment { uid, runtime_dir, ..disk.machine() };
+        let (plan, _) = load_on(&Source::default(), &machine).unwrap();
+        plan.admin.listen.unwrap()
+    };
+    assert_eq!(admin(0, Some("/run/user/0".into())), Address::Unix("/run/millrace/admin.sock".into()));
+    assert_eq!(admin(7, None), Address::Unix("/tmp/millrace-7/admin.sock".into()));
+}
+
+#[test]
+fn values_are_what_was_typed() {
+    let text = r#"
+        [server]
+        listen = [":80", "[::1]:8080", "unix:web.sock"]
+        trusted_proxies = ["10.0.0.0/8", "unix"]
+        [files]
+        symlinks = "follow"
+        index = "index.html"
+        [http]
+        body_bytes = 1048576
+        keep_alive = 0
+        [log]
+        access = "/srv/access.log"
+        [[site]]
+        names = ["Example.com", "*.example.com"]
+        root = "../../srv/./app"
+        front_controller = "/app.php"
+        try_files = false
+        headers = { X-A = "1", x-b = " two " }
+        redirect.www = "remove"
+        [[site]]
+        names = ["b.example"]
+        default = true
+        root = "/srv/drupal"
+        body_bytes = "2GB"
+    "#;
+    let plan = plan(text, &[]);
+    assert_eq!(
+        plan.server.listen,
+        [tcp("[::]:80"), tcp("[::1]:8080"), Address::Unix("/etc/millrace-test/web.sock".into())]
+    );
+    assert_eq!(plan.server.trusted_proxies, [Network::Block("10.0.0.0".parse().unwrap(), 8), Network::Unix]);
+    assert_eq!(
+        (plan.files.symlinks, plan.files.index.as_slice()),
+        (Symlinks::Follow, &["index.html".to_owned()][..])
+    );
+    assert_eq!((plan.http.body_bytes, plan.http.keep_alive), (1 << 20, Duration::ZERO));
+    assert_eq!(plan.log.access.as_deref(), Some(Path::new("/srv/access.log")));
+    let [a, b] = plan.sites.as_slice() else { panic!() };
+    assert_eq!(a.names, ["example.com", "*.example.com"]);
+    assert_eq!(a.root, Path::new("/etc/millrace-test/../../srv/app"));
+    assert_eq!((a.default, b.default), (false, true));
+    assert_eq!((a.try_files, a.front_controller.as_deref()), (false, Some("/app.php")));
+    assert_eq!(a.headers, [("X-A".to_owned(), "1".to_owned()), ("x-b".to_owned(), "two".to_owned())]);
+    assert_eq!((a.redirect.www, a.body_bytes), (Www::Remove, 1 << 20));
+    assert_eq!((b.profile, b.front_controller.as_deref()), (Profile::Drupal, Some("/index.php")));
+    assert_eq!(b.body_bytes, 2 << 30);
+}
+
+#[test]
+fn a_sites_php_is_laid_over_that_of_all() {
+    let text = r#"
+        [php]
+        workers = 6
+        max_requests = 5
+        [php.ini]
+        memory_limit = "128M"
+        opcache.enable = true
+        opcache.jit_buffer_size = 0
+        [[site]]
+        names = ["a"]
+        root = "/srv/app"
+        [site.php]
+        workers = 9
+        [site.php.ini]
+        memory_limit = "1G"
+        precision = 17
+        [[site]]
+        names = ["b"]
+        root = "/srv/plain"
+        [[site]]
+        names = ["c"]
+        root = "/srv/plain"
+        php.enabled = false
+    "#;
+    let plan = plan(text, &[]);
+    let php = |number: usize| plan.sites[number].php.as_ref();
+    let (a, b) = (php(0).unwrap(), php(1).unwrap());
+    assert_eq!((a.workers, a.max_requests), (9, 5));
+    assert_eq!((b.workers, b.max_requests), (6, 5));
+    let ini = |php: &crate::plan::Php| -> Vec<String> {
+        php.ini.iter().map(|(name, value)| format!("{name}={value}")).collect()
+    };
+    assert_eq!(ini(a), ["memory_limit=1G", "opcache.enable=1", "opcache.jit_buffer_size=0", "precision=17"]);
+    assert_eq!(ini(b), ["memory_limit=128M", "opcache.enable=1", "opcache.jit_buffer_size=0"]);
+    assert_eq!(php(2), None);
+}
+
+#[test]
+fn root_may_run_php_as_somebody_else() {
+    let text = format!("[php]\nuser = \"www-data\"\ngroup = \"www-data\"\n{SITE}");
+    let disk = disk_with(&[("/m.toml", &text)]);
+    let machine = Environment { uid: 0, ..disk.machine() };
+    let (plan, warnings) =
+        load_on(&Source { config: Some("/m.toml".into()), ..Source::default() }, &machine).unwrap();
+    let php = plan.sites[0].php.as_ref().unwrap();
+    assert_eq!((php.user.as_deref(), php.group.as_deref()), (Some("www-data"), Some("www-data")));
+    assert_eq!(warnings, []);
+    // An ordinary user may name itself.
+    assert!(load(&format!("[php]\nuser = \"ann\"\n{SITE}"), &[]).is_ok());
+}
+
+#[test]
+fn applications_are_known_by_their_files() {
+    let profile = |files: &[(&str, &str)]| {
+        let disk = FakeDisk::with(&[files, &[("/s/", ""), ("/var/tmp/", "")]].concat());
+        let source = Source { site_dir: Some("/s".into()), ..Source::default() };
+        load_on(&source, &disk.machine()).unwrap().0.sites[0].profile
+    };
+    assert_eq!(profile(&[("/s/wp-load.php", "")]), Profile::WordPress);
+    assert_eq!(profile(&[("/s/wp-includes/version.php", "")]), Profile::WordPress);
+    assert_eq!(profile(&[("/s/wp-config.php", "")]), Profile::WordPress);
+    assert_eq!(profile(&[("/s/wp-blog-header.php", ""), ("/wp-config.php", "")]), Profile::WordPress);
+    assert_eq!(profile(&[("/s/index.php", ""), ("/wp-config.php", "")]), Profile::Generic);
+    assert_eq!(profile(&[("/s/core/lib/Drupal.php", "")]), Profile::Drupal);
+    assert_eq!(profile(&[("/s/index.php", "")]), Profile::Generic);
+}
+
+#[test]
+fn a_file_in_the_usual_places_is_found() {
+    let disk = disk_with(&[
+        ("/home/ann/millrace.toml", "[[site]]\nroot = \"/srv/app\"\n"),
+        ("/etc/millrace/millrace.toml", "[[site]]\nroot = \"/srv/plain\"\n"),
+    ]);
+    let root = |source: &Source, dir: &str| {
+        let machine = Environment { current_dir: dir.into(), ..disk.machine() };
+        load_on(source, &machine).unwrap().0.sites[0].root.clone()
+    };
+    assert_eq!(root(&Source::default(), "/home/ann"), Path::new("/srv/app"));
+    assert_eq!(root(&Source::default(), "/srv"), Path::new("/srv/plain"));
+    let folder = Source { site_dir: Some("blog".into()), ..Source::default() };
+    assert_eq!(root(&folder, "/srv"), Path::new("/srv/blog"), "a folder is served without any file");
+}
+
+#[test]
+fn the_example_loads() {
+    let text = include_str!("../../examples/millrace.toml");
+    let disk = FakeDisk::with(&[
+        ("/etc/millrace/millrace.toml", text),
+        ("/srv/www/example/wp-load.php", ""),
+        ("/srv/www/app/public/index.php", ""),
+        ("/srv/www/static/", ""),
+        ("/var/log/millrace/", ""),
+        ("/var/tmp/", ""),
+    ]);
+    let machine = Environment { uid: 0, ..disk.machine() };
+    let (plan, warnings) = match load_on(&Source::default(), &machine) {
+        Ok(loaded) => loaded,
+        Err(problems) => panic!("{problems}"),
+    };
+    assert!(warnings.is_empty(), "{}", crate::Problems(warnings));
+    assert_eq!(plan.sites.len(), 3);
+    assert_eq!(plan.sites[0].profile, Profile::WordPress);
+    assert_eq!(plan.sites[0].php.as_ref().unwrap().ini["memory_limit"], "512M");
+}
+
+#[test]
+fn blocks_contain_their_addresses() {
+    let block = |text: &str| {
+        plan(&format!("[server]\ntrusted_proxies = \"{text}\"\n{SITE}"), &[]).server.trusted_proxies[0]
+    };
+    let holds = |text: &str, ip: &str| block(text).contains(ip.parse().unwrap());
+    assert!(holds("10.0.0.0/8", "10.255.0.1"));
+    assert!(holds("10.0.0.0/8", "::ffff:10.1.2.3"));
+    assert!(!holds("10.0.0.0/8", "11.0.0.0"));
+    assert!(holds("0.0.0.0/0", "203.0.113.9"));
+    assert!(!holds("0.0.0.0/0", "2001:db8::1"));
+    assert!(holds("127.0.0.1", "127.0.0.1"));
+    assert!(!holds("127.0.0.1", "127.0.0.2"));
+    assert!(holds("2001:db8::/32", "2001:db8:1::1"));
+    assert!(!holds("2001:db8::/32", "2001:db9::1"));
+    assert!(!holds("unix", "127.0.0.1"));
+}

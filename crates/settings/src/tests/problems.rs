@@ -1,0 +1,346 @@
+//! What people read when something is wrong. Each text is a snapshot: a change of words is seen in review.
+
+use std::collections::BTreeSet;
+
+use super::{SITE, disk_with, load};
+use crate::environment::Environment;
+use crate::load::{Source, load_on};
+use crate::problem::{Severity, What};
+
+/// The drawing of all problems of `text`, errors or warnings.
+fn drawn(text: &str) -> String {
+    match load(text, &[]) {
+        Ok((_, warnings)) if warnings.is_empty() => panic!("nothing is wrong with:\n{text}"),
+        Ok((_, warnings)) => warnings.iter().map(|warning| warning.draw(false) + "\n\n").collect(),
+        Err(problems) => problems.draw(false),
+    }
+}
+
+macro_rules! snapshots {
+    ($($name:ident: $text:expr;)*) => {
+        $(#[test]
+        fn $name() {
+            insta::assert_snapshot!(drawn(&$text));
+        })*
+    };
+}
+
+snapshots! {
+    all_at_once: r#"
+[http]
+head_timeout = "2h"
+keep_alive = 60
+body_size = "64MB"
+
+[sever]
+threads = 2
+
+[[site]]
+names = ["example.com", "example.com:80"]
+root = "/srv/nowhere"
+defalt = true
+
+[site.headers]
+Content-Length = "3"
+"#;
+
+    durations: format!(r#"
+[http]
+head_timeout = "10"
+body_timeout = "10 seconds"
+send_timeout = "1.5s"
+keep_alive = "soon"
+[server]
+shutdown_grace = "99999999999999999d"
+[files]
+revalidate = true
+[php]
+idle_timeout = -1
+request_timeout = "50ms"
+{SITE}"#);
+
+    sizes: format!(r#"
+[http]
+head_bytes = "1B"
+body_bytes = "1.5GB"
+body_memory = "a lot"
+body_min_rate = "1KB/s"
+target_bytes = -1
+[files]
+cache_bytes = "9999999999999TB"
+small_file = 3.5
+{SITE}"#);
+
+    counts: format!(r#"
+[server]
+threads = 0
+backlog = "128"
+connections = -5
+[http]
+head_fields = 5000
+[php]
+workers = 2.5
+queue = true
+{SITE}"#);
+
+    switches_words_and_lists: format!(r#"
+[files]
+compress = "yes"
+expires = 0
+symlinks = "inside only"
+index = []
+[log]
+level = "warning"
+access_format = 3
+access = ""
+[server]
+pin_threads = [true]
+trusted_proxies = ["10.0.0.1/8", "proxy", 5, "10.0.0.0/40"]
+{SITE}"#);
+
+    addresses: format!(r#"
+[server]
+listen = ["8080", "localhost:80", "http://127.0.0.1", "::1:80", "[::1]", "127.0.0.1:99999", "/run/a.sock", "unix:", "*:80"]
+[admin]
+listen = "0.0.0.0:9180"
+{SITE}"#);
+
+    conflicting_addresses: format!(r#"
+[server]
+listen = [":80", "127.0.0.1:80", "unix:/run/a.sock", "unix:/run/a.sock", "127.0.0.1:9180"]
+[admin]
+listen = "127.0.0.1:9180"
+{SITE}"#);
+
+    unknown_keys: r#"
+head_timeout = "5s"
+root = "/srv/app"
+colour = "blue"
+[http]
+client_max_body_size = "8MB"
+keepalive_timeout = "5s"
+head_timout = "5s"
+workers = 3
+[php]
+max_children = 5
+pool = "dynamic"
+[files]
+gzip = true
+[[site]]
+root = "/srv/app"
+server_name = "example.com"
+http.head_timeout = "5s"
+[site.php]
+wokers = 3
+[site.redirekt]
+https = true
+"#;
+
+    tables_and_values_confused: r#"
+http = 3
+site = "example.com"
+[server]
+listen = { a = 1 }
+[php]
+ini = "memory_limit=1G"
+"#;
+
+    one_site_bracket: r#"
+[site]
+root = "/srv/app"
+"#;
+
+    sites_among_each_other: r#"
+[[site]]
+names = ["example.com", "www.example.com"]
+root = "/srv/app"
+default = true
+
+[[site]]
+names = ["WWW.example.com."]
+root = "/srv/plain"
+default = true
+
+[[site]]
+root = "/srv/app"
+
+[[site]]
+names = ["c.example"]
+"#;
+
+    host_names: r#"
+[[site]]
+root = "/srv/app"
+names = ["http://example.com/", "example.com:8080", "bücher.example", "a_b.example", "a..b", "www.*.com", "::1", ""]
+"#;
+
+    roots: r#"
+[[site]]
+names = ["a.example"]
+root = "/srv/file.txt"
+[[site]]
+names = ["b.example"]
+root = "/srv/app/public/htdocs"
+[[site]]
+names = ["c.example"]
+root = "relative/to/the/file"
+[[site]]
+names = ["d.example"]
+root = 7
+"#;
+
+    front_controllers: r#"
+[[site]]
+names = ["a.example"]
+root = "/srv/app"
+front_controller = "/../index.php"
+[[site]]
+names = ["b.example"]
+root = "/srv/app"
+front_controller = "index.php"
+[[site]]
+names = ["c.example"]
+root = "/srv/app"
+try_files = false
+[[site]]
+names = ["d.example"]
+root = "/srv/app"
+front_controller = "/index.php"
+php.enabled = false
+[[site]]
+names = ["e.example"]
+root = "/srv/app"
+front_controller = "/index.php?x=1"
+"#;
+
+    headers: format!(r#"{SITE}
+[site.headers]
+"X Frame" = "a"
+X-Break = "a\r\nSet-Cookie: b=c"
+Transfer-Encoding = "chunked"
+X-Number = 5
+X-Nested.Name = "a"
+"#);
+
+    php: format!(r#"
+[php]
+workers = 2
+workers_start = 3
+workers_spare = 4
+ini_file = "/etc/nowhere.ini"
+program = "/srv/app"
+user = "www-data"
+group = "-x"
+[php.ini]
+"memory limit" = "1G"
+extension = "redis"
+disable_functions = ["exec"]
+error_log = "a\nb"
+{SITE}"#);
+
+    folders: format!(r#"
+[server]
+spool_dir = "/srv/file.txt"
+[log]
+access = "/var/log/nowhere/access.log"
+error = "/srv/app"
+{SITE}"#);
+
+    sizes_against_each_other: format!(r#"
+[http]
+head_bytes = "4KB"
+target_bytes = "8KB"
+[files]
+compress_from = "16MB"
+{SITE}"#);
+
+    warnings: r#"
+[http]
+body_bytes = "128MB"
+[php.ini]
+post_max_size = "8M"
+[[site]]
+names = ["example.com"]
+root = "/srv/app"
+front_controller = "/missing.php"
+[site.redirect]
+https = true
+www = "add"
+"#;
+
+    not_toml: "[http]\nkeep_alive = 60s\n";
+    unquoted: "[http]\nkeep_alive = soon\n";
+    twice: "[http]\nkeep_alive = \"1s\"\nkeep_alive = \"2s\"\n";
+    header_twice: "[http]\n[php]\n[http]\n";
+    both_site_headers: "[site]\nroot = \"/srv/app\"\n[[site]]\nroot = \"/srv/app\"\n";
+    no_end: "[http]\nkeep_alive = \"60s\n";
+    bad_escape: "[[site]]\nroot = \"C:\\www\"\n";
+    half: "[http]\nkeep_alive =";
+    bracket: "[http\nkeep_alive = 1\n";
+    nothing: "";
+    a_value_with_keys: "php.workers = 3\nphp.workers.most = 4\n";
+    too_deep: format!("a = {}", "[".repeat(1000));
+}
+
+#[test]
+fn projects_and_root_are_warned_of() {
+    let disk = disk_with(&[("/srv/project/composer.json", ""), ("/srv/project/public/index.php", "")]);
+    let warnings = |dir: &str, uid| {
+        let machine = Environment { uid, ..disk.machine() };
+        let source = Source { site_dir: Some(dir.into()), ..Source::default() };
+        let (_, warnings) = load_on(&source, &machine).unwrap();
+        assert!(warnings.iter().all(|warning| warning.severity == Severity::Warning));
+        warnings.iter().map(|warning| warning.draw(false) + "\n\n").collect::<String>()
+    };
+    insta::assert_snapshot!([warnings("/srv/project", 0), warnings("/", 1000)].join("----\n\n"));
+}
+
+/// A front controller that is a link out of the root. The fake disk has no links, so this one is real.
+#[test]
+fn a_front_controller_may_not_be_a_link_out_of_the_root() {
+    let dir = std::env::temp_dir().join(format!("millrace-settings-{}", std::process::id()));
+    let root = dir.join("root");
+    std::fs::create_dir_all(&root).unwrap();
+    std::fs::write(dir.join("outside.php"), "").unwrap();
+    std::os::unix::fs::symlink("../outside.php", root.join("index.php")).unwrap();
+    let load = |set: &[&str]| {
+        let set = set.iter().map(|text| (*text).to_owned()).collect();
+        crate::load(&Source { site_dir: Some(root.clone()), set, ..Source::default() })
+    };
+    let inside = load(&["site.front_controller=/index.php"]);
+    let follow = load(&["site.front_controller=/index.php", "files.symlinks=follow"]);
+    std::fs::remove_dir_all(&dir).unwrap();
+    let problems = inside.unwrap_err();
+    assert!(problems.0.iter().any(|problem| problem.what == What::Conflict), "{problems}");
+    assert!(follow.is_ok());
+}
+
+#[test]
+fn every_problem_has_a_place_and_a_cure() {
+    let text = r#"
+        http.head_timeout = "2h"
+        nothing = 1
+        [[site]]
+        names = ["a", "a"]
+        root = "/srv/nowhere"
+        [site.headers]
+        Date = "now"
+    "#;
+    let problems = load(text, &[]).unwrap_err();
+    let kinds: BTreeSet<String> = problems.0.iter().map(|problem| format!("{:?}", problem.what)).collect();
+    assert_eq!(
+        kinds.into_iter().collect::<Vec<_>>(),
+        ["Conflict", "Duplicate", "NotFound", "OutOfBounds", "UnknownKey"]
+    );
+    for problem in &problems.0 {
+        assert!(!problem.places.is_empty() && !problem.cure.is_empty(), "{problem}");
+        assert!(problem.draw(false).contains("millrace.toml:"), "{problem}");
+    }
+}
+
+#[test]
+fn colour_is_asked_for() {
+    let problems = load("[http]\nkeep_alive = 1\n", &[]).unwrap_err();
+    assert!(problems.draw(true).contains("\u{1b}["));
+    assert!(!problems.draw(false).contains('\u{1b}'));
+}

@@ -1,0 +1,187 @@
+//! The table itself.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::{SITE, load, plan};
+use crate::table::{self, Default, Place, Setting, TABLE};
+use crate::value::{Raw, Value};
+use crate::{explain, reference};
+
+/// The row's example, written where the row belongs.
+fn example(row: &Setting) -> String {
+    let line = format!("{} = {}\n", row.last(), row.example);
+    let table = row.key.rsplit_once('.').unwrap().0;
+    match row.place {
+        Place::Site if row.key == "site.root" => format!("[[site]]\n{line}"),
+        Place::Site if table == "site" => format!("{SITE}{line}"),
+        Place::Site => format!("{SITE}[{table}]\n{line}"),
+        Place::Global | Place::Both => format!("[{table}]\n{line}{SITE}"),
+    }
+}
+
+#[test]
+fn keys_are_unique_and_stand_in_their_group() {
+    let mut seen = BTreeSet::new();
+    for group in TABLE {
+        for row in group.rows {
+            assert!(seen.insert(row.key), "{} twice", row.key);
+            assert!(row.key.starts_with(&format!("{}.", group.name)), "{}", row.key);
+            assert_eq!(row.place == Place::Site, group.name == "site", "{}", row.key);
+        }
+    }
+}
+
+#[test]
+fn every_row_is_told() {
+    for row in table::rows() {
+        for text in [row.line, row.reason] {
+            assert!(text.len() > 20 && text.ends_with('.'), "{}: {text:?}", row.key);
+            assert!(!text.contains("  "), "{}: {text:?}", row.key);
+        }
+        assert!(!row.example.is_empty(), "{}", row.key);
+    }
+}
+
+#[test]
+fn every_default_is_within_its_own_bounds() {
+    for row in table::rows() {
+        if let Default::Fixed(text) = row.default {
+            let read = row.kind.read(&Raw::bare(text, 0..0), Path::new("/"));
+            assert!(read.is_ok(), "{}: {read:?}", row.key);
+        }
+    }
+}
+
+/// What a row's example says reaches the plan: no row without effect, no line of `resolve.rs` with another's key.
+#[test]
+fn every_row_changes_the_plan() {
+    const LAST: &str = "[[site]]\nnames = [\"b\"]\nroot = \"/srv/app\"\n";
+    let plain = plan(&format!("{SITE}{LAST}"), &[]);
+    for row in table::rows() {
+        let text = match row.key {
+            "php.user" | "php.group" => continue, // Need root: see plans.rs.
+            "site.default" => format!("{SITE}names = [\"a\"]\n{LAST}default = true\n"),
+            "site.try_files" => format!("{}front_controller = \"/index.html\"\n{LAST}", example(row)),
+            _ => example(row) + LAST,
+        };
+        let changed = match load(&text, &[]) {
+            Ok((plan, _)) => plan,
+            Err(problems) => panic!("{}:\n{text}\n{problems}", row.key),
+        };
+        assert_ne!(changed, plain, "{} has no effect:\n{text}", row.key);
+    }
+    let second = plan(&format!("{SITE}names = [\"a\"]\n{LAST}default = true\n"), &[]);
+    assert!(second.sites[1].default && !second.sites[0].default);
+}
+
+/// The same by `--set`, for every row that a site of its own can't change.
+#[test]
+fn every_row_can_be_set_for_one_run() {
+    let plain = plan(SITE, &[]);
+    for row in table::rows() {
+        if matches!(row.key, "php.user" | "php.group" | "site.default" | "site.try_files") {
+            continue;
+        }
+        let argument = format!("{}={}", row.key, row.example);
+        let changed = plan(SITE, &[&argument]);
+        assert_ne!(changed, plain, "--set {argument} has no effect");
+    }
+}
+
+#[test]
+fn a_restart_is_asked_for_only_where_the_table_says_so() {
+    let plain = plan(SITE, &[]);
+    assert_eq!(plain.restart_needed(&plain), [""; 0]);
+    for row in table::rows() {
+        if matches!(row.key, "php.user" | "php.group" | "site.default" | "site.try_files") {
+            continue;
+        }
+        let changed = plan(SITE, &[&format!("{}={}", row.key, row.example)]);
+        let needed = plain.restart_needed(&changed);
+        assert_eq!(needed.contains(&row.key), row.restart.is_some(), "{}", row.key);
+        assert!(needed.len() <= 1, "{}: {needed:?}", row.key);
+    }
+}
+
+/// Other servers' names lead to a row, so none may be a name of ours in the same table.
+#[test]
+fn other_servers_names_hide_none_of_ours() {
+    for row in table::rows() {
+        let table = row.key.rsplit_once('.').unwrap().0;
+        for alias in row.elsewhere {
+            assert!(table::find(&format!("{table}.{alias}")).is_none(), "{alias} in {table}");
+            assert_eq!(*alias, alias.to_lowercase(), "{alias}");
+        }
+    }
+}
+
+#[test]
+fn every_row_is_explained() {
+    for row in table::rows() {
+        let text = explain(row.key).unwrap();
+        assert!(text.starts_with(row.key), "{text}");
+        assert!(text.contains(row.line.split(' ').next().unwrap()), "{text}");
+        if let Some(key) = row.key_in_site() {
+            let short = explain(&format!("site.{key}")).unwrap();
+            assert_eq!(text, short);
+        }
+    }
+}
+
+#[test]
+fn explanations_read_well() {
+    let disk = super::disk();
+    let machine = disk.machine();
+    let ask = |key: &str| match crate::explain_on(key, &machine) {
+        Ok(text) => text,
+        Err(suggestion) => format!("error: {suggestion}\n"),
+    };
+    let questions = [
+        "php.workers",
+        "http.head_timeout",
+        "head_timeout",
+        "site.php.ini",
+        "admin.listen",
+        "client_max_body_size",
+        "[http]",
+        "site.redirect",
+        "site.php",
+        "http.hed_timeout",
+        "keep_alives",
+        "quantum",
+    ];
+    let text: Vec<String> =
+        questions.iter().map(|key| format!("$ millrace explain {key}\n{}", ask(key))).collect();
+    insta::assert_snapshot!(text.join("\n"));
+    assert_eq!(ask(""), ask("all"));
+    assert!(ask("all").lines().count() > table::rows().count());
+}
+
+/// `cargo run -p millrace-settings --example reference > docs/settings.md` makes it again.
+#[test]
+fn the_reference_page_is_the_table() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
+    let page = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        page == reference(),
+        "docs/settings.md differs from the table; make it again:\n    \
+         cargo run -p millrace-settings --example reference > docs/settings.md"
+    );
+    for row in table::rows() {
+        assert!(page.contains(&format!("### `{}`", row.key)));
+    }
+}
+
+#[test]
+fn computed_defaults_of_this_machine_are_in_bounds() {
+    let machine = crate::Environment::of_this_machine();
+    let written = crate::written::Written::default();
+    let view = crate::resolve::View::new(&written, None, &machine);
+    for key in ["server.threads", "php.workers", "php.workers_start", "php.workers_spare"] {
+        let Value::Number(number) = view.get(key) else { panic!("{key}") };
+        let typed = Raw { form: crate::value::Form::Integer(i64::try_from(number).unwrap()), span: 0..0 };
+        assert!(table::find(key).unwrap().kind.read(&typed, Path::new("/")).is_ok(), "{key} = {number}");
+    }
+    assert!(machine.memory > 64 << 20, "{}", machine.memory);
+}
