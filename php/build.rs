@@ -1,0 +1,101 @@
+//! Compiles the SAPI in `c/` against the PHP that `php-config` names and links it to libphp.
+//!
+//! Where there is no php-config or no libphp, the program is built without PHP: it then says what to install. With
+//! `PHP_CONFIG=/path/php-config8.3` another PHP is chosen; with `MILLRACE_ASAN=1` our C runs under AddressSanitizer.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
+const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
+
+const SOURCES: [&str; 8] =
+    ["main.c", "host.c", "check.c", "loop.c", "sapi.c", "vars.c", "functions.c", "wire.c"];
+
+fn main() {
+    println!("cargo::rustc-check-cfg=cfg(with_php)");
+    println!("cargo::rerun-if-changed=c");
+    for name in ["PHP_CONFIG", "MILLRACE_ASAN"] {
+        println!("cargo::rerun-if-env-changed={name}");
+    }
+    match find() {
+        Ok(php) => compile(&php),
+        Err(missing) => {
+            println!("cargo::warning=millrace-php is built without PHP: {missing}");
+            println!("cargo::rustc-env=MILLRACE_PHP_MISSING={missing}");
+        }
+    }
+}
+
+/// A PHP to build against.
+struct Php {
+    /// Directories of its C headers.
+    includes: Vec<String>,
+    /// Directory of the library.
+    directory: PathBuf,
+    /// `php8.2` of `libphp8.2.so`.
+    library: String,
+}
+
+/// The PHP of this machine, or what is missing.
+fn find() -> Result<Php, String> {
+    let chosen = env::var("PHP_CONFIG").ok();
+    let names = chosen.as_deref().map_or(NAMES.to_vec(), |name| vec![name]);
+    let found = names.into_iter().find_map(|name| Some((name, ask(name, "--version")?)));
+    let Some((config, version)) = found else {
+        return Err("there is no php-config: apt-get install php-dev libphp-embed".into());
+    };
+    let short = version.rsplit_once('.').map_or(version.as_str(), |(short, _)| short).to_owned();
+    if !["8.1", "8.2", "8.3", "8.4"].contains(&short.as_str()) {
+        return Err(format!("{config} is of PHP {version}; PHP 8.1 to 8.4 can be used"));
+    }
+    let includes = ask(config, "--includes").unwrap_or_default();
+    let includes = includes.split_whitespace().filter_map(|flag| flag.strip_prefix("-I").map(str::to_owned));
+    let prefix = ask(config, "--prefix").unwrap_or_else(|| "/usr".into());
+    library(&prefix, &short)
+        .map(|(directory, library)| Php { includes: includes.collect(), directory, library })
+        .ok_or(format!("there is no libphp of PHP {short}: apt-get install libphp{short}-embed"))
+}
+
+/// What `php-config` answers.
+fn ask(config: &str, question: &str) -> Option<String> {
+    let output = Command::new(config).arg(question).output().ok().filter(|output| output.status.success())?;
+    let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+/// Directory and name of the shared library, its version in the name if the distribution does so.
+fn library(prefix: &str, short: &str) -> Option<(PathBuf, String)> {
+    let mut directories: Vec<PathBuf> =
+        ["lib", "lib64"].iter().map(|name| Path::new(prefix).join(name)).collect();
+    let target = env::var("TARGET").unwrap_or_default().replace("-unknown", "");
+    directories.push(Path::new(prefix).join("lib").join(target));
+    for name in [format!("php{short}"), "php".into()] {
+        for directory in &directories {
+            if directory.join(format!("lib{name}.so")).exists() {
+                return Some((directory.clone(), name));
+            }
+        }
+    }
+    None
+}
+
+fn compile(php: &Php) {
+    let mut build = cc::Build::new();
+    build.files(SOURCES.map(|name| format!("c/{name}")));
+    for include in &php.includes {
+        build.flag("-isystem").flag(include);
+    }
+    build.std("gnu11").warnings(true).extra_warnings(true).warnings_into_errors(true);
+    build.define("_GNU_SOURCE", None).flag("-fno-strict-aliasing");
+    build.define("MILLRACE_VERSION", format!("\"{}\"", env!("CARGO_PKG_VERSION")).as_str());
+    if env::var("MILLRACE_ASAN").is_ok_and(|value| value == "1") {
+        build.flag("-fsanitize=address,undefined").flag("-fno-omit-frame-pointer");
+        println!("cargo::rustc-link-arg-bins=-fsanitize=address,undefined");
+    }
+    build.compile("millrace_php");
+    println!("cargo::rustc-cfg=with_php");
+    println!("cargo::rustc-link-search=native={}", php.directory.display());
+    println!("cargo::rustc-link-lib=dylib={}", php.library);
+}

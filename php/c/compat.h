@@ -1,0 +1,49 @@
+/* Everything that differs between PHP 8.1 and 8.4; no other file looks at PHP_VERSION_ID. */
+#ifndef MILLRACE_COMPAT_H
+#define MILLRACE_COMPAT_H
+
+#include <main/php.h>
+
+#if PHP_VERSION_ID < 80100 || PHP_VERSION_ID >= 80500
+# error "millrace-php is written for PHP 8.1 to 8.4"
+#endif
+#ifdef ZTS
+# error "millrace-php needs a PHP that is not thread safe (NTS): one process serves one request at a time"
+#endif
+
+#include <main/SAPI.h>
+#include <main/php_main.h>
+#include <main/php_ini.h>
+#include <main/php_output.h>
+#include <main/php_variables.h>
+#include <main/fopen_wrappers.h>
+#include <Zend/zend_exceptions.h>
+#include <Zend/zend_extensions.h>
+#include <Zend/zend_signal.h>
+#include <Zend/zend_stream.h>
+#include <ext/standard/info.h>
+
+/* php_module_startup lost its number of modules in 8.2. */
+#if PHP_VERSION_ID < 80200
+# define MR_MODULE_STARTUP(sapi, module) php_module_startup((sapi), (module), 1)
+#else
+# define MR_MODULE_STARTUP(sapi, module) php_module_startup((sapi), (module))
+#endif
+
+/* What a forked child of a started PHP has to do; since 8.4 (main/main.c). */
+#if PHP_VERSION_ID >= 80400
+# define MR_CHILD_INIT() php_child_init()
+#else
+# define MR_CHILD_INIT() ((void)0)
+#endif
+
+/* The base of the stack belongs to the process, not to where fork was called; since 8.3 (Zend/zend_call_stack.c). */
+#if PHP_VERSION_ID >= 80300
+# include <Zend/zend_call_stack.h>
+#endif
+
+/* Exported, but in no header; sapi/cli/php_cli.c declares them so too. */
+PHPAPI extern char *php_ini_opened_path;
+PHPAPI extern char *php_ini_scanned_path;
+
+#endif

@@ -1,0 +1,153 @@
+/* The functions and settings that scripts find besides PHP's own; functions.stub.php describes them. */
+#include "worker.h"
+
+#include <string.h>
+
+void user_ini_free(zval *element);
+
+/* Settings that php-fpm has; only cgi.fix_pathinfo does something here. */
+static struct {
+	bool fix_pathinfo, rfc2616_headers, nph, force_redirect, discard_path, fcgi_logging;
+	char *redirect_status_env, *error_header;
+	HashTable user_ini;
+} settings;
+
+bool functions_fix_pathinfo(void)
+{
+	return settings.fix_pathinfo;
+}
+
+/* Directory (with a slash at the end) to what its .user.ini files said; lives as long as the worker. */
+HashTable *functions_user_ini_cache(void)
+{
+	return &settings.user_ini;
+}
+
+static PHP_FUNCTION(fastcgi_finish_request)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	if (!worker || worker->answer == ANSWER_ENDED || worker->answer == ANSWER_NONE) {
+		RETURN_FALSE;
+	}
+	php_output_end_all();
+	sapi_send_headers();
+	if (worker->answer != ANSWER_VOID) {
+		if (worker->answer == ANSWER_WAITING) {
+			wire_head(&SG(sapi_headers));
+		}
+		wire_end(0);
+		board_set32(worker->board, MR_SLOT_STATE, MR_STATE_BACKGROUND);
+	}
+	RETURN_TRUE;
+}
+
+static PHP_FUNCTION(apache_request_headers)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	array_init(return_value);
+	if (!worker) {
+		return;
+	}
+	const struct variable *variables = (const void *)worker->variables.bytes;
+	for (uint32_t i = 0; i < worker->request.count; i++) {
+		sapi_add_request_header(variables[i].name, variables[i].name_length,
+			(char *)(uintptr_t)variables[i].value, variables[i].value_length, return_value);
+	}
+}
+
+static PHP_FUNCTION(apache_response_headers)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	array_init(return_value);
+	zend_llist_position position;
+	for (sapi_header_struct *field = zend_llist_get_first_ex(&SG(sapi_headers).headers, &position); field;
+		field = zend_llist_get_next_ex(&SG(sapi_headers).headers, &position)) {
+		const char *colon = memchr(field->header, ':', field->header_len);
+		if (!colon || colon == field->header) {
+			continue;
+		}
+		const char *value = colon + 1, *end = field->header + field->header_len;
+		while (value < end && (*value == ' ' || *value == '\t')) {
+			value++;
+		}
+		add_assoc_stringl_ex(return_value, field->header, (size_t)(colon - field->header), value,
+			(size_t)(end - value));
+	}
+}
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_bool, 0, 0, _IS_BOOL, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_array, 0, 0, IS_ARRAY, 0)
+ZEND_END_ARG_INFO()
+
+static const zend_function_entry functions[] = {
+	ZEND_FE(fastcgi_finish_request, arginfo_bool)
+	ZEND_FE(apache_request_headers, arginfo_array)
+	ZEND_FALIAS(getallheaders, apache_request_headers, arginfo_array)
+	ZEND_FE(apache_response_headers, arginfo_array)
+	ZEND_FE_END
+};
+
+static ZEND_INI_MH(update_bool)
+{
+	(void)entry, (void)mh_arg2, (void)mh_arg3, (void)stage;
+	*(bool *)mh_arg1 = zend_ini_parse_bool(new_value);
+	return SUCCESS;
+}
+
+static ZEND_INI_MH(update_string)
+{
+	(void)entry, (void)mh_arg2, (void)mh_arg3, (void)stage;
+	*(char **)mh_arg1 = new_value ? ZSTR_VAL(new_value) : NULL;
+	return SUCCESS;
+}
+
+PHP_INI_BEGIN()
+	PHP_INI_ENTRY1("cgi.rfc2616_headers", "0", PHP_INI_ALL, update_bool, &settings.rfc2616_headers)
+	PHP_INI_ENTRY1("cgi.nph", "0", PHP_INI_ALL, update_bool, &settings.nph)
+	PHP_INI_ENTRY1("cgi.force_redirect", "1", PHP_INI_SYSTEM, update_bool, &settings.force_redirect)
+	PHP_INI_ENTRY1("cgi.redirect_status_env", NULL, PHP_INI_SYSTEM, update_string, &settings.redirect_status_env)
+	PHP_INI_ENTRY1("cgi.fix_pathinfo", "1", PHP_INI_SYSTEM, update_bool, &settings.fix_pathinfo)
+	PHP_INI_ENTRY1("cgi.discard_path", "0", PHP_INI_SYSTEM, update_bool, &settings.discard_path)
+	PHP_INI_ENTRY1("fastcgi.logging", "1", PHP_INI_SYSTEM, update_bool, &settings.fcgi_logging)
+	PHP_INI_ENTRY1("fastcgi.error_header", NULL, PHP_INI_SYSTEM, update_string, &settings.error_header)
+PHP_INI_END()
+
+static PHP_MINIT_FUNCTION(millrace)
+{
+	(void)type;
+	zend_hash_init(&settings.user_ini, 0, NULL, user_ini_free, 1);
+	REGISTER_INI_ENTRIES();
+	return SUCCESS;
+}
+
+static PHP_MSHUTDOWN_FUNCTION(millrace)
+{
+	(void)type;
+	zend_hash_destroy(&settings.user_ini);
+	UNREGISTER_INI_ENTRIES();
+	return SUCCESS;
+}
+
+static PHP_MINFO_FUNCTION(millrace)
+{
+	(void)zend_module;
+	php_info_print_table_start();
+	php_info_print_table_row(2, "Millrace", "active");
+	php_info_print_table_end();
+	DISPLAY_INI_ENTRIES();
+}
+
+/* Named as fpm's: extension_loaded('cgi-fcgi'). */
+zend_module_entry functions_module = {
+	STANDARD_MODULE_HEADER,
+	"cgi-fcgi",
+	functions,
+	PHP_MINIT(millrace),
+	PHP_MSHUTDOWN(millrace),
+	NULL,
+	NULL,
+	PHP_MINFO(millrace),
+	PHP_VERSION,
+	STANDARD_MODULE_PROPERTIES
+};

@@ -1,0 +1,287 @@
+/*
+ * The host: has PHP started and does nothing with it but fork workers. One loop over the control socket and the
+ * signals; one message is one frame (frames/control.rs).
+ */
+#include "worker.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <syslog.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct {
+	char *board;        /* the scoreboard */
+	size_t board_bytes;
+	uint32_t slots;
+	pid_t *pids;        /* a slot's worker, or 0 */
+	uint32_t running;   /* workers that run */
+	int control;        /* -1 when the server has gone */
+	int signals;
+	bool retiring;
+	time_t deadline;    /* monotonic seconds; then workers are killed; 0: none */
+} host = { .control = MR_CONTROL_DESCRIPTOR, .signals = -1 };
+
+static bool map_scoreboard(void);
+static bool watch_signals(void);
+static void read_control(void);
+static void read_signals(void);
+static void reap(void);
+static int wait_ms(void);
+
+/* Runs the host until its work is done; the exit status of the process. PHP is started. */
+int host_run(void)
+{
+	char text[MR_CONTROL_MAX - MR_HEADER_BYTES];
+	prctl(PR_SET_NAME, "php-host");
+	if (!map_scoreboard() || !watch_signals()) {
+		return 1;
+	}
+	size_t length = check_report(text, sizeof text);
+	struct { uint32_t length; uint8_t kind, flags; uint16_t extra; } ready = { (uint32_t)length, MR_CONTROL_READY, 0, 0 };
+	struct iovec parts[2] = { { &ready, sizeof ready }, { text, length } };
+	struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
+	if (sendmsg(host.control, &message, MSG_NOSIGNAL) < 0) {
+		return 1;
+	}
+	while (host.running || (host.control >= 0 && !host.retiring)) {
+		struct pollfd waits[2] = {
+			{ .fd = host.signals, .events = POLLIN },
+			{ .fd = host.control, .events = POLLIN },
+		};
+		if (poll(waits, 2, wait_ms()) < 0 && errno != EINTR) {
+			return 1;
+		}
+		if (waits[0].revents) {
+			read_signals();
+		}
+		if (waits[1].revents) {
+			read_control();
+		}
+	}
+	return 0;
+}
+
+/* ---- the server ---- */
+
+static void send_control(uint8_t kind, uint16_t extra, const void *payload, size_t length)
+{
+	struct __attribute__((packed)) { uint32_t length; uint8_t kind, flags; uint16_t extra; } frame
+		= { (uint32_t)length, kind, 0, extra };
+	struct iovec parts[2] = { { &frame, sizeof frame }, { (void *)(uintptr_t)payload, length } };
+	struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
+	if (host.control >= 0) {
+		while (sendmsg(host.control, &message, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+		}
+	}
+}
+
+/* A message for the server's error log; used by PHP from its start on. */
+void host_log(int priority, const char *message, size_t length)
+{
+	if (options.check) {
+		fprintf(stderr, "%.*s\n", (int)length, message);
+		return;
+	}
+	send_control(MR_CONTROL_LOG, (uint16_t)priority, message, MIN(length, MR_CONTROL_MAX - MR_HEADER_BYTES));
+}
+
+static void worker_ended(uint32_t slot, pid_t pid, int status, uint64_t max_rss_kib)
+{
+	struct __attribute__((packed)) { uint32_t slot, pid; int32_t status; uint64_t rss; } ended
+		= { slot, (uint32_t)pid, status, max_rss_kib };
+	send_control(MR_CONTROL_EXITED, 0, &ended, sizeof ended);
+}
+
+/* In the child: leaves behind what is the host's and serves. */
+static ZEND_NORETURN void become_worker(int socket, uint32_t slot, char *board)
+{
+	close(host.control);
+	close(host.signals);
+	host.control = -1;
+	_exit(loop_run(socket, slot, board));
+}
+
+/* SPAWN. A worker that cannot be started is told as one that ended at once, with process id 0. */
+static void spawn(uint32_t slot, int socket)
+{
+	if (slot >= host.slots || host.pids[slot] || host.retiring || socket < 0) {
+		static const char text[] = "millrace-php: the server asked for a worker in a slot that is not free";
+		host_log(LOG_ERR, text, sizeof text - 1);
+		worker_ended(slot, 0, 0, 0);
+		return;
+	}
+	char *board = host.board + MR_SCOREBOARD_HEAD + (size_t)slot * MR_SLOT_BYTES;
+	memset(board, 0, MR_SLOT_BYTES);
+	board_set32(board, MR_SLOT_STATE, MR_STATE_STARTING);
+	pid_t pid = fork();
+	if (pid == 0) {
+		become_worker(socket, slot, board);
+	}
+	if (pid < 0) {
+		char text[200];
+		int length = snprintf(text, sizeof text, "millrace-php: no worker could be forked: %s", strerror(errno));
+		host_log(LOG_ERR, text, (size_t)length);
+		board_set32(board, MR_SLOT_STATE, MR_STATE_FREE);
+		worker_ended(slot, 0, 0, 0);
+		return;
+	}
+	host.pids[slot] = pid;
+	host.running++;
+	uint32_t started[2] = { slot, (uint32_t)pid };
+	send_control(MR_CONTROL_STARTED, 0, started, sizeof started);
+}
+
+static time_t monotonic(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec;
+}
+
+/* The server has gone: its workers see the end of their sockets; those that do not in time are killed. */
+static void server_gone(void)
+{
+	close(host.control);
+	host.control = -1;
+	host.retiring = true;
+	host.deadline = monotonic() + (time_t)options.grace_seconds + 1;
+}
+
+/* The descriptor of a message, or -1. */
+static int descriptor(struct msghdr *message)
+{
+	struct cmsghdr *control = CMSG_FIRSTHDR(message);
+	int fd = -1;
+	if (control && control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS) {
+		memcpy(&fd, CMSG_DATA(control), sizeof fd);
+	}
+	return fd;
+}
+
+static void read_control(void)
+{
+	struct __attribute__((packed)) { uint32_t length; uint8_t kind, flags; uint16_t extra; uint32_t slot; } frame;
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec part = { &frame, sizeof frame };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
+		.msg_controllen = sizeof control };
+	ssize_t got = recvmsg(host.control, &message, MSG_CMSG_CLOEXEC);
+	if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) {
+		server_gone();
+		return;
+	}
+	int socket = got > 0 ? descriptor(&message) : -1;
+	if (got == sizeof frame && frame.kind == MR_CONTROL_SPAWN) {
+		spawn(frame.slot, socket);
+	} else if (got >= (ssize_t)MR_HEADER_BYTES && frame.kind == MR_CONTROL_RETIRE) {
+		host.retiring = true;
+	}
+	if (socket >= 0) {
+		close(socket);
+	}
+}
+
+/* ---- the workers ---- */
+
+static void reap(void)
+{
+	int status;
+	struct rusage usage;
+	pid_t pid;
+	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
+		uint32_t slot = 0;
+		while (slot < host.slots && host.pids[slot] != pid) {
+			slot++;
+		}
+		if (slot == host.slots) {
+			continue;
+		}
+		host.pids[slot] = 0;
+		host.running--;
+		char *board = host.board + MR_SCOREBOARD_HEAD + (size_t)slot * MR_SLOT_BYTES;
+		board_set32(board, MR_SLOT_PID, 0);
+		board_set32(board, MR_SLOT_STATE, MR_STATE_FREE);
+		worker_ended(slot, pid, status, (uint64_t)usage.ru_maxrss);
+	}
+}
+
+/* SIGCHLD: workers ended. SIGTERM: no further workers, end with the last. */
+static void read_signals(void)
+{
+	struct signalfd_siginfo signal;
+	while (read(host.signals, &signal, sizeof signal) == sizeof signal) {
+		if (signal.ssi_signo == SIGCHLD) {
+			reap();
+		} else if (signal.ssi_signo == SIGTERM) {
+			host.retiring = true;
+		}
+	}
+}
+
+/* How long the loop may wait; kills what is left when the time of grace is over. */
+static int wait_ms(void)
+{
+	if (!host.deadline) {
+		return -1;
+	}
+	if (monotonic() < host.deadline) {
+		return 250;
+	}
+	for (uint32_t slot = 0; slot < host.slots; slot++) {
+		if (host.pids[slot]) {
+			kill(host.pids[slot], SIGKILL);
+		}
+	}
+	return 250;
+}
+
+/* ---- start ---- */
+
+static bool map_scoreboard(void)
+{
+	struct stat file;
+	if (fstat(MR_SCOREBOARD_DESCRIPTOR, &file) != 0 || file.st_size < (off_t)MR_SCOREBOARD_HEAD) {
+		main_fail("descriptor 4 is no scoreboard");
+		return false;
+	}
+	host.board_bytes = (size_t)file.st_size;
+	host.board = mmap(NULL, host.board_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, MR_SCOREBOARD_DESCRIPTOR, 0);
+	if (host.board == MAP_FAILED) {
+		main_fail("the scoreboard cannot be mapped: %s", strerror(errno));
+		return false;
+	}
+	close(MR_SCOREBOARD_DESCRIPTOR);
+	uint32_t head[4];
+	memcpy(head, host.board, sizeof head);
+	size_t slots = (host.board_bytes - MR_SCOREBOARD_HEAD) / MR_SLOT_BYTES;
+	if (head[0] != MR_SCOREBOARD_MAGIC || head[1] != MR_PROTOCOL || head[2] != MR_SLOT_BYTES || head[3] > slots) {
+		main_fail("millrace and millrace-php are of different versions: install both from one release");
+		return false;
+	}
+	host.slots = head[3];
+	host.pids = calloc(host.slots ? host.slots : 1, sizeof *host.pids);
+	return host.pids != NULL;
+}
+
+static bool watch_signals(void)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	host.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return host.signals >= 0;
+}

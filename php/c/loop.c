@@ -1,0 +1,368 @@
+/*
+ * A worker: reads a request, runs its script, answers, and again. One request is php_request_startup,
+ * php_execute_script, php_request_shutdown, as in the loop of sapi/fpm/fpm/fpm_main.c.
+ */
+#include "worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <syslog.h>
+#include <time.h>
+#include <unistd.h>
+
+struct worker *worker;
+
+static bool start(int socket, uint32_t slot, char *board);
+static void received(void);
+static void run_request(void);
+static void finished(void);
+
+/* Serves requests until the socket ends; the exit status of the process. */
+int loop_run(int socket, uint32_t slot, char *board)
+{
+	if (!start(socket, slot, board)) {
+		return 71;
+	}
+	int status = 0;
+	zend_first_try {
+		while (!worker->exiting && !worker->broken && wire_read()) {
+			received();
+			run_request();
+			finished();
+		}
+	} zend_catch {
+		status = 70;
+	} zend_end_try();
+	board_set32(worker->board, MR_SLOT_STATE, MR_STATE_EXITING);
+	worker->answer = ANSWER_NONE;
+	SG(server_context) = NULL;
+	php_module_shutdown();
+	return status;
+}
+
+/*
+ * SIGTERM: no further request. The running one is finished; a worker that waits for one sees the end of its socket.
+ * What the server had sent already is still read and served.
+ */
+static void on_term(int signal)
+{
+	(void)signal;
+	int error = errno;
+	worker->stop = true;
+	shutdown(worker->socket, SHUT_RD);
+	errno = error;
+}
+
+/* Signals as a PHP script expects them; zend_signal notes the handlers it finds (Zend/zend_signal.c). */
+static void start_signals(void)
+{
+	static const int defaults[] = { SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD, SIGALRM, SIGPROF };
+	for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++) {
+		signal(defaults[i], SIG_DFL);
+	}
+	struct sigaction term = { .sa_handler = on_term, .sa_flags = SA_RESTART };
+	sigaction(SIGTERM, &term, NULL);
+	zend_signal_startup();
+	sigset_t none;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* The limit with up to an eighth taken off, so that workers started together do not end together. */
+static uint64_t jittered(uint64_t limit)
+{
+	uint64_t random = 0;
+	if (limit < 8 || getrandom(&random, sizeof random, 0) != sizeof random) {
+		return limit;
+	}
+	return limit - random % (limit / 8 + 1);
+}
+
+/* Makes this forked process a worker. */
+static bool start(int socket, uint32_t slot, char *board)
+{
+	worker = mmap(NULL, sizeof *worker, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (worker == MAP_FAILED) {
+		worker = NULL;
+		return false;
+	}
+	worker->socket = socket;
+	worker->slot = slot;
+	worker->board = board;
+	worker->body_at = SIZE_MAX;
+	worker->max_requests = jittered(options.max_requests);
+	if (!wire_room(&worker->out, 64u << 10)) {
+		return false;
+	}
+	prctl(PR_SET_NAME, "php-worker");
+	start_signals();
+	MR_CHILD_INIT();
+	vars_install();
+	/* The script's directory is entered by run_script(), with one call less than php_execute_script needs. */
+	SG(options) |= SAPI_OPTION_NO_CHDIR;
+	worker->opens_script = !zend_get_extension("Zend OPcache") || !INI_BOOL("opcache.enable");
+	board_set32(board, MR_SLOT_PID, (uint32_t)getpid());
+	board_set32(board, MR_SLOT_STATE, MR_STATE_IDLE);
+	return true;
+}
+
+/* The acknowledgement: from here on the server does not know whether the request is safe to run again. */
+static void received(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	board_set64(worker->board, MR_SLOT_STARTED_MS, (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
+	board_set32(worker->board, MR_SLOT_STATE, MR_STATE_RUNNING);
+	board_set64(worker->board, MR_SLOT_RECEIVED, worker->request.sequence);
+}
+
+/* Resident memory of this process, bytes; 0 if the kernel does not say. */
+static uint64_t resident(void)
+{
+	char text[64];
+	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	if (fd >= 0) {
+		close(fd);
+	}
+	if (got <= 0) {
+		return 0;
+	}
+	text[got] = 0;
+	unsigned long long size, pages = 0;
+	return sscanf(text, "%llu %llu", &size, &pages) == 2 ? pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+/* Bookkeeping between two requests. */
+static void finished(void)
+{
+	if (worker->request.body_fd >= 0) {
+		close(worker->request.body_fd);
+		worker->request.body_fd = -1;
+	}
+	worker->answer = ANSWER_NONE;
+	worker->requests++;
+	board_set64(worker->board, MR_SLOT_REQUESTS, worker->requests);
+	if ((worker->requests & (worker->requests - 1)) == 0 || worker->requests % 256 == 0) {
+		board_set64(worker->board, MR_SLOT_RSS, resident());
+	}
+	if (worker->requests == 1 && !zend_hash_str_exists(&module_registry, "pcntl", sizeof "pcntl" - 1)) {
+		/* Handlers stand from the first request on; only pcntl can change them: 14 system calls a request saved. */
+		SIGG(reset) = 0;
+	}
+	board_set32(worker->board, MR_SLOT_STATE, MR_STATE_IDLE);
+}
+
+/* ---- one request ---- */
+
+/* Whether a path has no ".." as a component: is_valid_path in fpm_main.c. */
+static bool is_straight(const char *path)
+{
+	for (const char *dots = strstr(path, ".."); dots; dots = strstr(dots + 1, "..")) {
+		bool starts = dots == path || dots[-1] == '/';
+		if (starts && (dots[2] == 0 || dots[2] == '/')) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* What PHP wants to know before it starts the request: init_request_info in fpm_main.c. */
+static void init_request_info(void)
+{
+	const char *script = vars_value("SCRIPT_FILENAME");
+	const char *name = vars_value("SCRIPT_NAME"), *info = vars_value("PATH_INFO");
+	const char *type = vars_value("CONTENT_TYPE");
+	SG(server_context) = worker;
+	SG(sapi_headers).http_response_code = 200;
+	SG(request_info).request_method = vars_value("REQUEST_METHOD");
+	SG(request_info).proto_num = 1000;
+	SG(request_info).query_string = (char *)(uintptr_t)vars_value("QUERY_STRING");
+	SG(request_info).request_uri = (char *)(uintptr_t)(functions_fix_pathinfo() || !info ? name : info);
+	SG(request_info).content_type = type ? type : "";
+	SG(request_info).content_length = (zend_long)worker->request.body_length;
+	SG(request_info).path_translated = script && *script && is_straight(script) ? estrdup(script) : NULL;
+	php_handle_auth_data(vars_value("HTTP_AUTHORIZATION"));
+	EG(exit_status) = 0;
+}
+
+/* Answers with a short text of our own instead of a script's output. */
+static void refuse(int status, const char *text)
+{
+	zend_try {
+		SG(sapi_headers).http_response_code = status;
+		PUTS(text);
+	} zend_end_try();
+}
+
+static void refuse_missing(const char *script)
+{
+	char text[512];
+	int length = snprintf(text, sizeof text, "Primary script unknown: %.400s", script ? script : "(no SCRIPT_FILENAME)");
+	wire_log(LOG_NOTICE, text, (size_t)length);
+	refuse(404, "File not found.\n");
+}
+
+/* Whether this very file was opened by the request before: then opcache is asked without opening it again. */
+static bool is_known(const char *script, const struct stat *now)
+{
+	const struct stat *then = &worker->script_stat;
+	return !worker->opens_script && worker->script.length && strcmp(worker->script.bytes, script) == 0
+		&& then->st_ino == now->st_ino && then->st_dev == now->st_dev && then->st_size == now->st_size
+		&& then->st_ctim.tv_sec == now->st_ctim.tv_sec && then->st_ctim.tv_nsec == now->st_ctim.tv_nsec;
+}
+
+static void remember(const char *script, const struct stat *now)
+{
+	size_t length = strlen(script) + 1;
+	worker->script.length = 0;
+	if (wire_room(&worker->script, length)) {
+		memcpy(worker->script.bytes, script, length);
+		worker->script.length = length;
+		worker->script_stat = *now;
+	}
+}
+
+/* Opens the script, or answers that it cannot be run; `file` must be destroyed if this returns true. */
+static bool open_script(zend_file_handle *file)
+{
+	char *script = SG(request_info).path_translated;
+	struct stat now;
+	if (!script || stat(script, &now) != 0 || !S_ISREG(now.st_mode)) {
+		refuse_missing(script ? script : vars_value("SCRIPT_FILENAME"));
+		return false;
+	}
+	if (is_known(script, &now)) {
+		zend_stream_init_filename(file, script);
+		file->primary_script = 1;
+		return true;
+	}
+	char *name = estrdup(script); /* php_fopen_primary_script frees path_translated when it fails */
+	bool opened = php_fopen_primary_script(file) == SUCCESS;
+	int error = errno;
+	if (opened) {
+		remember(name, &now);
+	} else {
+		char text[512];
+		int length = snprintf(text, sizeof text, "Unable to open primary script: %.300s (%s)", name, strerror(error));
+		wire_log(LOG_ERR, text, (size_t)length);
+		refuse(error == EACCES ? 403 : 404, error == EACCES ? "Access denied.\n" : "No input file specified.\n");
+	}
+	efree(name);
+	return opened;
+}
+
+/* Runs the compiled file of ours; an exception in it is logged and forgotten. */
+static void execute_injected(zend_op_array *code)
+{
+	zval result;
+	ZVAL_UNDEF(&result);
+	zend_execute(code, &result);
+	zval_ptr_dtor(&result);
+	if (EG(exception) && zend_is_unwind_exit(EG(exception))) {
+		zend_clear_exception();
+	} else if (EG(exception)) {
+		zend_exception_error(EG(exception), E_WARNING);
+	}
+	zend_destroy_static_vars(code);
+	destroy_op_array(code);
+	efree_size(code, sizeof *code);
+}
+
+/*
+ * Runs the PHP file of ours that the server named, before the site's script and in the same request. The site does not
+ * see it in get_included_files(), and open_basedir does not keep it out. False: it ended in a fatal error.
+ */
+static bool run_injected(const char *path)
+{
+	volatile bool done = false;
+	char *open_basedir = PG(open_basedir);
+	zend_file_handle file;
+	zend_stream_init_filename(&file, path);
+	zend_try {
+		PG(during_request_startup) = 0;
+		PG(open_basedir) = NULL;
+		zend_op_array *code = zend_compile_file(&file, ZEND_INCLUDE);
+		PG(open_basedir) = open_basedir;
+		if (code) {
+			execute_injected(code);
+		} else if (EG(exception)) {
+			zend_exception_error(EG(exception), E_WARNING);
+		}
+		done = true;
+	} zend_end_try();
+	PG(open_basedir) = open_basedir;
+	zend_destroy_file_handle(&file);
+	zend_hash_clean(&EG(included_files));
+	return done;
+}
+
+/* Runs the script of the request in its own directory. */
+static void run_script(void)
+{
+	zend_file_handle file;
+	if (!open_script(&file)) {
+		return;
+	}
+	VCWD_CHDIR_FILE(ZSTR_VAL(file.filename));
+	php_execute_script(&file);
+	if (chdir("/") != 0) {
+		wire_log(LOG_ERR, "chdir /: failed", 15);
+	}
+	/* in_list: opened by the compiler, which closes it (fpm_main.c says when). */
+	if (!file.in_list) {
+		zend_destroy_file_handle(&file);
+	}
+}
+
+static void end_request(void)
+{
+	if (SG(request_info).path_translated) {
+		efree(SG(request_info).path_translated);
+		SG(request_info).path_translated = NULL;
+	}
+	php_request_shutdown(NULL);
+}
+
+/* Starts the request; false if PHP cannot. */
+static bool begin_request(void)
+{
+	init_request_info();
+	if (php_request_startup() == SUCCESS) {
+		return true;
+	}
+	static const char text[] = "PHP could not start a request; the worker ends";
+	wire_log(LOG_CRIT, text, sizeof text - 1);
+	sapi_headers_struct failed = { .http_response_code = 500 };
+	wire_head(&failed);
+	wire_end(MR_FLAG_EXITING | MR_FLAG_FAILED);
+	worker->exiting = true;
+	return false;
+}
+
+static void run_request(void)
+{
+	if (!begin_request()) {
+		return;
+	}
+	if (worker->request.inject && !run_injected(worker->request.inject) && worker->answer == ANSWER_WAITING) {
+		/* Nothing of ours may cost the site its page: once more, without it. */
+		worker->answer = ANSWER_VOID;
+		end_request();
+		worker->answer = ANSWER_WAITING;
+		worker->request.body_read = 0;
+		if (!begin_request()) {
+			return;
+		}
+	}
+	if (worker->answer == ANSWER_WAITING || worker->answer == ANSWER_CONTENT || worker->answer == ANSWER_ENDED) {
+		run_script();
+	}
+	end_request();
+}

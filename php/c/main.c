@@ -1,0 +1,276 @@
+/*
+ * millrace-php: PHP for Millrace. The server starts it as a host, with a control socket as descriptor 3 and a
+ * scoreboard as descriptor 4; the host starts PHP once and forks the workers. `millrace-php --check` says what it finds.
+ */
+#include "worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct options options = { .grace_seconds = 5 };
+
+static bool read_options(int argc, char **argv);
+static bool take_descriptors(void);
+static bool switch_user(void);
+static bool start_php(char *program);
+static bool set_environment(void);
+
+int main(int argc, char **argv)
+{
+	if (!read_options(argc, argv)) {
+		return 2;
+	}
+	if (!options.check && !take_descriptors()) {
+		return 2;
+	}
+	if (!switch_user() || !start_php(argv[0]) || !set_environment()) {
+		return 1;
+	}
+	int status;
+	if (options.check) {
+		char text[MR_CONTROL_MAX];
+		status = fwrite(text, check_report(text, sizeof text), 1, stdout) != 1;
+	} else {
+		status = host_run();
+	}
+	php_module_shutdown();
+	sapi_shutdown();
+	return status;
+}
+
+/* Says why the host cannot do its work: to the server if there is one, else to standard error. */
+void main_fail(const char *format, ...)
+{
+	char text[1024];
+	va_list values;
+	va_start(values, format);
+	int length = vsnprintf(text, sizeof text, format, values);
+	va_end(values);
+	length = MIN(length, (int)sizeof text - 1);
+	struct { uint32_t length; uint8_t kind, flags; uint16_t extra; } frame = { (uint32_t)length, MR_CONTROL_FAILED, 0, 0 };
+	struct iovec parts[2] = { { &frame, sizeof frame }, { text, (size_t)length } };
+	struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
+	if (options.check || sendmsg(MR_CONTROL_DESCRIPTOR, &message, MSG_NOSIGNAL) < 0) {
+		fprintf(stderr, "millrace-php: %s\n", text);
+	}
+}
+
+/* ---- options ---- */
+
+static const char usage[] =
+	"millrace-php runs PHP for Millrace, which starts it with a control socket as descriptor 3 and a scoreboard as 4.\n"
+	"  --user USER           run as this user (when started by root)\n"
+	"  --group GROUP         and this group; default: the user's own\n"
+	"  --ini-file FILE       start PHP with this file alone, instead of the distribution's php.ini and conf.d\n"
+	"  -d NAME=VALUE         set an ini value, on top of every file\n"
+	"  --max-requests N      end a worker after about N requests; 0 (the default): never\n"
+	"  --grace-seconds N     when the server has gone, kill workers after N seconds (default 5)\n"
+	"  --keep-environment    scripts see the environment of the server; default: only USER and HOME, as php-fpm\n"
+	"  --no-new-privileges   PHP cannot gain privileges by set-user-ID programs (sendmail's queue needs one)\n"
+	"  --check               start PHP, say what it is, and end\n"
+	"  --version             say the version and end\n";
+
+/* Appends one -d to the text that PHP reads after all ini files: php_ini_builder_define in main/php_ini_builder.c. */
+static bool define(const char *text)
+{
+	const char *value = strchr(text, '=');
+	size_t old = options.ini_entries ? strlen(options.ini_entries) : 0;
+	char *entries = realloc(options.ini_entries, old + strlen(text) + 8);
+	if (!entries) {
+		return false;
+	}
+	options.ini_entries = entries;
+	if (!value) {
+		sprintf(entries + old, "%s=1\n", text);
+	} else if (value[1] && !isalnum((unsigned char)value[1]) && value[1] != '"' && value[1] != '\'') {
+		sprintf(entries + old, "%.*s=\"%s\"\n", (int)(value - text), text, value + 1);
+	} else {
+		sprintf(entries + old, "%s\n", text);
+	}
+	return true;
+}
+
+/* A whole number of decimal digits. */
+static bool number(const char *text, uint64_t *value)
+{
+	char *end;
+	errno = 0;
+	*value = strtoull(text, &end, 10);
+	return *text >= '0' && *text <= '9' && *end == 0 && errno == 0;
+}
+
+static bool read_options(int argc, char **argv)
+{
+	static const struct option known[] = {
+		{ "user", required_argument, NULL, 'u' },
+		{ "group", required_argument, NULL, 'g' },
+		{ "ini-file", required_argument, NULL, 'i' },
+		{ "define", required_argument, NULL, 'd' },
+		{ "max-requests", required_argument, NULL, 'm' },
+		{ "grace-seconds", required_argument, NULL, 's' },
+		{ "keep-environment", no_argument, NULL, 'e' },
+		{ "no-new-privileges", no_argument, NULL, 'p' },
+		{ "check", no_argument, NULL, 'c' },
+		{ "version", no_argument, NULL, 'v' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	uint64_t seconds = options.grace_seconds;
+	bool good = true;
+	int option;
+	while (good && (option = getopt_long(argc, argv, "d:", known, NULL)) != -1) {
+		switch (option) {
+			case 'u': options.user = optarg; break;
+			case 'g': options.group = optarg; break;
+			case 'i': options.ini_file = optarg; break;
+			case 'd': good = define(optarg); break;
+			case 'm': good = number(optarg, &options.max_requests); break;
+			case 's': good = number(optarg, &seconds) && seconds <= 3600; break;
+			case 'e': options.keep_environment = true; break;
+			case 'p': options.no_new_privileges = true; break;
+			case 'c': options.check = true; break;
+			case 'v': printf("millrace-php %s, PHP %s\n", MILLRACE_VERSION, PHP_VERSION); exit(0);
+			case 'h': printf("%s", usage); exit(0);
+			default: good = false;
+		}
+	}
+	options.grace_seconds = (unsigned)seconds;
+	if (!good || optind != argc) {
+		fprintf(stderr, "%s", usage);
+		return false;
+	}
+	return true;
+}
+
+/* ---- process ---- */
+
+/* Descriptors 0 to 2 open, 3 and 4 what they must be, and nothing else that was inherited. */
+static bool take_descriptors(void)
+{
+	int kind;
+	socklen_t length = sizeof kind;
+	if (getsockopt(MR_CONTROL_DESCRIPTOR, SOL_SOCKET, SO_TYPE, &kind, &length) != 0 || kind != SOCK_SEQPACKET) {
+		fprintf(stderr, "millrace-php: descriptor 3 is no control socket; `millrace serve` starts this program, "
+			"`millrace-php --check` says what it finds\n");
+		return false;
+	}
+	for (int fd = 0; fd < 3; fd++) {
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_WRONLY : O_RDONLY) < 0) {
+			return false;
+		}
+	}
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (null < 0 || dup2(null, 0) < 0) {
+		return false;
+	}
+	close_range(MR_SCOREBOARD_DESCRIPTOR + 1, ~0u, 0);
+	fcntl(MR_CONTROL_DESCRIPTOR, F_SETFD, FD_CLOEXEC);
+	fcntl(MR_SCOREBOARD_DESCRIPTOR, F_SETFD, FD_CLOEXEC);
+	/* A session of its own: Ctrl-C at the terminal is for the server, which ends its workers in order. */
+	setsid();
+	signal(SIGPIPE, SIG_IGN);
+	return true;
+}
+
+/* Becomes the user that PHP runs as, before anything of PHP runs. */
+static bool switch_user(void)
+{
+	if (options.user) {
+		const struct passwd *user = getpwnam(options.user);
+		if (!user) {
+			main_fail("there is no user \"%s\": set php.user to one that exists", options.user);
+			return false;
+		}
+		gid_t gid = user->pw_gid;
+		if (options.group) {
+			const struct group *group = getgrnam(options.group);
+			if (!group) {
+				main_fail("there is no group \"%s\": set php.group to one that exists", options.group);
+				return false;
+			}
+			gid = group->gr_gid;
+		}
+		uid_t uid = user->pw_uid;
+		if (geteuid() != 0 && (uid != geteuid() || (options.group && gid != getegid()))) {
+			main_fail("PHP cannot run as \"%s\": only root may switch users", options.user);
+			return false;
+		}
+		if (geteuid() == 0 && (initgroups(options.user, gid) != 0 || setgid(gid) != 0 || setuid(uid) != 0)) {
+			main_fail("cannot become the user \"%s\": %s", options.user, strerror(errno));
+			return false;
+		}
+		if (uid != 0 && setuid(0) == 0) {
+			main_fail("the user \"%s\" could become root again", options.user);
+			return false;
+		}
+	}
+	if (options.no_new_privileges && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+		main_fail("no_new_privileges: %s", strerror(errno));
+		return false;
+	}
+	return true;
+}
+
+/* What scripts see as environment: fpm_env_init_child in sapi/fpm/fpm/fpm_env.c, with clear_env on. */
+static bool set_environment(void)
+{
+	const struct passwd *user = getpwuid(geteuid());
+	if (!options.keep_environment && clearenv() != 0) {
+		return false;
+	}
+	return !user || (setenv("USER", user->pw_name, 1) == 0 && setenv("HOME", user->pw_dir, 1) == 0);
+}
+
+/* ---- PHP ---- */
+
+/*
+ * Which ini files. --ini-file: that one alone, as `php -n -c FILE`. Else those of php-fpm where the distribution keeps
+ * a set for each SAPI (Debian) and php-fpm is installed: whoever comes from it has set their values there; otherwise
+ * those that libphp was built to read. PHPRC and PHP_INI_SCAN_DIR in the environment win as always.
+ */
+static void choose_ini(void)
+{
+	static char file[64], scan[64];
+	if (options.ini_file) {
+		sapi_millrace.php_ini_path_override = strdup(options.ini_file);
+		sapi_millrace.php_ini_ignore = 1;
+		return;
+	}
+	snprintf(file, sizeof file, "/etc/php/%d.%d/fpm/php.ini", PHP_MAJOR_VERSION, PHP_MINOR_VERSION);
+	snprintf(scan, sizeof scan, "/etc/php/%d.%d/fpm/conf.d", PHP_MAJOR_VERSION, PHP_MINOR_VERSION);
+	if (!getenv("PHPRC") && !getenv("PHP_INI_SCAN_DIR") && access(file, R_OK) == 0 && access(scan, R_OK) == 0) {
+		sapi_millrace.php_ini_path_override = strdup(file);
+		setenv("PHP_INI_SCAN_DIR", scan, 1);
+	}
+}
+
+static bool start_php(char *program)
+{
+	if (options.ini_file && access(options.ini_file, R_OK) != 0) {
+		main_fail("the ini file %s cannot be read: %s", options.ini_file, strerror(errno));
+		return false;
+	}
+	zend_signal_startup();
+	choose_ini();
+	sapi_millrace.ini_entries = options.ini_entries;
+	sapi_millrace.executable_location = program;
+	char *file = sapi_millrace.php_ini_path_override, *entries = sapi_millrace.ini_entries;
+	sapi_startup(&sapi_millrace);
+	/* sapi_startup empties ini_entries (main/SAPI.c). */
+	sapi_millrace.php_ini_path_override = file;
+	sapi_millrace.ini_entries = entries;
+	if (sapi_millrace.startup(&sapi_millrace) == FAILURE) {
+		main_fail("PHP did not start; its messages are in the log");
+		return false;
+	}
+	return true;
+}

@@ -1,0 +1,145 @@
+/*
+ * What the files of the worker share.
+ *
+ * Who owns the memory. A worker's own state is one `struct worker` in a mapping of its own, with its buffers in
+ * mappings of their own: none of it is in malloc's or PHP's memory, so that PHP's memory may be put back after a
+ * request without touching it. PHP owns everything else. The scoreboard belongs to the server, is shared by host and
+ * workers, and each word in it has one writer (frames.rs says which).
+ *
+ * Who runs. A host is one thread; it forks workers; a worker is one thread. No lock anywhere.
+ */
+#ifndef MILLRACE_WORKER_H
+#define MILLRACE_WORKER_H
+
+#include "compat.h"
+#include "frames.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+/* A variable of $_SERVER, inside the frame it came in; name and value end with NUL. */
+struct variable {
+	const char *name;
+	const char *value;
+	uint32_t name_length;
+	uint32_t value_length;
+};
+
+/* Memory from mmap that grows. */
+struct buffer {
+	char *bytes;
+	size_t length; /* in use */
+	size_t room;   /* mapped */
+};
+
+/* One REQUEST. */
+struct request {
+	uint64_t sequence;
+	uint64_t body_length;
+	uint64_t body_read;
+	const char *body;   /* inline body, or NULL */
+	int body_fd;        /* body in a file, or -1 */
+	const char *inject; /* PHP file to run before the script, or NULL */
+	uint32_t count;     /* variables */
+};
+
+/* How far the answer is. */
+enum answer {
+	ANSWER_NONE,    /* no request */
+	ANSWER_WAITING, /* HEAD not written */
+	ANSWER_CONTENT, /* HEAD written, BODY may follow */
+	ANSWER_ENDED,   /* END written; what PHP still prints is dropped */
+	ANSWER_VOID,    /* the request is run again: what PHP prints now is dropped */
+};
+
+/* All of a worker's state that outlives a request. */
+struct worker {
+	int socket;
+	uint32_t slot;
+	char *board;              /* its slot in the scoreboard */
+	uint64_t max_requests;    /* with jitter; 0: no limit */
+	uint64_t requests;        /* served */
+	uint64_t cpu_us;          /* CPU time of the process at the last END */
+	volatile bool stop;       /* SIGTERM: no further request */
+	bool broken;              /* the socket cannot be written any more */
+	bool exiting;             /* the last END said so */
+	bool opens_script;        /* opcache is off: the script is opened for each request */
+	enum answer answer;
+	struct request request;
+	struct buffer in;         /* the REQUEST */
+	struct buffer variables;  /* struct variable each */
+	struct buffer out;        /* frames not yet written */
+	size_t body_at;           /* place of the open BODY's header in out, or SIZE_MAX */
+	struct buffer script;     /* path of the script that opened last, with NUL */
+	struct stat script_stat;  /* as it was when it opened */
+};
+
+/* The worker of this process; NULL in the host. */
+extern struct worker *worker;
+
+/* What the command line said. */
+struct options {
+	const char *user, *group, *ini_file;
+	char *ini_entries;
+	uint64_t max_requests;
+	unsigned grace_seconds;
+	bool keep_environment, no_new_privileges, check;
+};
+extern struct options options;
+
+/* main.c */
+ZEND_ATTRIBUTE_FORMAT(printf, 1, 2) void main_fail(const char *format, ...);
+
+/* host.c */
+int host_run(void);
+void host_log(int priority, const char *message, size_t length);
+
+/* check.c: is opcache really on */
+size_t check_report(char *text, size_t room);
+
+/* loop.c */
+int loop_run(int socket, uint32_t slot, char *board);
+
+/* sapi.c */
+extern sapi_module_struct sapi_millrace;
+
+/* vars.c */
+const struct variable *vars_find(const char *name, size_t length);
+const char *vars_value(const char *name);
+char *vars_getenv(const char *name, size_t length);
+void vars_install(void);
+void vars_register(zval *array);
+
+/* functions.c */
+extern zend_module_entry functions_module;
+bool functions_fix_pathinfo(void);
+HashTable *functions_user_ini_cache(void);
+
+/* wire.c */
+bool wire_room(struct buffer *buffer, size_t room);
+bool wire_read(void);
+void wire_head(sapi_headers_struct *headers);
+size_t wire_content(const char *bytes, size_t length);
+bool wire_flush(void);
+void wire_end(uint8_t flags);
+void wire_log(int priority, const char *message, size_t length);
+
+/* scoreboard words */
+static inline void board_set32(char *slot, size_t at, uint32_t value)
+{
+	__atomic_store_n((uint32_t *)(void *)(slot + at), value, __ATOMIC_RELEASE);
+}
+
+static inline void board_set64(char *slot, size_t at, uint64_t value)
+{
+	__atomic_store_n((uint64_t *)(void *)(slot + at), value, __ATOMIC_RELEASE);
+}
+
+static inline uint64_t board_get64(const char *slot, size_t at)
+{
+	return __atomic_load_n((const uint64_t *)(const void *)(slot + at), __ATOMIC_ACQUIRE);
+}
+
+#endif
