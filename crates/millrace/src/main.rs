@@ -1,2 +1,33 @@
-//! The command line.
-fn main() {}
+//! The command line of Millrace: reads arguments, calls the crates that do the work, says what came of it.
+//!
+//! Exit status: 0 done, 1 it didn't work (the reason and the next step are on standard error), 2 wrong use.
+
+mod admin;
+mod args;
+mod failure;
+mod http;
+mod serve;
+#[cfg(test)]
+mod testing;
+mod wordpress;
+
+use args::{Arguments, Command, New};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Serve(args) => serve::serve(&args),
+        Command::Check(args) => serve::check(&args),
+        Command::New(New::WordPress(args)) => wordpress::create(&args),
+        Command::Reload(args) => admin::reload(&args),
+        Command::Status { json, admin } => admin::status(&admin, json),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! `status` and `reload`: asking the running server on its admin address.
+
+use crate::args::{AdminArgs, SourceArgs};
+use crate::failure::Failure;
+use crate::http::{Answer, Ask, exchange};
+use crate::serve::{load, say, source};
+use millrace_settings::plan::Address;
+use std::io::ErrorKind;
+use std::time::Duration;
+
+/// A reload starts new PHP hosts before it answers.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Prints what the server does.
+///
+/// # Errors
+/// When no server answers.
+pub fn status(args: &AdminArgs, json: bool) -> Result<(), Failure> {
+    let answer = ask(args, "GET", if json { "/status.json" } else { "/status" })?;
+    if answer.status != 200 {
+        return Err(refused("status", &answer));
+    }
+    say(answer.text().trim_end())
+}
+
+/// Has the server read its configuration again.
+///
+/// # Errors
+/// When no server answers, or the configuration is wrong: then the old one stays in force.
+pub fn reload(args: &AdminArgs) -> Result<(), Failure> {
+    let answer = ask(args, "POST", "/reload")?;
+    if answer.status != 200 {
+        return Err(refused("reload", &answer));
+    }
+    say(answer.text().trim_end())
+}
+
+fn ask(args: &AdminArgs, method: &str, target: &str) -> Result<Answer, Failure> {
+    let address = find(args)?;
+    let ask = Ask { method, target, fields: &[], body: b"" };
+    exchange(&address, "localhost", &ask, PATIENCE).map_err(|error| {
+        let failure = Failure::new(format!("no Millrace answers at {}: {error}", shown(&address)));
+        match error.kind() {
+            ErrorKind::PermissionDenied => failure.next("the server belongs to another user: ask as that user, or as root"),
+            _ => failure.next(
+                "is it running? Then name its admin address (--admin), or the configuration it was started with (--config, --set)",
+            ),
+        }
+    })
+}
+
+fn refused(what: &str, answer: &Answer) -> Failure {
+    Failure::new(format!("{what} failed ({}):\n{}", answer.status, answer.text().trim_end()))
+}
+
+fn find(args: &AdminArgs) -> Result<Address, Failure> {
+    if let Some(text) = &args.admin {
+        return parse(text);
+    }
+    let source_args =
+        SourceArgs { config: args.config.clone(), set: args.set.clone(), ..SourceArgs::default() };
+    let (plan, _) = load(&source(&source_args))?;
+    plan.admin.listen.ok_or_else(|| {
+        Failure::new("this configuration has no admin address (admin.listen is off)")
+            .next("set admin.listen and start the server again; SIGHUP to its process reloads it without one")
+    })
+}
+
+/// An address as it is typed.
+pub fn shown(address: &Address) -> String {
+    match address {
+        Address::Tcp(socket) => socket.to_string(),
+        Address::Unix(path) => format!("unix:{}", path.display()),
+    }
+}
+
+fn parse(text: &str) -> Result<Address, Failure> {
+    let bad = || Failure::new(format!("--admin {text}: write unix:/PATH or 127.0.0.1:PORT"));
+    match text.strip_prefix("unix:") {
+        Some("") => Err(bad()),
+        Some(path) => Ok(Address::Unix(path.into())),
+        None => text.parse().map(Address::Tcp).map_err(|_| bad()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(admin: &str) -> AdminArgs {
+        AdminArgs { admin: Some(admin.to_owned()), ..AdminArgs::default() }
+    }
+
+    #[test]
+    fn a_server_that_is_not_there() {
+        let text = status(&at("unix:/nonexistent/millrace.sock"), false).expect_err("nobody").to_string();
+        assert!(
+            text.starts_with("millrace: no Millrace answers at unix:/nonexistent/millrace.sock: "),
+            "{text}"
+        );
+        assert!(text.contains("next: is it running?"), "{text}");
+    }
+
+    #[test]
+    fn wrong_addresses() {
+        for bad in ["", "unix:", "localhost", "127.0.0.1", "http://127.0.0.1:1"] {
+            assert!(parse(bad).is_err(), "{bad} was taken");
+        }
+        assert_eq!(parse("[::1]:99").expect("good"), Address::Tcp("[::1]:99".parse().expect("good")));
+    }
+}

@@ -1,0 +1,226 @@
+//! A small HTTP client for two jobs: asking a running server on its admin address, and filling in WordPress's own forms.
+//!
+//! It speaks HTTP/1.0, one request a connection, so that an answer ends where the connection does.
+
+use millrace_settings::plan::Address;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// No answer that is asked for here comes near this; bytes.
+const ANSWER_LIMIT: usize = 64 << 20;
+
+/// One request.
+pub struct Ask<'a> {
+    /// `GET` or `POST`.
+    pub method: &'a str,
+    /// Path and query.
+    pub target: &'a str,
+    /// Fields beside Host, Connection and Content-Length.
+    pub fields: &'a [(&'a str, String)],
+    /// Content; empty for none.
+    pub body: &'a [u8],
+}
+
+/// One answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// Status code.
+    pub status: u16,
+    /// Fields in the order they came.
+    pub fields: Vec<(String, String)>,
+    /// Content.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The value of the first field of that name.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
+    }
+
+    /// The content as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+/// Sends `ask` to the server at `address` and waits for the whole answer.
+///
+/// # Errors
+/// Whatever connecting, writing and reading report; `TimedOut` when the answer isn't complete after `patience`;
+/// `InvalidData` when it isn't HTTP, or cut short.
+pub fn exchange(address: &Address, host: &str, ask: &Ask<'_>, patience: Duration) -> io::Result<Answer> {
+    let deadline = Instant::now() + patience;
+    let mut bytes = Vec::new();
+    match address {
+        Address::Tcp(socket) => {
+            let mut stream = TcpStream::connect_timeout(socket, patience)?;
+            stream.set_write_timeout(Some(patience))?;
+            send(&mut stream, host, ask)?;
+            let wait = |s: &TcpStream, left| s.set_read_timeout(Some(left));
+            receive(&mut stream, wait, deadline, &mut bytes)?;
+        }
+        Address::Unix(path) => {
+            let mut stream = UnixStream::connect(path)?;
+            stream.set_write_timeout(Some(patience))?;
+            send(&mut stream, host, ask)?;
+            let wait = |s: &UnixStream, left| s.set_read_timeout(Some(left));
+            receive(&mut stream, wait, deadline, &mut bytes)?;
+        }
+    }
+    parse(&bytes)
+}
+
+fn send(stream: &mut impl Write, host: &str, ask: &Ask<'_>) -> io::Result<()> {
+    let mut head = format!("{} {} HTTP/1.0\r\nHost: {host}\r\nConnection: close\r\n", ask.method, ask.target);
+    for (name, value) in ask.fields {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if ask.method == "POST" || !ask.body.is_empty() {
+        head.push_str(&format!("Content-Length: {}\r\n", ask.body.len()));
+    }
+    head.push_str("\r\n");
+    let mut bytes = head.into_bytes();
+    bytes.extend_from_slice(ask.body);
+    stream.write_all(&bytes)
+}
+
+fn receive<S: Read>(
+    stream: &mut S,
+    wait: impl Fn(&S, Duration) -> io::Result<()>,
+    deadline: Instant,
+    into: &mut Vec<u8>,
+) -> io::Result<()> {
+    let mut piece = [0_u8; 16 << 10];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        wait(stream, left)?;
+        match stream.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(n) => into.extend_from_slice(&piece[..n]),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(io::ErrorKind::TimedOut.into()),
+            Err(e) => return Err(e),
+        }
+        if into.len() > ANSWER_LIMIT {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the answer is longer than 64 MB"));
+        }
+    }
+}
+
+fn parse(bytes: &[u8]) -> io::Result<Answer> {
+    let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+    if bytes.is_empty() {
+        return Err(bad("the connection was closed without an answer"));
+    }
+    let end = bytes.windows(4).position(|w| w == b"\r\n\r\n").ok_or_else(|| bad("the answer isn't HTTP"))?;
+    let head = String::from_utf8_lossy(&bytes[..end]);
+    let mut lines = head.split("\r\n");
+    let status = lines
+        .next()
+        .and_then(|line| line.strip_prefix("HTTP/1."))
+        .and_then(|rest| rest.split(' ').nth(1))
+        .and_then(|code| code.parse::<u16>().ok())
+        .ok_or_else(|| bad("the answer isn't HTTP"))?;
+    let fields: Vec<(String, String)> = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
+        .collect();
+    let answer = Answer { status, fields, body: bytes[end + 4..].to_vec() };
+    if let Some(length) = answer.field("Content-Length").and_then(|v| v.parse::<usize>().ok())
+        && length != answer.body.len()
+    {
+        return Err(bad("the answer was cut short"));
+    }
+    Ok(answer)
+}
+
+/// `application/x-www-form-urlencoded` (the WHATWG URL standard's form serializer).
+pub fn form(pairs: &[(&str, &str)]) -> Vec<u8> {
+    let mut out = String::new();
+    for (name, value) in pairs {
+        if !out.is_empty() {
+            out.push('&');
+        }
+        encode(name, &mut out);
+        out.push('=');
+        encode(value, &mut out);
+    }
+    out.into_bytes()
+}
+
+fn encode(text: &str, out: &mut String) {
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'*' | b'-' | b'.' | b'_' => out.push(byte as char),
+            b' ' => out.push('+'),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::thread;
+
+    fn serve_once(answer: &'static [u8], hold: Duration) -> (Address, thread::JoinHandle<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = Address::Tcp(listener.local_addr().expect("its address"));
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let mut asked = [0_u8; 4096];
+            let n = stream.read(&mut asked).expect("a request");
+            stream.write_all(answer).expect("taken");
+            thread::sleep(hold);
+            String::from_utf8_lossy(&asked[..n]).into_owned()
+        });
+        (address, server)
+    }
+
+    #[test]
+    fn a_form_goes_out_and_an_answer_comes_back() {
+        let (address, server) = serve_once(b"HTTP/1.1 302 Found\r\nLocation: /x\r\n\r\nbye", Duration::ZERO);
+        let body = form(&[("a b", "c&d"), ("e", "\u{e9}")]);
+        let ask =
+            Ask { method: "POST", target: "/p?q", fields: &[("Cookie", "k=v".to_owned())], body: &body };
+        let answer = exchange(&address, "example.com", &ask, Duration::from_secs(5)).expect("an answer");
+        assert_eq!(
+            (answer.status, answer.field("location"), answer.text().as_str()),
+            (302, Some("/x"), "bye")
+        );
+        assert_eq!(
+            server.join().expect("no panic"),
+            "POST /p?q HTTP/1.0\r\nHost: example.com\r\nConnection: close\r\nCookie: k=v\r\n\
+             Content-Length: 18\r\n\r\na+b=c%26d&e=%C3%A9"
+        );
+    }
+
+    #[test]
+    fn a_torn_answer_is_an_error() {
+        let cases: [&[u8]; 3] =
+            [b"", b"HTTP/1.1 200 OK\r\nContent-", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort"];
+        for torn in cases {
+            let (address, server) = serve_once(torn, Duration::ZERO);
+            let ask = Ask { method: "GET", target: "/", fields: &[], body: b"" };
+            let error = exchange(&address, "h", &ask, Duration::from_secs(5)).expect_err("torn");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{error}");
+            server.join().expect("no panic");
+        }
+    }
+
+    #[test]
+    fn a_silent_server_is_given_up() {
+        let (address, server) = serve_once(b"HTTP/1.1 200 OK\r\n", Duration::from_millis(600));
+        let ask = Ask { method: "GET", target: "/", fields: &[], body: b"" };
+        let error = exchange(&address, "h", &ask, Duration::from_millis(200)).expect_err("silent");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        server.join().expect("no panic");
+    }
+}

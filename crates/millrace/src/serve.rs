@@ -1,0 +1,75 @@
+//! `serve`, `check` and `explain`: the configuration, and running it.
+
+use crate::args::SourceArgs;
+use crate::failure::Failure;
+use millrace_settings::{Plan, Problem, Problems, Source};
+use std::io::{IsTerminal, Write};
+
+/// Serves until a signal ends it.
+///
+/// # Errors
+/// When the configuration is wrong (its problems are printed), or the server can't start.
+pub fn serve(args: &SourceArgs) -> Result<(), Failure> {
+    let source = source(args);
+    let (plan, warnings) = load(&source)?;
+    print_problems(&warnings);
+    let reload = move || {
+        millrace_settings::load(&source)
+            .map(|(plan, warnings)| (plan, warnings.iter().map(ToString::to_string).collect()))
+            .map_err(|problems| problems.to_string())
+    };
+    millrace_server::run(plan, Box::new(reload)).map_err(|error| Failure::new(error.to_string()))
+}
+
+/// Prints every problem of a configuration.
+///
+/// # Errors
+/// When there is one that keeps the server from starting.
+pub fn check(args: &SourceArgs) -> Result<(), Failure> {
+    let (plan, warnings) = load(&source(args))?;
+    print_problems(&warnings);
+    let sites =
+        if plan.sites.len() == 1 { "1 site".to_owned() } else { format!("{} sites", plan.sites.len()) };
+    say(&format!("the configuration is good: {sites}, listening on {}", listeners(&plan)))
+}
+
+/// The command line as the settings crate takes it.
+pub fn source(args: &SourceArgs) -> Source {
+    Source {
+        config: args.config.clone(),
+        site_dir: args.site_dir.clone(),
+        listen: args.listen.clone(),
+        profile: args.profile.clone(),
+        php_ini: args.php_ini.clone(),
+        set: args.set.clone(),
+    }
+}
+
+/// Loads a configuration; prints its problems if it is wrong.
+pub fn load(source: &Source) -> Result<(Plan, Vec<Problem>), Failure> {
+    millrace_settings::load(source).map_err(|problems: Problems| {
+        eprintln!("{}", problems.draw(std::io::stderr().is_terminal()));
+        Failure::new("the configuration can't be used as it is")
+    })
+}
+
+fn print_problems(problems: &[Problem]) {
+    for problem in problems {
+        eprintln!("{}\n", problem.draw(std::io::stderr().is_terminal()));
+    }
+}
+
+fn listeners(plan: &Plan) -> String {
+    let addresses: Vec<String> = plan.server.listen.iter().map(crate::admin::shown).collect();
+    addresses.join(", ")
+}
+
+/// Prints a result; a reader that has gone (`millrace explain | head`) is no failure.
+pub fn say(text: &str) -> Result<(), Failure> {
+    match writeln!(std::io::stdout().lock(), "{text}") {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(format!("can't write the result: {error}")))
+        }
+        _ => Ok(()),
+    }
+}

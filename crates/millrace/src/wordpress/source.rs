@@ -1,0 +1,241 @@
+//! Where WordPress's files come from: what the user names, wordpress.org, or the npm package.
+
+use super::fetch::{self, Digest};
+use super::{playground, unpack};
+use crate::failure::{Explain, Failure};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Archives (`wordpress-VERSION.tar.gz` of wordpress.org) whose SHA-256 is known beforehand. For the others the SHA-1 that
+/// wordpress.org publishes has to do.
+const PINNED: [(&str, &str); 2] = [
+    ("6.7.2", "cfd9c83cfa9dda0351898ea9b73f58995c817994a5424be18777f83e886a3cf6"),
+    ("6.8.2", "d85a72e392bfe866816b3c2ebc6a44699072aa50cc3a620f1c4ed2f13b645e2b"),
+];
+
+const WORDPRESS_ORG: &str = "https://wordpress.org";
+
+/// What [`obtain`] got hold of.
+pub struct Obtained {
+    /// WordPress's version, as its own `version.php` says.
+    pub version: String,
+    /// Where it came from, for people.
+    pub origin: String,
+    /// The SQLite plugin's zip archive, where the source has it at hand.
+    pub sqlite_plugin: Option<Vec<u8>>,
+}
+
+/// Puts WordPress's files into `staging`.
+///
+/// # Errors
+/// When no source has it; the failure lists what was tried.
+pub fn obtain(staging: &Path, from: Option<&Path>, version: Option<&str>) -> Result<Obtained, Failure> {
+    let (origin, sqlite_plugin) = match from {
+        Some(path) => {
+            super::step(&format!("Taking WordPress from {}", path.display()));
+            from_path(path, staging)?;
+            (path.display().to_string(), None)
+        }
+        None => download(staging, version)?,
+    };
+    Ok(Obtained { version: version_in(staging)?, origin, sqlite_plugin })
+}
+
+fn download(staging: &Path, version: Option<&str>) -> Result<(String, Option<Vec<u8>>), Failure> {
+    let first = match from_wordpress_org(version) {
+        Ok(archive) => {
+            unpack_archive(&archive, staging)?;
+            return Ok(("wordpress.org".into(), None));
+        }
+        Err(error) => error,
+    };
+    if version.is_some_and(|version| version != playground::VERSION) {
+        return Err(first.next(format!(
+            "is that version right, and this machine online? Without --version any WordPress will do;\n\
+             or give the files: --from wordpress-{}.zip",
+            version.unwrap_or_default()
+        )));
+    }
+    super::step("wordpress.org can't be reached; trying the npm package instead");
+    match playground::package().and_then(|package| playground::unpack(&package, staging)) {
+        Ok(plugin) => Ok(("an npm package (@wp-playground/wordpress-builds)".into(), Some(plugin))),
+        Err(second) => Err(Failure::new("WordPress can't be downloaded")
+            .detail(first.what())
+            .detail(second.what())
+            .next("connect this machine to the internet, or give the files: --from wordpress.zip")),
+    }
+}
+
+/// The archive in the cache, fetched where it isn't there yet or isn't the latest.
+fn from_wordpress_org(version: Option<&str>) -> Result<PathBuf, Failure> {
+    let version = version.unwrap_or("latest");
+    if !version.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-') {
+        return Err(Failure::new(format!("{version} is no version of WordPress")));
+    }
+    let name =
+        if version == "latest" { "latest.tar.gz".into() } else { format!("wordpress-{version}.tar.gz") };
+    let url = format!("{WORDPRESS_ORG}/{name}");
+    let path = fetch::cache_dir()?.join(format!("wordpress.org-{name}"));
+    let digest = match PINNED.iter().find(|(pinned, _)| *pinned == version) {
+        Some((_, sha256)) => Digest::Sha256(sha256),
+        None => match published(&url) {
+            Ok(digest) => digest,
+            // Offline: what was fetched (and checked) some other day is good enough.
+            Err(_) if path.exists() => return Ok(path),
+            Err(error) => return Err(error),
+        },
+    };
+    if !(path.exists() && digest.check(&path).is_ok()) {
+        fetch::file(&url, &path, Some(&digest))?;
+    }
+    Ok(path)
+}
+
+/// The SHA-1 that wordpress.org publishes beside an archive.
+fn published(url: &str) -> Result<Digest, Failure> {
+    let text = fetch::text(&format!("{url}.sha1"))?;
+    let hex = text.trim();
+    if hex.len() == 40 && hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Ok(Digest::Sha1(hex.to_owned()));
+    }
+    Err(Failure::new(format!("{url}.sha1 holds no SHA-1")))
+}
+
+fn from_path(path: &Path, staging: &Path) -> Result<(), Failure> {
+    let kind = fs::metadata(path).or_fail(|| format!("--from {}", path.display()))?;
+    if !kind.is_dir() {
+        return unpack_archive(path, staging);
+    }
+    let nested = path.join("wordpress");
+    let root =
+        if path.join(VERSION_FILE).exists() || !nested.join(VERSION_FILE).exists() { path } else { &nested };
+    if !root.join(VERSION_FILE).exists() {
+        return Err(no_wordpress(path));
+    }
+    // The configuration and the data of the site that the files come from stay there.
+    let private = ["wp-config.php", "wp-content/database", "wp-content/db.php"];
+    unpack::copy_tree(root, staging, &mut |name| {
+        (!private.iter().any(|p| name.starts_with(p))).then(|| name.to_owned())
+    })
+}
+
+/// Unpacks a .zip or a .tar.gz with WordPress at its top or in its one folder.
+fn unpack_archive(path: &Path, staging: &Path) -> Result<(), Failure> {
+    let unpacked = staging.join(".unpacked");
+    let open = || File::open(path).or_fail(|| format!("can't open {}", path.display()));
+    let mut magic = [0_u8; 2];
+    open()?.read_exact(&mut magic).or_fail(|| path.display().to_string())?;
+    match &magic {
+        b"PK" => unpack::zip(open()?, &unpacked, &mut unpack::everything)?,
+        b"\x1f\x8b" => unpack::tar_gz(open()?, &unpacked, &mut unpack::everything)?,
+        _ => {
+            return Err(Failure::new(format!("{} is neither a .zip nor a .tar.gz", path.display()))
+                .next("give an archive of wordpress.org, or a folder with WordPress in it"));
+        }
+    }
+    let root = [unpacked.clone(), unpacked.join("wordpress")]
+        .into_iter()
+        .find(|dir| dir.join(VERSION_FILE).exists());
+    let root = root.ok_or_else(|| no_wordpress(path))?;
+    lift(&root, staging)
+        .and_then(|()| fs::remove_dir_all(&unpacked))
+        .or_fail(|| staging.display().to_string())?;
+    // Some archives come with somebody's configuration.
+    match fs::remove_file(staging.join("wp-config.php")) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Failure::new(error.to_string())),
+        _ => Ok(()),
+    }
+}
+
+fn lift(from: &Path, into: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        fs::rename(entry.path(), into.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+const VERSION_FILE: &str = "wp-includes/version.php";
+
+fn no_wordpress(path: &Path) -> Failure {
+    Failure::new(format!("there is no WordPress in {} ({VERSION_FILE} is missing)", path.display()))
+        .next("give an archive of wordpress.org, or a folder with WordPress in it")
+}
+
+fn version_in(root: &Path) -> Result<String, Failure> {
+    let text = fs::read_to_string(root.join(VERSION_FILE)).map_err(|_| no_wordpress(root))?;
+    let (_, rest) = text.split_once("$wp_version = '").ok_or_else(|| no_wordpress(root))?;
+    let version = rest.split('\'').next().unwrap_or_default();
+    Ok(version.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Scratch;
+    use std::io::{Cursor, Write};
+
+    fn archive(scratch: &Scratch, top: &str) -> PathBuf {
+        let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        let files =
+            [("index.php", "<?php"), (VERSION_FILE, "<?php $wp_version = '6.9';"), ("wp-config.php", "old")];
+        for (name, content) in files {
+            let options = zip::write::SimpleFileOptions::default();
+            writer.start_file(format!("{top}{name}"), options).expect("an entry");
+            writer.write_all(content.as_bytes()).expect("its content");
+        }
+        let path = scratch.path().join("wp.zip");
+        fs::write(&path, writer.finish().expect("an archive").into_inner()).expect("written");
+        path
+    }
+
+    #[test]
+    fn an_archive_is_taken_with_and_without_its_folder() {
+        for top in ["", "wordpress/"] {
+            let scratch = Scratch::new();
+            let staging = scratch.path().join("site");
+            fs::create_dir(&staging).expect("made");
+            let obtained = obtain(&staging, Some(&archive(&scratch, top)), None).expect("taken");
+            assert_eq!(obtained.version, "6.9");
+            assert!(staging.join("index.php").exists());
+            assert!(!staging.join("wp-config.php").exists() && !staging.join(".unpacked").exists());
+        }
+    }
+
+    #[test]
+    fn a_folder_is_taken_without_its_configuration_and_data() {
+        let scratch = Scratch::new();
+        let (from, staging) = (scratch.path().join("from"), scratch.path().join("site"));
+        for (name, content) in [
+            (VERSION_FILE, "$wp_version = '6.9';"),
+            ("wp-config.php", "secret"),
+            ("wp-content/database/.ht.x", "data"),
+            ("wp-content/index.php", "kept"),
+        ] {
+            fs::create_dir_all(from.join(name).parent().expect("a folder")).expect("made");
+            fs::write(from.join(name), content).expect("written");
+        }
+        fs::create_dir(&staging).expect("made");
+        obtain(&staging, Some(&from), None).expect("taken");
+        assert!(staging.join("wp-content/index.php").exists());
+        assert!(!staging.join("wp-config.php").exists() && !staging.join("wp-content/database").exists());
+    }
+
+    #[test]
+    fn what_is_no_wordpress_is_refused() {
+        let scratch = Scratch::new();
+        let staging = scratch.path().join("site");
+        fs::create_dir(&staging).expect("made");
+        fs::write(scratch.path().join("text"), "hello").expect("written");
+        for from in ["missing", "text", "."] {
+            assert!(obtain(&staging, Some(&scratch.path().join(from)), None).is_err(), "{from} was taken");
+        }
+    }
+
+    #[test]
+    fn a_version_is_no_path() {
+        from_wordpress_org(Some("../../x")).expect_err("no version");
+        assert!(PINNED.iter().all(|(_, hex)| hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit())));
+    }
+}
