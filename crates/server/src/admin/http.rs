@@ -252,13 +252,16 @@ mod tests {
     async fn ask(request: &str) -> String {
         let (mut client, server) = UnixStream::pair().unwrap();
         client.write_all(request.as_bytes()).await.unwrap();
-        exchange(Connection::Unix(server), async |asked: &Asked| {
+        let served = exchange(Connection::Unix(server), async |asked: &Asked| {
             Answer::text(200, format!("{} {}", asked.method, asked.path))
-        })
-        .await;
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).await.unwrap();
-        answer
+        });
+        let read = async {
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.unwrap();
+            drop(client);
+            answer
+        };
+        tokio::join!(served, read).1
     }
 
     #[tokio::test]

@@ -24,7 +24,11 @@ pub struct Listener {
 #[derive(Debug)]
 enum Kind {
     Tcp(TcpListener),
-    Unix(UnixListener, SocketFile),
+    Unix {
+        listener: UnixListener,
+        /// Held for its drop.
+        _file: SocketFile,
+    },
 }
 
 /// A socket's name in the file system, and which file it was when we made it.
@@ -55,7 +59,7 @@ impl Listener {
             Address::Tcp(address) => Kind::Tcp(bind_tcp(*address)?),
             Address::Unix(path) => {
                 let (listener, file) = bind_unix(path)?;
-                Kind::Unix(listener, file)
+                Kind::Unix { listener, _file: file }
             }
         };
         Ok(Listener { kind })
@@ -70,7 +74,7 @@ impl Listener {
     pub fn local_addr(&self) -> Option<SocketAddr> {
         match &self.kind {
             Kind::Tcp(listener) => listener.local_addr().ok(),
-            Kind::Unix(..) => None,
+            Kind::Unix { .. } => None,
         }
     }
 
@@ -78,7 +82,9 @@ impl Listener {
     pub(super) async fn accept(&self) -> io::Result<Connection> {
         match &self.kind {
             Kind::Tcp(listener) => listener.accept().await.map(|(stream, _)| Connection::Tcp(stream)),
-            Kind::Unix(listener, _) => listener.accept().await.map(|(stream, _)| Connection::Unix(stream)),
+            Kind::Unix { listener, .. } => {
+                listener.accept().await.map(|(stream, _)| Connection::Unix(stream))
+            }
         }
     }
 }
@@ -205,9 +211,9 @@ mod tests {
         assert!(error.to_string().contains("another Millrace runs"), "{error}");
 
         // A crash leaves the file and nobody behind it.
-        let Kind::Unix(socket, file) = living.kind else { unreachable!() };
-        std::mem::forget(file);
-        drop(socket);
+        let Kind::Unix { listener, _file } = living.kind else { unreachable!() };
+        std::mem::forget(_file);
+        drop(listener);
         let again = Listener::bind(&address).unwrap();
 
         fs::remove_file(&path).unwrap();

@@ -45,15 +45,13 @@ fn pools(out: &mut Exposition, pools: &[PoolStatus]) {
             out.sample(&table::PHP_WORKERS, &[("pool", &pool.name), ("state", state)], count);
         }
     }
-    let amounts: [(&Row, fn(&PoolStatus) -> u64); 3] = [
-        (&table::PHP_WORKERS_MOST, |pool| pool.most),
-        (&table::PHP_WAITING, |pool| pool.waiting),
-        (&table::PHP_MEMORY, |pool| pool.memory),
-    ];
-    for (row, value) in amounts {
+    let mut amounts = |row: &Row, value: fn(&PoolStatus) -> u64| {
         out.family(row);
         for pool in pools {
             out.sample(row, &[("pool", &pool.name)], value(pool));
         }
-    }
+    };
+    amounts(&table::PHP_WORKERS_MOST, |pool| pool.most);
+    amounts(&table::PHP_WAITING, |pool| pool.waiting);
+    amounts(&table::PHP_MEMORY, |pool| pool.memory);
 }

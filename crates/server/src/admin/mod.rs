@@ -148,7 +148,7 @@ mod tests {
         stats.slot(0).add(Counter::Requests, 1_234);
         stats.slot(0).add(Counter::ConnectionsIdle, 7);
         stats.slot(0).took(Class::Php, Duration::from_millis(2), Duration::from_millis(40));
-        let setup = Arc::new(Setup { plan, sites: Vec::new() });
+        let setup = Setup::new(plan, Vec::new());
         let pool = PoolStatus {
             name: "blog".to_owned(),
             php_version: "8.2.7".to_owned(),

@@ -268,7 +268,7 @@ mod tests {
     fn thread(log: &Log) -> Rc<Thread> {
         let source = millrace_settings::Source { site_dir: Some("/".into()), ..Default::default() };
         let (plan, _) = millrace_settings::load(&source).unwrap();
-        let setup = Arc::new(Setup { plan, sites: Vec::new() });
+        let setup = Setup::new(plan, Vec::new());
         Thread::new(0, Process::new(setup, Registry::new(1), log.clone()))
     }
 

@@ -235,14 +235,14 @@ fn push_number(out: &mut Vec<u8>, mut number: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::{Content, Ends, Scheme};
+    use crate::request::{Ends, Scheme};
     use millrace_wire::head::{Head, Limits};
 
     fn request(head: &[u8]) -> crate::request::Request {
         let mut parsed = Head::default();
         parsed.parse(head, &Limits { bytes: 16_384, fields: 100, target: 8_192 }).unwrap().unwrap();
         let ends = Ends { client: None, local: None, scheme: Scheme::Http };
-        crate::request::Request { head: parsed, ends, forwarded_host: None, content: Content::Empty }
+        crate::request::Request::new(parsed, ends, &[])
     }
 
     fn lines(asked: Asked<'_>, client: Option<&str>) -> (String, String) {
