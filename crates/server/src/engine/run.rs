@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use millrace_settings::Plan;
 use millrace_settings::plan::{Address, Php};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::event_loop::{self, EventLoop, Order};
 use super::thread::{Process, Setup, Stage};
 use crate::accept::{self, Limits};
+use crate::admin;
 use crate::log::Log;
 use crate::php::Pool;
 use crate::route::Site;
@@ -41,11 +43,13 @@ impl std::error::Error for StartError {}
 /// # Errors
 /// An address can't be bound, a log can't be opened, or PHP does not start.
 pub fn run(plan: Plan, reload: Reload) -> Result<(), StartError> {
-    let mut server = Server::start(plan)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|e| StartError(format!("cannot start the control loop: {e}")))?;
+    // The admin address becomes part of this runtime when it is bound.
+    let _inside = runtime.enter();
+    let mut server = Server::start(plan)?;
     let result = tokio::task::LocalSet::new().block_on(&runtime, server.control(Arc::new(reload)));
     server.end();
     result
@@ -58,6 +62,9 @@ struct Server {
     listeners: BTreeMap<Address, Active>,
     /// Descriptors that the process may open.
     descriptors: u64,
+    started: SystemTime,
+    /// Until it is served.
+    admin: Option<admin::Listener>,
 }
 
 /// A listening address.
@@ -79,11 +86,13 @@ impl Server {
         for address in &addresses {
             bound.push((address.clone(), Bound::new(address, &plan, descriptors)?));
         }
+        let admin = bind_admin(&plan, &log)?;
         let setup = build(plan, None, &log, &stats)?;
         let process = Process::new(setup.clone(), stats, log);
         let loops = event_loop::start(&process)
             .map_err(|e| StartError(format!("cannot start an event loop: {e}")))?;
-        let mut server = Server { process, loops, listeners: BTreeMap::new(), descriptors };
+        let (listeners, started) = (BTreeMap::new(), SystemTime::now());
+        let mut server = Server { process, loops, listeners, descriptors, started, admin };
         for (address, bound) in bound {
             server.listen(address, bound);
         }
@@ -118,9 +127,11 @@ impl Server {
         let on = |kind| signal(kind).map_err(|e| StartError(format!("cannot wait for signals: {e}")));
         let (mut hangup, mut reopen) = (on(SignalKind::hangup())?, on(SignalKind::user_defined1())?);
         let (mut terminate, mut interrupt) = (on(SignalKind::terminate())?, on(SignalKind::interrupt())?);
+        let mut reloads = self.serve_admin();
         loop {
             tokio::select! {
                 _ = hangup.recv() => drop(self.reload(&reload)),
+                Some(asker) = reloads.recv() => drop(asker.send(self.reload(&reload))),
                 _ = reopen.recv() => self.process.log.reopen(&self.process.setup().plan.log),
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => break,
@@ -132,6 +143,30 @@ impl Server {
             _ = interrupt.recv() => self.give_up(),
         }
         Ok(())
+    }
+
+    /// Starts to answer on the admin address; returns where the reloads it is asked for arrive.
+    fn serve_admin(&mut self) -> mpsc::UnboundedReceiver<ReloadAsked> {
+        let (ask, reloads) = mpsc::unbounded_channel::<ReloadAsked>();
+        if let Some(listener) = self.admin.take() {
+            let state = admin::State {
+                process: self.process.clone(),
+                started: self.started,
+                pools: Box::new(Vec::new),
+                reload: Box::new(move || {
+                    let (asker, result) = oneshot::channel();
+                    let sent = ask.send(asker);
+                    Box::pin(async move {
+                        match (sent, result.await) {
+                            (Ok(()), Ok(result)) => result.map(|warnings| warnings.join("\n")),
+                            _ => Err("the server is ending".to_owned()),
+                        }
+                    })
+                }),
+            };
+            tokio::task::spawn_local(admin::serve(listener, Rc::new(state)));
+        }
+        reloads
     }
 
     /// Takes over a new configuration, or says why not and keeps the old one. Returns the warnings.
@@ -228,6 +263,25 @@ impl Server {
             if let Address::Unix(path) = address {
                 let _ = std::fs::remove_file(path);
             }
+        }
+    }
+}
+
+/// Somebody who waits for the result of a reload.
+type ReloadAsked = oneshot::Sender<Result<Vec<String>, String>>;
+
+/// The admin address. Sites are served without it if the system doesn't let us have it: another Millrace of the same
+/// user lives there, the folder can't be written.
+fn bind_admin(plan: &Plan, log: &Log) -> Result<Option<admin::Listener>, StartError> {
+    let Some(address) = &plan.admin.listen else { return Ok(None) };
+    match admin::Listener::bind(address) {
+        Ok(listener) => Ok(Some(listener)),
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => Err(StartError(error.to_string())),
+        Err(error) => {
+            log.warn(format_args!(
+                "{error}\n`millrace status` and `millrace reload` will not find this server"
+            ));
+            Ok(None)
         }
     }
 }
