@@ -1,0 +1,205 @@
+"""How the benchmarks measure: CPU a request of all processes of a server, by wrk, interleaved over several rounds.
+
+A benchmark is a script that starts the servers and makes a `Contest`:
+
+    contest = measure.Contest("static", "microseconds of CPU a request")
+    contest.measure("3 KB", {"nginx": nginx, "Millrace": millrace}, "/3k.txt", limit=0.70)
+    sys.exit(contest.finish({"nginx": nginx.conf, ...}))
+
+The server runs on core 0, wrk on the last core. CPU is user and system time of the server's process and all its
+descendants (also of those that ended meanwhile), from /proc, divided by the requests that wrk counted. The medians of the
+rounds are compared; the table goes to standard output and, with the configurations, to bench/results/DATE-NAME.md.
+"""
+
+import argparse
+import datetime
+import os
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+BENCH = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(BENCH.parent / "tests" / "support"))
+import raw  # noqa: E402
+import rig  # noqa: E402
+
+TICK = os.sysconf("SC_CLK_TCK")
+SERVER_CORE, CLIENT_CORE = 0, os.cpu_count() - 1
+PINNED = ["taskset", "-c", str(SERVER_CORE)]
+# R1's nginx; keepalive_requests so that it doesn't close a connection every 1,000 requests in the middle of a measurement.
+NGINX_HTTP = """sendfile on; tcp_nopush on; tcp_nodelay on; keepalive_timeout 600; keepalive_requests 100000000;
+open_file_cache max=10000 inactive=30s; open_file_cache_valid 30s; open_file_cache_min_uses 1; open_file_cache_errors on;
+client_max_body_size 64m; """
+MILLRACE_SETTINGS = {"server.threads": 1, "log.access": "off", "http.keep_alive": "10m", "php.max_requests": 0}
+
+
+def options(about):
+    """The command line that all benchmarks share."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5, help="measurements of each server, interleaved (5)")
+    parser.add_argument("--seconds", type=float, default=4, help="length of one measurement (4)")
+    parser.add_argument("--only-nginx", action="store_true", help="measure nginx against itself: how much does noise make?")
+    parser.add_argument("--no-file", action="store_true", help="write nothing into bench/results")
+    return parser.parse_args()
+
+
+class Server:
+    """A server under measurement: its port, the processes whose CPU counts, and the configuration for the record."""
+
+    def __init__(self, port, processes, configuration):
+        self.port, self.processes, self.configuration = port, processes, configuration
+
+    def cpu(self):
+        """Seconds of CPU that all its processes have used."""
+        return sum(cpu_seconds(p) for process in self.processes for p in [process.pid] + rig.children(process.pid))
+
+    def memory(self):
+        """Anonymous memory of its processes, bytes."""
+        return sum(anonymous(p) for process in self.processes for p in [process.pid] + rig.children(process.pid))
+
+
+def cpu_seconds(pid):
+    """User and system time of a process and of its children that it has waited for."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(int(f) for f in fields[11:15]) / TICK
+
+
+def anonymous(pid):
+    """Anonymous resident memory of a process, bytes."""
+    found = re.search(r"^Anonymous: +([0-9]+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.M)
+    return int(found[1]) * 1024
+
+
+def millrace(folder, site, profile="generic", ini=None, workers=None, **settings):
+    """Millrace on the server core with one thread."""
+    chosen = dict(MILLRACE_SETTINGS, **settings)
+    if workers:
+        chosen |= {"php.workers": workers, "php.workers_start": workers, "php.workers_spare": workers}
+    process = rig.Millrace(folder, site, profile=profile, ini=ini, settings=chosen, prefix=PINNED)
+    shown = " ".join(str(a).replace(str(folder), "FOLDER") for a in process.child.args)
+    return process, Server(process.port, [process], shown)
+
+
+def nginx(folder, root, server, ini=None, workers=None):
+    """nginx on the server core with one worker, and php-fpm with a static pool if `workers` are given."""
+    started = []
+    if workers:
+        fpm = rig.PhpFpm(folder, ini, workers, prefix=PINNED)
+        started.append(fpm)
+        server = server.replace("FPM", str(fpm.socket))
+    front = rig.Nginx(folder, root, server, http=NGINX_HTTP + rig.PEER_HOST, prefix=PINNED)
+    started.append(front)
+    shown = front.conf.read_text() + ("\n# php-fpm\n" + (Path(folder) / "fpm.conf").read_text() if workers else "")
+    return started, Server(front.port, started, shown.replace(str(folder), "FOLDER"))
+
+
+def same_answers(servers, path, host="bench.test"):
+    """Asserts that all servers give the same status and content; its length."""
+    seen = {}
+    for name, server in servers.items():
+        for _ in range(3):  # the first answers fill caches
+            answer = raw.once(("127.0.0.1", server.port), f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode(), timeout=60)
+        seen[name] = (answer.status, len(answer.body), answer.value("location"))
+    if len(set(seen.values())) != 1 or next(iter(seen.values()))[0] != 200:
+        sys.exit(f"not ok {path}: the servers don't answer alike, so there is nothing to compare: {seen}")
+    return next(iter(seen.values()))[1]
+
+
+class Contest:
+    """Measurements of one benchmark."""
+
+    def __init__(self, name, chosen):
+        rig.needed("wrk", "taskset", "nginx")
+        self.name, self.chosen, self.rows, self.details = name, chosen, [], []
+
+    def measure(self, what, servers, path, limit, connections=64, host="bench.test"):
+        """Compares the servers on one path; `limit` is the largest ratio of Millrace to nginx that is good."""
+        length = same_answers(servers, path, host)
+        for server in servers.values():
+            load(server, path, connections, min(1, self.chosen.seconds), host)
+        rounds = {name: [] for name in servers}
+        for _ in range(self.chosen.rounds):
+            for name, server in servers.items():
+                rounds[name].append(load(server, path, connections, self.chosen.seconds, host))
+        for name, found in rounds.items():
+            self.details.append(f"{what}, {name}: " + ", ".join(f"{cpu:.1f} us at {rate:.0f}/s" for cpu, rate in found))
+        cpu = {name: statistics.median(c for c, _ in found) for name, found in rounds.items()}
+        rate = {name: statistics.median(r for _, r in found) for name, found in rounds.items()}
+        self.add(f"{what} ({length:,} bytes)", cpu, limit, "us of CPU a request", rate)
+
+    def add(self, what, values, limit, unit, rate=None):
+        """Adds a row, and prints it."""
+        (first, a), (second, b) = values.items()
+        ratio = b / a if a else 0.0
+        good = ratio <= limit if limit is not None else True
+        self.rows.append((what, first, a, second, b, ratio, limit, unit, rate or {}, good))
+        print(f"{'ok' if good else 'not ok'} {self.name}: {what}: {first} {a:.2f}, {second} {b:.2f} {unit}, ratio {ratio:.2f}" + (f", at most {limit}" if limit is not None else ""), flush=True)
+
+    def judge(self, what, value, limit, unit):
+        """Adds a row for a bound on Millrace's own value."""
+        self.rows.append((what, "", 0.0, "Millrace", value, None, limit, unit, {}, value <= limit))
+        print(f"{'ok' if value <= limit else 'not ok'} {self.name}: {what}: {value:.2f} {unit}, at most {limit}", flush=True)
+
+    def finish(self, servers):
+        """Writes the result file; the exit code."""
+        if not self.chosen.no_file:
+            today = datetime.date.today().isoformat()
+            path = BENCH / "results" / f"{today}-{self.name}.md"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(self.page(today, servers))
+            print(f"# written: {path.relative_to(BENCH.parent)}")
+        return 0 if all(row[-1] for row in self.rows) else 1
+
+    def page(self, today, servers):
+        """The result file."""
+        lines = [f"# {self.name}, {today}", "", *machine(), ""]
+        lines += [f"{self.chosen.rounds} rounds of {self.chosen.seconds:g} s each, interleaved; medians.", ""]
+        lines += ["| what | nginx | Millrace | ratio | wanted | nginx requests/s | Millrace requests/s |", "| --- | --- | --- | --- | --- | --- | --- |"]
+        for what, _, a, _, b, ratio, limit, unit, rate, good in self.rows:
+            rates = [f"{rate[n]:,.0f}" if n in rate else "" for n in ("nginx", "Millrace")]
+            wanted = "" if limit is None else f"at most {limit}" + ("" if good else ": **missed**")
+            lines.append(f"| {what}, {unit} | {a:.2f} | {b:.2f} | {'' if ratio is None else f'{ratio:.2f}'} | {wanted} | {rates[0]} | {rates[1]} |")
+        lines += ["", "Rounds:", "", *[f"- {d}" for d in self.details]]
+        for name, server in servers.items():
+            lines += ["", f"## {name}", "", "```", server.configuration.strip(), "```"]
+        return "\n".join(lines) + "\n"
+
+
+def load(server, path, connections, seconds, host):
+    """One measurement: microseconds of CPU a request, and requests a second. Exits if an answer wasn't good."""
+    url = f"http://127.0.0.1:{server.port}{path}"
+    words = ["taskset", "-c", str(CLIENT_CORE), "wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout", "30s", "-H", f"Host: {host}", url]
+    before = server.cpu()
+    out = subprocess.run(words, capture_output=True, text=True, timeout=seconds + 60).stdout
+    used = server.cpu() - before
+    found = re.search(r"([0-9]+) requests in ([0-9.]+)(s|m)", out)
+    if not found or re.search("Non-2xx|Socket errors", out) or int(found[1]) == 0:
+        sys.exit(f"not ok {path}: wrk saw errors:\n{out}")
+    requests, length = int(found[1]), float(found[2]) * (60 if found[3] == "m" else 1)
+    return used * 1e6 / requests, requests / length
+
+
+def machine():
+    """What the figures were measured on."""
+    model = re.search("model name\t: (.*)", Path("/proc/cpuinfo").read_text())
+    php = subprocess.run(["php", "-n", "-r", "echo PHP_VERSION;"], capture_output=True, text=True).stdout
+    version = subprocess.run([shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin"), "-v"], capture_output=True, text=True).stderr.strip()
+    commit = subprocess.run(["git", "-C", BENCH, "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
+    busy = os.getloadavg()[0]
+    return [
+        f"{os.cpu_count()} cores ({model[1] if model else platform.processor()}), kernel {platform.release()}, PHP {php}, {version}, Millrace {commit}.",
+        f"Server on core {SERVER_CORE}, wrk on core {CLIENT_CORE}. Load of the machine when this was written: {busy:.1f}.",
+    ]
+
+
+def pause(seconds):
+    """Lets the servers settle."""
+    time.sleep(seconds)
