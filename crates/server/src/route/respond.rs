@@ -8,6 +8,7 @@ use crate::engine::Thread;
 use crate::files::{self, Answer};
 use crate::reply::{self, Reply};
 use crate::request::Request;
+use crate::stats::Class;
 
 /// What a request gets.
 pub enum Response {
@@ -19,15 +20,16 @@ pub enum Response {
     Script(Script),
 }
 
-/// What `request` gets from `site`.
-pub fn respond(thread: &Rc<Thread>, site: &Site, request: &Request) -> Response {
+/// What `request` gets from `site`, and from whom.
+pub fn respond(thread: &Rc<Thread>, site: &Site, request: &Request) -> (Class, Response) {
     let mut reply = match way(thread, site, request) {
-        Way::Php(script) => return Response::Script(script),
+        Way::Php(script) => return (Class::Php, Response::Script(script)),
         Way::File(entry) => {
-            return match files::answer(thread, site, request, &entry) {
+            let response = match files::answer(thread, site, request, &entry) {
                 Answer::Ready(reply) => Response::Ready(reply),
                 Answer::Later(reply) => Response::Later(reply),
             };
+            return (Class::File, response);
         }
         Way::Redirect(status, location) => reply::redirect(status, &location),
         Way::Refuse(status) => reply::plain(status),
@@ -35,5 +37,5 @@ pub fn respond(thread: &Rc<Thread>, site: &Site, request: &Request) -> Response 
         Way::Allow(status) => Reply::new(status).with("Allow", FILE_METHODS),
     };
     reply.fields.push_block(&site.header_lines);
-    Response::Ready(reply)
+    (Class::Other, Response::Ready(reply))
 }

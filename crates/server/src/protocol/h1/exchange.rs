@@ -2,7 +2,7 @@
 //! compressed, or the client takes its time.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use millrace_wire::head::Framing;
 
@@ -15,7 +15,7 @@ use crate::php;
 use crate::reply::{self, Reply};
 use crate::request::Request;
 use crate::route::{self, Response, Site};
-use crate::stats::Counter;
+use crate::stats::{Class, Counter};
 
 /// A request on its way to its answer.
 pub(super) struct Exchange {
@@ -24,6 +24,8 @@ pub(super) struct Exchange {
     /// The configuration that it began with.
     setup: SharedSetup,
     started: Instant,
+    /// Who answers it.
+    class: Class,
     /// What routing said, if it has been asked.
     response: Option<Response>,
 }
@@ -31,12 +33,13 @@ pub(super) struct Exchange {
 impl Exchange {
     /// A request that starts now.
     pub(super) fn new(thread: &Thread, setup: &SharedSetup, site: Arc<Site>, request: Request) -> Exchange {
-        Exchange { request, site, setup: setup.clone(), started: thread.clock.now(), response: None }
+        let (started, class) = (thread.clock.now(), Class::Other);
+        Exchange { request, site, setup: setup.clone(), started, class, response: None }
     }
 
     /// The same, with what routing said.
-    pub(super) fn with(self, response: Response) -> Exchange {
-        Exchange { response: Some(response), ..self }
+    pub(super) fn with(self, class: Class, response: Response) -> Exchange {
+        Exchange { class, response: Some(response), ..self }
     }
 
     /// Answers it. `rest` holds the bytes that have come behind its head, and afterwards those behind its content.
@@ -52,10 +55,12 @@ impl Exchange {
         reply.close |= unread;
         let close = !connection.keeps(&self.request, &reply);
         let status = reply.status;
+        thread.clock.read();
+        let first_byte = thread.clock.now().duration_since(self.started);
         connection.enter(Phase::Running);
         let sent = send::reply(connection, &self.request, reply, close).await;
         thread.clock.read();
-        self.record(&thread, status, sent.bytes);
+        self.record(&thread, self.class, status, sent.bytes, first_byte);
         thread.buffers.give_back(self.request.head);
         match (sent.whole, close) {
             (false, _) => Step::Close,
@@ -65,24 +70,32 @@ impl Exchange {
         }
     }
 
-    /// Counts the answer and writes it into the access log.
-    pub(super) fn record(&self, thread: &Thread, status: u16, bytes: u64) {
+    /// Counts an answer that began to leave after `first_byte`, and writes it into the access log.
+    pub(super) fn record(
+        &self,
+        thread: &Thread,
+        class: Class,
+        status: u16,
+        bytes: u64,
+        first_byte: Duration,
+    ) {
         thread.stats.count_reply(status);
-        let entry = Entry {
-            asked: Asked::Request(&self.request),
-            client: self.request.ends.client_ip(),
-            status,
-            bytes,
-            duration: thread.clock.now().duration_since(self.started),
-        };
-        thread.access.record(thread, &entry);
+        let duration = thread.clock.now().duration_since(self.started);
+        thread.stats.took(class, first_byte, duration);
+        let asked = Asked::Request(&self.request);
+        let client = self.request.ends.client_ip();
+        thread.access.record(thread, &Entry { asked, client, status, bytes, duration });
     }
 
     async fn reply(&mut self, connection: &Connection, rest: &mut Vec<u8>) -> Result<Reply, Trouble> {
         let thread = &connection.thread;
         let response = match self.response.take() {
             Some(response) => response,
-            None => route::respond(thread, &self.site, &self.request),
+            None => {
+                let (class, response) = route::respond(thread, &self.site, &self.request);
+                self.class = class;
+                response
+            }
         };
         match response {
             Response::Ready(reply) => Ok(reply),
