@@ -81,7 +81,7 @@ pub struct Problem {
     pub cure: String,
 }
 
-/// All problems of a configuration, to be drawn together.
+/// All problems of a configuration; at least one is an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
@@ -179,11 +179,14 @@ impl Problems {
             text.push_str("\n\n");
         }
         let errors = self.0.iter().filter(|problem| problem.severity == Severity::Error).count();
-        let counts = [counted(errors, "error"), counted(self.0.len() - errors, "warning")];
-        let counts: Vec<String> = counts.into_iter().flatten().collect();
+        let warnings = self.0.len() - errors;
         text.push_str("the configuration has ");
-        text.push_str(if counts.is_empty() { "no problem" } else { "" });
-        text + &counts.join(" and ")
+        text.push_str(&counted(errors, "error"));
+        if warnings > 0 {
+            text.push_str(" and ");
+            text.push_str(&counted(warnings, "warning"));
+        }
+        text
     }
 }
 
@@ -210,8 +213,7 @@ impl Origin {
         Arc::new(Self { name: Self::ARGUMENT.to_owned(), text, base: current_dir.to_owned() })
     }
 
-    /// Whether this was typed on the command line.
-    pub(crate) fn is_argument(&self) -> bool {
+    fn is_argument(&self) -> bool {
         self.name == Self::ARGUMENT
     }
 }
@@ -249,7 +251,6 @@ pub(crate) fn shown(text: &str) -> String {
     shown.replace("\\\"", "\"").replace("\\'", "'")
 }
 
-/// `1 error`, `2 errors`, nothing for none.
-fn counted(number: usize, thing: &str) -> Option<String> {
-    (number > 0).then(|| format!("{number} {thing}{}", if number == 1 { "" } else { "s" }))
+fn counted(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }

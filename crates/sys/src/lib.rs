@@ -1,1 +1,16 @@
-//! The only unsafe Rust of Millrace.
+//! The only unsafe Rust of Millrace: memory shared with other processes, and descriptors at fixed numbers in a child.
+//!
+//! Every `unsafe` block says in a SAFETY sentence why it is sound; what this crate offers is safe to call.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+#![warn(clippy::undocumented_unsafe_blocks, missing_docs)]
+
+mod child;
+mod limits;
+mod process;
+mod shared;
+
+pub use child::give_descriptors;
+pub use limits::raise_descriptor_limit;
+pub use process::Process;
+pub use shared::SharedWords;

@@ -18,7 +18,7 @@ use crate::admin;
 use crate::log::Log;
 use crate::php::Pool;
 use crate::route::Site;
-use crate::stats::Registry;
+use crate::stats::{PoolStatus, Registry};
 
 /// Reads the configuration again: the new plan with its warnings, or what is wrong with it.
 pub type Reload = Box<dyn Fn() -> Result<(Plan, Vec<String>), String> + Send + Sync>;
@@ -75,9 +75,7 @@ struct Active {
 
 impl Server {
     fn start(plan: Plan) -> Result<Server, StartError> {
-        let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile)
-            .current
-            .unwrap_or(DESCRIPTORS_WANTED);
+        let descriptors = millrace_sys::raise_descriptor_limit(DESCRIPTORS_WANTED).unwrap_or(1024);
         let log = Log::open(&plan.log).map_err(|e| StartError(e.to_string()))?;
         let stats = Registry::new(plan.server.threads);
         // Addresses first: that the port is taken should not cost the start of PHP.
@@ -149,10 +147,11 @@ impl Server {
     fn serve_admin(&mut self) -> mpsc::UnboundedReceiver<ReloadAsked> {
         let (ask, reloads) = mpsc::unbounded_channel::<ReloadAsked>();
         if let Some(listener) = self.admin.take() {
+            let process = self.process.clone();
             let state = admin::State {
                 process: self.process.clone(),
                 started: self.started,
-                pools: Box::new(Vec::new),
+                pools: Box::new(move || pool_status(&process.setup())),
                 reload: Box::new(move || {
                     let (asker, result) = oneshot::channel();
                     let sent = ask.send(asker);
@@ -215,8 +214,9 @@ impl Server {
             }
             stays
         });
-        for pool in old.sites.iter().filter_map(|s| s.pool.as_ref()) {
-            if !setup.sites.iter().filter_map(|s| s.pool.as_ref()).any(|p| Arc::ptr_eq(p, pool)) {
+        let kept = pools(&setup);
+        for (pool, _) in pools(&old) {
+            if !kept.iter().any(|(p, _)| Arc::ptr_eq(p, pool)) {
                 pool.retire();
             }
         }
@@ -250,9 +250,9 @@ impl Server {
 
     fn end(&mut self) {
         let setup = self.process.setup();
-        let mut pools: Vec<&Arc<Pool>> = setup.sites.iter().filter_map(|s| s.pool.as_ref()).collect();
-        pools.dedup_by(|a, b| Arc::ptr_eq(a, b));
-        pools.into_iter().for_each(|pool| pool.stop(Duration::from_secs(5)));
+        for (pool, _) in pools(&setup) {
+            pool.stop(Duration::from_secs(5));
+        }
         self.remove_sockets();
         self.process.log.info(format_args!("ended"));
         self.process.log.close();
@@ -338,6 +338,21 @@ fn connection_limits(plan: &Plan, descriptors: u64) -> (usize, usize) {
     let room = usize::try_from(descriptors.saturating_sub(kept)).unwrap_or(usize::MAX);
     let most = if plan.server.connections == 0 { room } else { plan.server.connections.min(room) };
     (most, plan.server.connections_per_address)
+}
+
+/// Each pool once, with the first site that uses it.
+fn pools(setup: &Setup) -> Vec<(&Arc<Pool>, &Site)> {
+    let mut pools: Vec<(&Arc<Pool>, &Site)> = Vec::new();
+    for site in &setup.sites {
+        if let Some(pool) = site.pool.as_ref().filter(|p| !pools.iter().any(|(q, _)| Arc::ptr_eq(p, q))) {
+            pools.push((pool, site));
+        }
+    }
+    pools
+}
+
+fn pool_status(setup: &Setup) -> Vec<PoolStatus> {
+    pools(setup).into_iter().map(|(pool, site)| pool.status(site.name().unwrap_or("default"))).collect()
 }
 
 /// Makes the sites of a plan. Pools whose settings have not changed are taken over from the `old` set-up.

@@ -20,16 +20,17 @@ pub enum Response {
     Script(Script),
 }
 
-/// What `request` gets from `site`, and from whom.
-pub fn respond(thread: &Rc<Thread>, site: &Site, request: &Request) -> (Class, Response) {
+/// What `request` gets from `site`.
+pub fn respond(thread: &Rc<Thread>, site: &Site, request: &Request) -> Response {
     let mut reply = match way(thread, site, request) {
-        Way::Php(script) => return (Class::Php, Response::Script(script)),
+        Way::Php(script) => return Response::Script(script),
         Way::File(entry) => {
-            let response = match files::answer(thread, site, request, &entry) {
-                Answer::Ready(reply) => Response::Ready(reply),
-                Answer::Later(reply) => Response::Later(reply),
+            return match files::answer(thread, site, request, &entry) {
+                Answer::Ready(reply) => Response::Ready(Reply { made_by: Class::File, ..reply }),
+                Answer::Later(reply) => {
+                    Response::Later(Box::pin(async { Reply { made_by: Class::File, ..reply.await } }))
+                }
             };
-            return (Class::File, response);
         }
         Way::Redirect(status, location) => reply::redirect(status, &location),
         Way::Refuse(status) => reply::plain(status),
@@ -37,5 +38,5 @@ pub fn respond(thread: &Rc<Thread>, site: &Site, request: &Request) -> (Class, R
         Way::Allow(status) => Reply::new(status).with("Allow", FILE_METHODS),
     };
     reply.fields.push_block(&site.header_lines);
-    (Class::Other, Response::Ready(reply))
+    Response::Ready(reply)
 }

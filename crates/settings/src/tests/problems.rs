@@ -134,8 +134,6 @@ http.head_timeout = "5s"
 wokers = 3
 [site.redirekt]
 https = true
-[headers]
-X-A = "1"
 "#;
 
     tables_and_values_confused: r#"
