@@ -142,5 +142,5 @@ pub(crate) fn address_text(address: &Address) -> String {
 
 /// The bounds of a setting, as a note.
 fn bounds(key: &str) -> String {
-    table::find(key).map(|row| format!("`{key}` is {}", row.kind.bounds())).unwrap_or_default()
+    table::find(key).map(|row| format!("`{key}` takes {}", row.kind.bounds())).unwrap_or_default()
 }

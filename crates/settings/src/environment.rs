@@ -73,6 +73,13 @@ impl Environment<'_> {
         self.uid == 0
     }
 
+    /// Whether `file` (/etc/passwd, /etc/group) has the account by name or number; `None` if it can't be read.
+    pub(crate) fn has_account(&self, file: &str, name: &str) -> Option<bool> {
+        let text = self.disk.read(Path::new(file)).ok()?;
+        let columns = |line: &str| line.split(':').step_by(2).take(2).any(|column| column == name);
+        Some(text.lines().any(columns))
+    }
+
     /// Name of the user with this id, from /etc/passwd.
     pub(crate) fn user_name(&self) -> Option<String> {
         let passwd = self.disk.read(Path::new("/etc/passwd")).ok()?;

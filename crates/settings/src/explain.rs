@@ -141,8 +141,9 @@ fn overview<'a>(rows: impl IntoIterator<Item = &'a Setting>) -> String {
     let width = rows.iter().map(|row| row.key.len()).max().unwrap_or(0);
     let mut text = String::new();
     for row in rows {
-        let first = row.line.split_inclusive(['.', ':']).next().unwrap_or(row.line);
-        let _ = writeln!(text, "{:width$}  {}", row.key, first.trim_end_matches(['.', ':']));
+        let end = [". ", ": ", "; "].iter().filter_map(|stop| row.line.find(stop)).min();
+        let first = end.map_or(row.line, |end| &row.line[..end]);
+        let _ = writeln!(text, "{:width$}  {}", row.key, first.trim_end_matches('.'));
     }
     text.push_str("\n`millrace explain SETTING` says more of one.\n");
     text
@@ -153,7 +154,7 @@ fn detail(row: &Setting, environment: &Environment<'_>) -> String {
     wrap(&mut text, "  ", row.line);
     text.push('\n');
     let mut line = |name: &str, value: &str| {
-        let first = format!("  {name:<11}");
+        let first = format!("  {name:<13}");
         wrap_hanging(&mut text, &first, &" ".repeat(first.len()), value);
     };
     line("value", &row.kind.bounds());
@@ -185,15 +186,13 @@ fn default_here(row: &Setting, environment: &Environment<'_>) -> Option<String> 
     }
     let written = Written::default();
     let value = View::new(&written, None, environment).default_of(row);
-    let memory = size_text(environment.memory >> 20 << 20);
-    let memory =
-        if environment.memory >> 30 >= 10 { format!("{}GB", environment.memory >> 30) } else { memory };
-    let cores = environment.cores;
-    Some(format!(
-        "{} ({cores} core{}, {memory} of memory)",
-        shown(&row.kind, &value),
-        if cores == 1 { "" } else { "s" }
-    ))
+    let text = shown(&row.kind, &value);
+    if !matches!((row.kind, &value), (Kind::Count { .. }, Value::Number(_))) {
+        return Some(text);
+    }
+    let (cores, plural) = (environment.cores, if environment.cores == 1 { "" } else { "s" });
+    let gigabytes = environment.memory as f64 / f64::from(1 << 30);
+    Some(format!("{text} ({cores} core{plural}, {gigabytes:.1}GB of memory)"))
 }
 
 fn shown(kind: &Kind, value: &Value) -> String {

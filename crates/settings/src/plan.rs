@@ -170,7 +170,7 @@ pub struct Admin {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {
     /// Host names without port, lower case; the first is the site's own name (SERVER_NAME). `*.example.com` matches
-    /// one or more labels. Empty only for a site made of a folder on the command line.
+    /// one or more labels. Empty only for the default site, which then answers for every host.
     pub names: Vec<String>,
     /// Whether requests for unknown hosts come here.
     pub default: bool,

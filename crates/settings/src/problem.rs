@@ -81,7 +81,7 @@ pub struct Problem {
     pub cure: String,
 }
 
-/// All problems of a configuration; at least one is an error.
+/// All problems of a configuration, to be drawn together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
@@ -179,14 +179,11 @@ impl Problems {
             text.push_str("\n\n");
         }
         let errors = self.0.iter().filter(|problem| problem.severity == Severity::Error).count();
-        let warnings = self.0.len() - errors;
+        let counts = [counted(errors, "error"), counted(self.0.len() - errors, "warning")];
+        let counts: Vec<String> = counts.into_iter().flatten().collect();
         text.push_str("the configuration has ");
-        text.push_str(&counted(errors, "error"));
-        if warnings > 0 {
-            text.push_str(" and ");
-            text.push_str(&counted(warnings, "warning"));
-        }
-        text
+        text.push_str(if counts.is_empty() { "no problem" } else { "" });
+        text + &counts.join(" and ")
     }
 }
 
@@ -213,7 +210,8 @@ impl Origin {
         Arc::new(Self { name: Self::ARGUMENT.to_owned(), text, base: current_dir.to_owned() })
     }
 
-    fn is_argument(&self) -> bool {
+    /// Whether this was typed on the command line.
+    pub(crate) fn is_argument(&self) -> bool {
         self.name == Self::ARGUMENT
     }
 }
@@ -251,6 +249,7 @@ pub(crate) fn shown(text: &str) -> String {
     shown.replace("\\\"", "\"").replace("\\'", "'")
 }
 
-fn counted(number: usize, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+/// `1 error`, `2 errors`, nothing for none.
+fn counted(number: usize, thing: &str) -> Option<String> {
+    (number > 0).then(|| format!("{number} {thing}{}", if number == 1 { "" } else { "s" }))
 }

@@ -81,12 +81,22 @@ pub(crate) fn unknown_key(scope: Scope, path: &str, at: &At) -> Problem {
         return Problem::error(What::Misplaced, format!("`{name}` {what}: {why}"), row.where_to_write())
             .at(Some(at), "not here");
     }
+    if scope.other().is_table(path) {
+        let (what, cure) = match scope {
+            Scope::Global => ("stands in a site", format!("write it as [site.{path}], below a [[site]]")),
+            Scope::Site => (
+                "cannot stand in a site: it holds for the whole server",
+                format!("write [{path}] above the first [[site]]"),
+            ),
+        };
+        return Problem::error(What::Misplaced, format!("`{path}` {what}"), cure).at(Some(at), "not here");
+    }
     let cure = match likely(scope, path) {
         Some(Likely::Moved(row)) => format!("did you mean `{}`? {}", row.key, row.where_to_write()),
         Some(Likely::Renamed(row)) => format!("here it is called `{}`: {}", row.key, row.where_to_write()),
         Some(Likely::Misspelt(word)) => format!("did you mean `{word}`?"),
         None => match known_under(scope, path) {
-            Some(known) => format!("remove it; the settings here are {known}"),
+            Some(known) => format!("remove it; what may stand here is {known}"),
             None => "remove it, or look for the setting in `millrace explain all`".to_owned(),
         },
     };
@@ -215,8 +225,7 @@ impl Reader<'_> {
 fn wrong_value(origin: &Arc<Origin>, key: &str, row: &Setting, wrong: Wrong) -> Problem {
     Problem::error(wrong.what, format!("`{key}` {}", wrong.title), wrong.cure)
         .at(Some(&At::new(origin, wrong.span)), wrong.label)
-        .note(format!("`{key}` is {}", row.kind.bounds()))
-        .note(format!("the default is {}", row.default_text()))
+        .note(format!("`{key}` takes {}; default {}", row.kind.bounds(), row.default_text()))
 }
 
 /// What an unknown key was probably meant to be.
@@ -260,6 +269,9 @@ fn known_under(scope: Scope, path: &str) -> Option<String> {
     let mut names: Vec<&str> =
         table::rows().filter_map(|row| below(scope.key_of(row)?, table)?.split('.').next()).collect();
     names.dedup();
+    if scope == Scope::Global && table.is_empty() {
+        names.push("site");
+    }
     (1..=14).contains(&names.len()).then(|| names.join(", "))
 }
 
@@ -311,7 +323,10 @@ fn syntax(origin: &Arc<Origin>, moved: isize, error: &toml_span::Error) -> Probl
         .at(Some(&here), "again")
         .at(Some(&at(*first)), "first here"),
         ErrorKind::DuplicateTable { name, first } => {
-            let cure = "put the settings of both under one header; only [[site]] may be repeated";
+            let cure = match name.as_str() {
+                "site" => "write [[site]], with two brackets, for every site",
+                _ => "put the settings of both under one header; only [[site]] may be repeated",
+            };
             Problem::error(What::Duplicate, format!("the header [{}] stands here twice", shown(name)), cure)
                 .at(Some(&here), "again")
                 .at(Some(&at(*first)), "first here")
@@ -324,7 +339,7 @@ fn syntax(origin: &Arc<Origin>, moved: isize, error: &toml_span::Error) -> Probl
             "not a TOML value",
             "put texts, durations, sizes and addresses in quotes: \"10s\", \"64MB\", \"127.0.0.1:8080\"",
         ),
-        ErrorKind::UnterminatedString => {
+        ErrorKind::UnterminatedString | ErrorKind::InvalidCharInString('\n' | '\r') => {
             problem("a text has no end".into(), "begins here", "close it with a quote")
         }
         ErrorKind::InvalidEscape(_) | ErrorKind::InvalidHexEscape(_) | ErrorKind::InvalidEscapeValue(_) => {

@@ -33,7 +33,11 @@ fn disk_with(more: &[(&str, &str)]) -> FakeDisk {
         ("/home/ann/", ""),
         ("/usr/lib/millrace/8.3/millrace-php", ""),
         ("/etc/millrace-test/php.ini", ""),
-        ("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\n"),
+        (
+            "/etc/passwd",
+            "root:x:0:0:root:/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\nwww-data:x:33:33::/:/bin/false\n",
+        ),
+        ("/etc/group", "root:x:0:\nwww-data:x:33:\n"),
     ];
     let all: Vec<(&str, &str)> = usual.into_iter().chain(more.iter().copied()).collect();
     FakeDisk::with(&all)

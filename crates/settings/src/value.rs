@@ -212,19 +212,22 @@ impl Kind {
             Form::Bare(text) if text == "false" => Ok(false),
             Form::Text(text) | Form::Bare(text) => {
                 let meant = matches!(text.as_str(), "true" | "on" | "yes" | "1");
-                Err(raw.wrong_type("is true or false", format!("write {meant}, without quotes")))
+                let quotes = if matches!(raw.form, Form::Text(_)) { ", without quotes" } else { "" };
+                Err(raw.wrong_type("must be true or false", format!("write {meant}{quotes}")))
             }
             Form::Integer(number) => {
-                Err(raw.wrong_type("is true or false", format!("write {}", *number != 0)))
+                Err(raw.wrong_type("must be true or false", format!("write {}", *number != 0)))
             }
-            _ => Err(raw.wrong_type("is true or false", "write true or false")),
+            _ => Err(raw.wrong_type("must be true or false", "write true or false")),
         }
     }
 
     fn choice(&self, raw: &Raw, words: &'static [(&'static str, &'static str)]) -> Read<&'static str> {
         let text = match &raw.form {
             Form::Text(text) | Form::Bare(text) => text.as_str(),
-            _ => return Err(raw.wrong_type("is a word", format!("write \"{}\", with quotes", words[0].0))),
+            _ => {
+                return Err(raw.wrong_type("must be a word", format!("write \"{}\", with quotes", words[0].0)));
+            }
         };
         if let Some((word, _)) = words.iter().find(|(word, _)| *word == text) {
             return Ok(word);
@@ -268,7 +271,7 @@ impl Kind {
             Self::Address { .. } => "write an address in quotes, like \"127.0.0.1:9180\"",
             _ => "write it in quotes",
         };
-        raw.text().ok_or_else(|| raw.wrong_type(format!("is {}", article(self.noun())), example))
+        raw.text().ok_or_else(|| raw.wrong_type(format!("must be {}", article(self.noun())), example))
     }
 }
 

@@ -75,6 +75,7 @@ fn user(view: &View<'_>, problems: &mut Vec<Problem>) {
             let problem = Problem::warning(What::Risky, "PHP runs as root", cure).at(view.at("php.user"), "");
             problems.push(problem.note("a hole in any plugin would own the whole machine"));
         }
+        accounts(view, problems);
         return;
     }
     for key in ["php.user", "php.group"] {
@@ -85,6 +86,19 @@ fn user(view: &View<'_>, problems: &mut Vec<Problem>) {
             let title = format!("PHP cannot run as \"{name}\": the server does not run as root");
             let cure = format!("start the server as root, or remove {key}");
             problems.push(Problem::error(What::Conflict, title, cure).at(view.at(key), "").note(bounds(key)));
+        }
+    }
+}
+
+/// Users and groups that this machine's files don't have. A directory service may, so it is a warning.
+fn accounts(view: &View<'_>, problems: &mut Vec<Problem>) {
+    for (key, file, noun) in [("php.user", "/etc/passwd", "user"), ("php.group", "/etc/group", "group")] {
+        let Some(name) = view.text(key) else { continue };
+        if view.environment().has_account(file, &name) == Some(false) {
+            let title = format!("{file} has no {noun} \"{name}\"");
+            let cure = format!("correct the name, or create it ({noun}add --system {name})");
+            let problem = Problem::warning(What::NotFound, title, cure);
+            problems.push(problem.at(view.at(key), "PHP starts only if a directory service knows it"));
         }
     }
 }

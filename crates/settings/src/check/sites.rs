@@ -83,8 +83,9 @@ fn root(site: &SiteWritten, view: &View<'_>, problems: &mut Vec<Problem>) {
             let known = root.ancestors().skip(1).find(|dir| disk.look(dir) == Found::Directory);
             let label =
                 known.map(|dir| format!("{} is there, the rest is not", dir.display())).unwrap_or_default();
-            let cure =
-                "correct the path; a relative one starts at the configuration file's folder".to_owned();
+            let argument = at.is_some_and(|at| at.origin.is_argument());
+            let from = if argument { "the current directory" } else { "the configuration file's folder" };
+            let cure = format!("correct the path; a relative one starts at {from}");
             return problems.push(wrong(format!("the root {path} does not exist"), cure).at(at, label));
         }
         Found::Denied => {

@@ -259,7 +259,13 @@ static HTTP: &[Setting] = &[
         reason: "Room for an upload of photos or a theme. PHP has limits of its own on top: `post_max_size` and \
                  `upload_max_filesize`.",
         example: "\"512MB\"",
-        elsewhere: &["client_max_body_size", "limitrequestbody", "max_body_size", "body_max_size"],
+        elsewhere: &[
+            "client_max_body_size",
+            "limitrequestbody",
+            "max_body_size",
+            "body_max_size",
+            "body_size",
+        ],
         ..ROW
     },
     Setting {

@@ -141,6 +141,12 @@ fn values_are_what_was_typed() {
 }
 
 #[test]
+fn windows_line_ends_and_a_byte_order_mark_are_no_problem() {
+    let text = "\u{feff}[http]\r\nkeep_alive = \"1s\"\r\n[[site]]\r\nroot = \"/srv/app\"\r\n";
+    assert_eq!(plan(text, &[]).http.keep_alive, Duration::from_secs(1));
+}
+
+#[test]
 fn a_sites_php_is_laid_over_that_of_all() {
     let text = r#"
         [php]
@@ -189,6 +195,12 @@ fn root_may_run_php_as_somebody_else() {
     let php = plan.sites[0].php.as_ref().unwrap();
     assert_eq!((php.user.as_deref(), php.group.as_deref()), (Some("www-data"), Some("www-data")));
     assert_eq!(warnings, []);
+    // An unknown one is only warned of: a directory service may know it.
+    let set = ["php.user=nobody-here", "php.group=33"].map(str::to_owned).to_vec();
+    let source = Source { config: Some("/m.toml".into()), set, ..Source::default() };
+    let (_, warnings) = load_on(&source, &machine).unwrap();
+    assert_eq!(warnings.len(), 1);
+    assert_eq!(warnings[0].title, "/etc/passwd has no user \"nobody-here\"");
     // An ordinary user may name itself.
     assert!(load(&format!("[php]\nuser = \"ann\"\n{SITE}"), &[]).is_ok());
 }

@@ -134,6 +134,8 @@ http.head_timeout = "5s"
 wokers = 3
 [site.redirekt]
 https = true
+[headers]
+X-A = "1"
 "#;
 
     tables_and_values_confused: r#"

@@ -42,13 +42,19 @@ pub(super) fn count(raw: &Raw, min: u64, max: u64, zero: Option<&str>) -> Read<u
             }
         },
         Form::Text(text) if text.trim().parse::<u64>().is_ok() => {
-            return Err(raw.wrong_type("is a whole number", format!("remove the quotes: {}", text.trim())));
+            return Err(
+                raw.wrong_type("must be a whole number", format!("remove the quotes: {}", text.trim()))
+            );
         }
         Form::Float(number) => {
             let nearest = number.round().clamp(min as f64, max as f64) as u64;
-            return Err(raw.wrong_type("is a whole number", format!("write {nearest}")));
+            return Err(raw.wrong_type("must be a whole number", format!("write {nearest}")));
         }
-        _ => return Err(raw.wrong_type("is a whole number", format!("write a number like {}", min.max(1)))),
+        _ => {
+            return Err(
+                raw.wrong_type("must be a whole number", format!("write a number like {}", min.max(1)))
+            );
+        }
     };
     let Ok(number) = u64::try_from(number) else {
         let cure = format!("write {} or more", zero.map_or(min, |_| 0));
@@ -68,7 +74,11 @@ pub(super) fn size(raw: &Raw, min: u64, max: u64, zero: Option<&str>) -> Read<u6
             return Err(raw.wrong(What::OutOfBounds, "cannot be negative", "less than 0", cure));
         }
         Form::Text(text) | Form::Bare(text) => text,
-        _ => return Err(raw.wrong_type("is a size", "write a number with a unit in quotes, like \"64MB\"")),
+        _ => {
+            return Err(
+                raw.wrong_type("must be a size", "write a number with a unit in quotes, like \"64MB\"")
+            );
+        }
     };
     match measure(&text.to_ascii_lowercase(), SIZES, Some("b")) {
         Ok(bytes) => within(raw, bytes, min, max, zero, size_text),
@@ -96,11 +106,17 @@ pub(super) fn duration(raw: &Raw, min: u64, max: u64, zero: Option<&str>) -> Rea
         Form::Integer(0) => return within(raw, 0, min, max, zero, show).map(Duration::from_millis),
         Form::Integer(number) if *number > 0 => {
             let cure = format!("write \"{number}s\" for seconds, \"{number}ms\" for milliseconds");
-            return Err(raw.wrong_type("is a duration, and needs a unit", cure));
+            return Err(raw.wrong_type("must be a duration with a unit", cure));
+        }
+        Form::Integer(_) => {
+            let cure = format!("write {} or more", show(zero.map_or(min, |_| 0)));
+            return Err(raw.wrong(What::OutOfBounds, "cannot be negative", "less than 0", cure));
         }
         Form::Text(text) | Form::Bare(text) => text,
         _ => {
-            return Err(raw.wrong_type("is a duration", "write a number with a unit in quotes, like \"10s\""));
+            return Err(
+                raw.wrong_type("must be a duration", "write a number with a unit in quotes, like \"10s\"")
+            );
         }
     };
     let milliseconds = match measure(text, TIMES, None) {
@@ -222,14 +238,16 @@ fn within(
     if (min..=max).contains(&number) || (number == 0 && zero.is_some()) {
         return Ok(number);
     }
-    let (title, label, bound) = if number < min {
-        ("is too low", format!("{} is less than {}", show(number), show(min)), min)
+    let (title, label, cure) = if number < min {
+        let cure = format!("write {} or more", show(min));
+        ("is too low", format!("{} is less than {}", show(number), show(min)), cure)
     } else {
-        ("is too high", format!("{} is more than {}", show(number), show(max)), max)
+        let cure = format!("write {} or less", show(max));
+        ("is too high", format!("{} is more than {}", show(number), show(max)), cure)
     };
     let cure = match zero {
-        Some(meaning) => format!("write {}, or 0 ({meaning}), or a value within the bounds", show(bound)),
-        None => format!("write {} or a value within the bounds", show(bound)),
+        Some(meaning) => format!("{cure}, or 0 ({meaning})"),
+        None => cure,
     };
     Err(raw.wrong(What::OutOfBounds, title, label, cure))
 }

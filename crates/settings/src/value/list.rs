@@ -134,8 +134,13 @@ fn ini_value(entry: &Entry, name: &str, values: &mut Vec<(String, String)>, wron
     };
     if matches!(name, "extension" | "zend_extension") {
         let cure = "put extension lines into an ini file and name it in php.ini_file";
-        let title = format!("cannot load by {name}");
-        wrongs.extend(entry.value.wrong(What::Conflict, title, "only one would be loaded", cure));
+        let title = format!("cannot hold {name} lines");
+        wrongs.extend(entry.value.wrong(
+            What::Conflict,
+            title,
+            "a list in an ini file, one value here",
+            cure,
+        ));
     } else if text.contains(['\0', '\n', '\r']) {
         let cure = "write the value on one line";
         let title = format!("has an illegal value for {name}");
@@ -155,14 +160,14 @@ fn elements<T>(raw: &Raw, example: &str, read: impl Fn(&Raw, &str) -> Read<T>) -
             parts = comma_separated(text, raw.span.start);
             parts.as_slice()
         }
-        _ => return Err(raw.wrong_type("is a list", format!("write {example}, or several in [ ]"))),
+        _ => return Err(raw.wrong_type("must be a list", format!("write {example}, or several in [ ]"))),
     };
     let mut wrongs = Vec::new();
     let mut values = Vec::new();
     for element in elements {
         let value = match element.text() {
             Some(text) => read(element, text),
-            None => Err(element.wrong_type("is a list of texts", format!("write {example}"))),
+            None => Err(element.wrong_type("must be a list of texts", format!("write {example}"))),
         };
         match value {
             Ok(value) => values.push(value),
@@ -205,6 +210,6 @@ fn not_empty<T>(raw: &Raw, list: Vec<T>, cure: &str) -> Read<Vec<T>> {
 fn entries<'a>(raw: &'a Raw, example: &str) -> Read<&'a [Entry]> {
     match &raw.form {
         Form::Table(entries) => Ok(entries),
-        _ => Err(raw.wrong_type("is a table", format!("write it like {example}"))),
+        _ => Err(raw.wrong_type("must be a table", format!("write it like {example}"))),
     }
 }

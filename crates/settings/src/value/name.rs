@@ -43,6 +43,9 @@ pub(super) fn address(raw: &Raw, text: &str, base: &Path) -> Read<Address> {
         Some((host, port)) if !port.contains(']') => (host, Some(port)),
         _ => (text, None),
     };
+    if let (Ok(ip), Some(Ok(port))) = (host.parse::<Ipv6Addr>(), port.map(str::parse::<u16>)) {
+        return wrong("IPv6 needs brackets".into(), format!("write \"[{ip}]:{port}\""));
+    }
     if let Ok(ip) = text.trim_matches(['[', ']']).parse::<IpAddr>() {
         return wrong("the port is missing".into(), format!("write \"{}\"", SocketAddr::new(ip, 8080)));
     }
@@ -72,9 +75,6 @@ pub(super) fn address(raw: &Raw, text: &str, base: &Path) -> Read<Address> {
     };
     if let Some(ip) = ip {
         return Ok(Address::Tcp(SocketAddr::new(ip, port)));
-    }
-    if host.parse::<Ipv6Addr>().is_ok() {
-        return wrong("IPv6 needs brackets".into(), format!("write \"[{host}]:{port}\""));
     }
     let cure = format!("write an IP address: \"127.0.0.1:{port}\", or \":{port}\" for every address");
     wrong(format!("\"{}\" is not an IP address", shown(host)), cure)
