@@ -37,6 +37,11 @@ pub enum Command {
         #[command(flatten)]
         admin: AdminArgs,
     },
+    /// Explain a setting: what it does, its bounds, its default on this machine, and why
+    Explain {
+        /// Name of the setting, such as http.keep_alive, or of a section, such as http; without it all are listed
+        setting: Option<String>,
+    },
 }
 
 /// Where the configuration comes from.

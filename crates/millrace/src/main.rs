@@ -19,6 +19,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Serve(args) => serve::serve(&args),
         Command::Check(args) => serve::check(&args),
+        Command::Explain { setting } => serve::explain(setting.as_deref()),
         Command::New(New::WordPress(args)) => wordpress::create(&args),
         Command::Reload(args) => admin::reload(&args),
         Command::Status { json, admin } => admin::status(&admin, json),

@@ -33,6 +33,17 @@ pub fn check(args: &SourceArgs) -> Result<(), Failure> {
     say(&format!("the configuration is good: {sites}, listening on {}", listeners(&plan)))
 }
 
+/// Explains a setting, or lists those of a section, or all.
+///
+/// # Errors
+/// When there is none of that name; the failure suggests one.
+pub fn explain(setting: Option<&str>) -> Result<(), Failure> {
+    match millrace_settings::explain(setting.unwrap_or_default()) {
+        Ok(text) => say(text.trim_end()),
+        Err(suggestion) => Err(Failure::new(suggestion.to_string())),
+    }
+}
+
 /// The command line as the settings crate takes it.
 pub fn source(args: &SourceArgs) -> Source {
     Source {
