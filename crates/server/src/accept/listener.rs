@@ -50,6 +50,7 @@ pub fn bind(
     match address {
         Address::Tcp(address) => {
             let mut address = *address;
+            refuse_if_taken(&address.into())?;
             let mut sockets = Vec::new();
             for _ in 0..threads {
                 let socket = tcp(&address.into(), backlog)?;
@@ -71,7 +72,6 @@ fn tcp(address: &socket2::SockAddr, backlog: i32) -> io::Result<Socket> {
     let domain = if address.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
-    refuse_if_taken(address)?;
     socket.set_reuse_port(true)?;
     if address.is_ipv6() && address.as_socket_ipv6().is_some_and(|a| a.ip().is_unspecified()) {
         socket.set_only_v6(false)?;
@@ -82,25 +82,14 @@ fn tcp(address: &socket2::SockAddr, backlog: i32) -> io::Result<Socket> {
     Ok(socket)
 }
 
-thread_local! {
-    /// Ports that this process has bound itself, which `refuse_if_taken` must not mind.
-    static OURS: std::cell::RefCell<Vec<std::net::SocketAddr>> = const { std::cell::RefCell::new(Vec::new()) };
-}
-
 /// SO_REUSEPORT would let a second Millrace of the same user join the port, and take half of the first one's
 /// visitors: an attempt without it tells whether the port is free.
 fn refuse_if_taken(address: &socket2::SockAddr) -> io::Result<()> {
-    let Some(wanted) = address.as_socket().filter(|a| a.port() != 0) else { return Ok(()) };
-    if OURS.with_borrow(|ours| ours.contains(&wanted)) {
-        return Ok(());
-    }
     let domain = if address.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
     let probe = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     probe.set_reuse_address(true)?;
     probe.bind(address)?;
-    probe.listen(1)?;
-    OURS.with_borrow_mut(|ours| ours.push(wanted));
-    Ok(())
+    probe.listen(1)
 }
 
 fn unix(path: &Path, backlog: i32) -> io::Result<Socket> {
@@ -171,5 +160,21 @@ impl Listener {
             std::task::Poll::Ready(result) => result.map(Some),
             std::task::Poll::Pending => Ok(None),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_share_a_port_and_nobody_else_joins() {
+        let limits = Limits::new(1, 0);
+        let any = Address::Tcp("127.0.0.1:0".parse().unwrap());
+        let sockets = bind(&any, 3, 16, &limits).unwrap();
+        let ports: Vec<_> = sockets.iter().map(|s| s.local_addr().unwrap()).collect();
+        assert!(ports[0].port() != 0 && ports.iter().all(|p| *p == ports[0]), "{ports:?}");
+        let error = bind(&Address::Tcp(ports[0]), 1, 16, &limits).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     }
 }

@@ -11,7 +11,6 @@ pub use fields::Fields;
 pub use plain::{plain, reason_phrase, redirect};
 
 use crate::php::Stream;
-use crate::stats::Class;
 
 /// An answer. Content-Length, Transfer-Encoding, Connection, Date and Server are not among its fields.
 #[derive(Debug)]
@@ -26,21 +25,12 @@ pub struct Reply {
     pub body: Body,
     /// Whether the connection is closed after it.
     pub close: bool,
-    /// Who made it.
-    pub made_by: Class,
 }
 
 impl Reply {
     /// An answer without content.
     pub fn new(status: u16) -> Reply {
-        Reply {
-            status,
-            reason: None,
-            fields: Fields::default(),
-            body: Body::Empty,
-            close: false,
-            made_by: Class::Other,
-        }
+        Reply { status, reason: None, fields: Fields::default(), body: Body::Empty, close: false }
     }
 
     /// The same with a field more.

@@ -20,17 +20,16 @@ pub enum Response {
     Script(Script),
 }
 
-/// What `request` gets from `site`.
-pub fn respond(thread: &Rc<Thread>, site: &Site, request: &Request) -> Response {
+/// What `request` gets from `site`, and from whom.
+pub fn respond(thread: &Rc<Thread>, site: &Site, request: &Request) -> (Class, Response) {
     let mut reply = match way(thread, site, request) {
-        Way::Php(script) => return Response::Script(script),
+        Way::Php(script) => return (Class::Php, Response::Script(script)),
         Way::File(entry) => {
-            return match files::answer(thread, site, request, &entry) {
-                Answer::Ready(reply) => Response::Ready(Reply { made_by: Class::File, ..reply }),
-                Answer::Later(reply) => {
-                    Response::Later(Box::pin(async { Reply { made_by: Class::File, ..reply.await } }))
-                }
+            let response = match files::answer(thread, site, request, &entry) {
+                Answer::Ready(reply) => Response::Ready(reply),
+                Answer::Later(reply) => Response::Later(reply),
             };
+            return (Class::File, response);
         }
         Way::Redirect(status, location) => reply::redirect(status, &location),
         Way::Refuse(status) => reply::plain(status),
@@ -38,5 +37,5 @@ pub fn respond(thread: &Rc<Thread>, site: &Site, request: &Request) -> Response 
         Way::Allow(status) => Reply::new(status).with("Allow", FILE_METHODS),
     };
     reply.fields.push_block(&site.header_lines);
-    Response::Ready(reply)
+    (Class::Other, Response::Ready(reply))
 }

@@ -2,7 +2,7 @@
 //! compressed, or the client takes its time.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use millrace_wire::head::Framing;
 
@@ -24,6 +24,8 @@ pub(super) struct Exchange {
     /// The configuration that it began with.
     setup: SharedSetup,
     started: Instant,
+    /// Who answers it.
+    class: Class,
     /// What routing said, if it has been asked.
     response: Option<Response>,
 }
@@ -31,12 +33,13 @@ pub(super) struct Exchange {
 impl Exchange {
     /// A request that starts now.
     pub(super) fn new(thread: &Thread, setup: &SharedSetup, site: Arc<Site>, request: Request) -> Exchange {
-        Exchange { request, site, setup: setup.clone(), started: thread.clock.now(), response: None }
+        let (started, class) = (thread.clock.now(), Class::Other);
+        Exchange { request, site, setup: setup.clone(), started, class, response: None }
     }
 
     /// The same, with what routing said.
-    pub(super) fn with(self, response: Response) -> Exchange {
-        Exchange { response: Some(response), ..self }
+    pub(super) fn with(self, class: Class, response: Response) -> Exchange {
+        Exchange { class, response: Some(response), ..self }
     }
 
     /// Answers it. `rest` holds the bytes that have come behind its head, and afterwards those behind its content.
@@ -51,13 +54,13 @@ impl Exchange {
         let unread = !self.skip_content(rest);
         reply.close |= unread;
         let close = !connection.keeps(&self.request, &reply);
-        let (status, made_by) = (reply.status, reply.made_by);
-        connection.enter(Phase::Running);
+        let status = reply.status;
         thread.clock.read();
-        let first_byte = thread.clock.now();
+        let first_byte = thread.clock.now().duration_since(self.started);
+        connection.enter(Phase::Running);
         let sent = send::reply(connection, &self.request, reply, close).await;
         thread.clock.read();
-        self.record(&thread, made_by, status, sent.bytes, first_byte);
+        self.record(&thread, self.class, status, sent.bytes, first_byte);
         thread.buffers.give_back(self.request.head);
         match (sent.whole, close) {
             (false, _) => Step::Close,
@@ -67,33 +70,32 @@ impl Exchange {
         }
     }
 
-    /// Counts the answer and writes it into the access log.
+    /// Counts an answer that began to leave after `first_byte`, and writes it into the access log.
     pub(super) fn record(
         &self,
         thread: &Thread,
-        made_by: Class,
+        class: Class,
         status: u16,
         bytes: u64,
-        first_byte: Instant,
+        first_byte: Duration,
     ) {
-        let duration = thread.clock.now().duration_since(self.started);
         thread.stats.count_reply(status);
-        thread.stats.took(made_by, first_byte.duration_since(self.started), duration);
-        let entry = Entry {
-            asked: Asked::Request(&self.request),
-            client: self.request.ends.client_ip(),
-            status,
-            bytes,
-            duration,
-        };
-        thread.access.record(thread, &entry);
+        let duration = thread.clock.now().duration_since(self.started);
+        thread.stats.took(class, first_byte, duration);
+        let asked = Asked::Request(&self.request);
+        let client = self.request.ends.client_ip();
+        thread.access.record(thread, &Entry { asked, client, status, bytes, duration });
     }
 
     async fn reply(&mut self, connection: &Connection, rest: &mut Vec<u8>) -> Result<Reply, Trouble> {
         let thread = &connection.thread;
         let response = match self.response.take() {
             Some(response) => response,
-            None => route::respond(thread, &self.site, &self.request),
+            None => {
+                let (class, response) = route::respond(thread, &self.site, &self.request);
+                self.class = class;
+                response
+            }
         };
         match response {
             Response::Ready(reply) => Ok(reply),
@@ -103,8 +105,7 @@ impl Exchange {
                 content::read(connection, &mut self.request, rest, &self.setup.plan, most).await?;
                 connection.enter(Phase::Running);
                 thread.stats.add(Counter::PhpRequests, 1);
-                let reply = php::run(thread, &self.site, &mut self.request, &script).await;
-                Ok(Reply { made_by: Class::Php, ..reply })
+                Ok(php::run(thread, &self.site, &mut self.request, &script).await)
             }
         }
     }

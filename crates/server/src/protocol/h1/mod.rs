@@ -29,7 +29,7 @@ use exchange::Exchange;
 use millrace_wire::head::{Framing, Head, Limits, Refusal};
 
 use crate::engine::{Setup, SharedSetup, Stage, Thread};
-use crate::log;
+use crate::log::{Asked, Entry};
 use crate::reply::{self, Body, Reply};
 use crate::request::Request;
 use crate::route::{self, Response};
@@ -225,15 +225,15 @@ fn answer(
         return Answered::Waits(Box::new(exchange));
     }
     match route::respond(thread, &exchange.site, &exchange.request) {
-        Response::Ready(reply) if is_short(&reply) => {
+        (class, Response::Ready(reply)) if is_short(&reply) => {
             let close = !connection.keeps(&exchange.request, &reply);
             send::short(thread, &exchange.request, &reply, close, output);
             let sent = if exchange.request.is_head() { 0 } else { reply.body.length().unwrap_or(0) };
-            exchange.record(thread, reply.made_by, reply.status, sent, thread.clock.now());
+            exchange.record(thread, class, reply.status, sent, Duration::ZERO);
             thread.buffers.give_back(exchange.request.head);
             Answered::Ready { close }
         }
-        response => Answered::Waits(Box::new(exchange.with(response))),
+        (class, response) => Answered::Waits(Box::new(exchange.with(class, response))),
     }
 }
 
@@ -247,7 +247,7 @@ fn is_short(reply: &Reply) -> bool {
 }
 
 /// Answers a head that is no request; where the next one begins is unknown, so the connection ends.
-fn refuse(thread: &Thread, connection: &Connection, refusal: Refusal, input: &[u8], output: &mut Vec<u8>) {
+fn refuse(thread: &Thread, connection: &Connection, refusal: Refusal, start: &[u8], output: &mut Vec<u8>) {
     thread.stats.add(Counter::RequestsMalformed, 1);
     thread.process.log.debug(format_args!(
         "refused a request from {}: {refusal}",
@@ -256,8 +256,8 @@ fn refuse(thread: &Thread, connection: &Connection, refusal: Refusal, input: &[u
     let reply = reply::plain(refusal.status());
     send::refusal(thread, &reply, output);
     thread.stats.count_reply(reply.status);
-    let entry = log::Entry {
-        asked: log::Asked::Malformed(input),
+    let entry = Entry {
+        asked: Asked::Malformed(start),
         client: connection.ends.client_ip(),
         status: reply.status,
         bytes: reply.body.length().unwrap_or(0),
