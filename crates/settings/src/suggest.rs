@@ -14,19 +14,23 @@ impl fmt::Display for Suggestion {
 
 impl std::error::Error for Suggestion {}
 
-/// The candidate that is a likely misspelling away from `word`: at most a third of its letters differ.
+/// The candidate that is a likely misspelling away from `word` (at most a third of its letters differ), or that `word`
+/// begins with.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     /// Longer words are no misspelling of anything, and comparing them costs.
     const LONGEST: usize = 64;
+    /// A word that begins with a candidate of this length is likely a longer form of it: `warning` of `warn`.
+    const STEM: usize = 4;
     if word.len() > LONGEST {
         return None;
     }
     let word = word.to_lowercase();
     let bound = (word.chars().count() / 3).max(1);
     let near = candidates.into_iter().map(|candidate| (distance(&word, candidate), candidate));
-    near.filter(|(distance, _)| *distance <= bound)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, word)| word)
+    let near = near.filter(|(distance, candidate)| {
+        *distance <= bound || (candidate.len() >= STEM && word.starts_with(candidate))
+    });
+    near.min_by_key(|(distance, _)| *distance).map(|(_, word)| word)
 }
 
 /// Edits between two words: insert, delete, replace, swap neighbours (optimal string alignment).
@@ -66,6 +70,7 @@ mod tests {
         let words = ["listen", "threads", "backlog"];
         assert_eq!(nearest("lisen", words), Some("listen"));
         assert_eq!(nearest("Thread", words), Some("threads"));
+        assert_eq!(nearest("listen_address", words), Some("listen"));
         assert_eq!(nearest("wordpress", words), None);
         assert_eq!(nearest(&"x".repeat(100_000), words), None);
     }

@@ -226,7 +226,9 @@ impl Kind {
         let text = match &raw.form {
             Form::Text(text) | Form::Bare(text) => text.as_str(),
             _ => {
-                return Err(raw.wrong_type("must be a word", format!("write \"{}\", with quotes", words[0].0)));
+                return Err(
+                    raw.wrong_type("must be a word", format!("write \"{}\", with quotes", words[0].0))
+                );
             }
         };
         if let Some((word, _)) = words.iter().find(|(word, _)| *word == text) {

@@ -156,8 +156,8 @@ static SERVER: &[Setting] = &[
         kind: duration(0, H),
         default: Default::Fixed("30s"),
         line: "How long running requests may go on after SIGTERM.",
-        reason: "New connections are refused at once; what runs is finished, so a restart loses nothing. 30 s is what \
-                 systemd and Kubernetes leave a program before they kill it.",
+        reason: "No new connection is accepted; what runs is finished, so a restart loses nothing. Kubernetes kills a program \
+                 after 30 s, systemd after 90 s.",
         example: "\"10s\"",
         elsewhere: &["worker_shutdown_timeout", "graceful_timeout", "gracefulshutdowntimeout"],
         ..ROW
@@ -193,7 +193,8 @@ static HTTP: &[Setting] = &[
         kind: size(KB, MB),
         default: Default::Fixed("16KB"),
         line: "Request line and fields together. Beyond: 431.",
-        reason: "Bounds what an incomplete request costs. 16 KB holds the largest cookies that browsers send.",
+        reason: "Bounds what an incomplete request costs, with room for several cookies of 4 KB, the most that browsers keep \
+                 in one.",
         example: "\"32KB\"",
         elsewhere: &["large_client_header_buffers", "client_header_buffer_size", "limitrequestfieldsize"],
         ..ROW
@@ -359,7 +360,7 @@ static FILES: &[Setting] = &[
         kind: Kind::Switch,
         default: Default::Fixed("true"),
         line: "Whether text types are compressed for clients that can read it.",
-        reason: "Text shrinks to a quarter. It is done once a file and kept; `.br`, `.zst` and `.gz` files beside the \
+        reason: "Text shrinks to about a quarter. It is done once a file and kept; `.br`, `.zst` and `.gz` files beside the \
                  original are used whatever this says.",
         example: "false",
         elsewhere: &["gzip", "brotli", "deflate", "gzip_static"],
@@ -380,8 +381,7 @@ static FILES: &[Setting] = &[
         kind: size(0, GB),
         default: Default::Fixed("8MB"),
         line: "Largest file that is compressed.",
-        reason: "Compressing holds an event loop: 8 MB take about a tenth of a second, once. Put a `.gz` beside \
-                 larger files.",
+        reason: "Compressing takes time from other requests, once a file. Put a `.gz` or `.br` beside larger files.",
         example: "\"1MB\"",
         ..ROW
     },
@@ -464,7 +464,7 @@ static PHP: &[Setting] = &[
             from: |view| Value::Number((view.environment().cores as u64).min(view.number("php.workers"))),
         },
         line: "Workers started with the server.",
-        reason: "A further one is forked in about a millisecond when it is needed.",
+        reason: "A further one is forked when it is needed, which takes milliseconds: PHP itself has started already.",
         example: "1",
         elsewhere: &["start_servers", "pm.start_servers"],
         ..ROW
@@ -505,7 +505,7 @@ static PHP: &[Setting] = &[
         kind: count_or_zero("never", 1, u64::MAX >> 1),
         default: Default::Fixed("10000"),
         line: "Requests after which a worker is replaced.",
-        reason: "Extensions leak; a fresh worker costs a millisecond every ten thousand requests.",
+        reason: "Extensions leak; a fork every ten thousand requests costs nothing that can be measured.",
         example: "500",
         elsewhere: &["pm.max_requests", "max_requests_per_child", "maxconnectionsperchild"],
         ..ROW

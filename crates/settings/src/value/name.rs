@@ -15,69 +15,65 @@ pub(super) fn address(raw: &Raw, text: &str, base: &Path) -> Read<Address> {
     if let Some(path) = text.strip_prefix("unix:") {
         return unix(raw, path, base);
     }
-    let wrong = |label: String, cure: String| {
-        Err(raw.wrong(What::Malformed, format!("cannot be \"{}\"", shown(text)), label, cure))
+    tcp(text).map(Address::Tcp).ok_or_else(|| {
+        let (label, cure) = no_address(text);
+        raw.wrong(What::Malformed, format!("cannot be \"{}\"", shown(text)), label, cure)
+    })
+}
+
+fn tcp(text: &str) -> Option<SocketAddr> {
+    let (host, port) = text.rsplit_once(':')?;
+    let port = Some(port).filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()?;
+    let ip = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(host) => IpAddr::V6(host.parse().ok()?),
+        None if host.is_empty() => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        None => IpAddr::V4(host.parse().ok()?),
     };
+    Some(SocketAddr::new(ip, port))
+}
+
+/// Why `text` is no address, and what was probably meant.
+fn no_address(text: &str) -> (String, String) {
+    let say = |label: &str, cure: String| (label.to_owned(), cure);
     if text.starts_with('/') || text.starts_with("./") {
-        return wrong(
-            "looks like the path of a Unix socket".into(),
-            format!("write \"unix:{}\"", shown(text)),
-        );
+        return say("looks like the path of a Unix socket", format!("write \"unix:{}\"", shown(text)));
     }
-    if let Some((scheme @ ("http" | "https"), rest)) = text.split_once("://") {
+    if let Some((scheme, rest)) = text.split_once("://") {
         let rest = rest.trim_end_matches('/');
-        let rest = if rest.contains(':') {
-            rest.to_owned()
-        } else {
-            format!("{rest}:{}", if scheme == "http" { 80 } else { 443 })
-        };
-        return wrong("an address has no scheme".into(), format!("write \"{}\"", shown(&rest)));
+        let port = if scheme == "https" { 443 } else { 80 };
+        let address = if rest.contains(':') { rest.to_owned() } else { format!("{rest}:{port}") };
+        return say("an address has no scheme", format!("write \"{}\"", shown(&address)));
     }
     if text.parse::<u16>().is_ok() {
-        return wrong(
-            "a port alone".into(),
-            format!("write \":{text}\" for every address, or \"127.0.0.1:{text}\" for this machine only"),
-        );
+        let cure =
+            format!("write \":{text}\" for every address, or \"127.0.0.1:{text}\" for this machine only");
+        return say("a port alone", cure);
     }
-    let (host, port) = match text.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => (host, Some(port)),
-        _ => (text, None),
-    };
-    if let (Ok(ip), Some(Ok(port))) = (host.parse::<Ipv6Addr>(), port.map(str::parse::<u16>)) {
-        return wrong("IPv6 needs brackets".into(), format!("write \"[{ip}]:{port}\""));
+    if let Some((Ok(ip), Ok(port))) =
+        text.rsplit_once(':').map(|(host, port)| (host.parse::<Ipv6Addr>(), port.parse::<u16>()))
+    {
+        return say("IPv6 needs brackets", format!("write \"[{ip}]:{port}\""));
     }
     if let Ok(ip) = text.trim_matches(['[', ']']).parse::<IpAddr>() {
-        return wrong("the port is missing".into(), format!("write \"{}\"", SocketAddr::new(ip, 8080)));
+        return say("the port is missing", format!("write \"{}\"", SocketAddr::new(ip, 8080)));
     }
-    let Some(port) = port else {
-        return wrong("the port is missing".into(), "write it after a colon, like \"127.0.0.1:8080\"".into());
+    let Some((host, port)) = text.rsplit_once(':') else {
+        return say("the port is missing", "write it after a colon, like \"127.0.0.1:8080\"".to_owned());
     };
-    let Some(port) = port.parse::<u16>().ok().filter(|_| port.bytes().all(|byte| byte.is_ascii_digit()))
-    else {
-        return wrong(
-            format!("\"{}\" is not a port", shown(port)),
-            "a port is a number from 0 (any free one) to 65535".into(),
-        );
-    };
-    let ip = match host {
-        "" => Some(IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
-        "*" => return wrong("`*` is not an address".into(), format!("write \":{port}\" for every address")),
+    if port.parse::<u16>().is_err() || port.starts_with('+') {
+        let label = format!("\"{}\" is not a port", shown(port));
+        return (label, "a port is a number from 0 (any free one) to 65535".to_owned());
+    }
+    match host {
+        "*" => say("`*` is not an address", format!("write \":{port}\" for every address")),
         "localhost" => {
-            return wrong(
-                "a name, not an address".into(),
-                format!("write \"127.0.0.1:{port}\", or \"[::1]:{port}\" for IPv6"),
-            );
+            say("a name, not an address", format!("write \"127.0.0.1:{port}\", or \"[::1]:{port}\" for IPv6"))
         }
-        _ => match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-            Some(host) => host.parse().ok().map(IpAddr::V6),
-            None => host.parse().ok().map(IpAddr::V4),
-        },
-    };
-    if let Some(ip) = ip {
-        return Ok(Address::Tcp(SocketAddr::new(ip, port)));
+        _ => {
+            let cure = format!("write an IP address: \"127.0.0.1:{port}\", or \":{port}\" for every address");
+            (format!("\"{}\" is not an IP address", shown(host)), cure)
+        }
     }
-    let cure = format!("write an IP address: \"127.0.0.1:{port}\", or \":{port}\" for every address");
-    wrong(format!("\"{}\" is not an IP address", shown(host)), cure)
 }
 
 fn unix(raw: &Raw, path: &str, base: &Path) -> Read<Address> {
