@@ -87,7 +87,7 @@ impl Accept {
 
     /// The codings that the client takes, the best first; those that it likes less than none at all come after
     /// [`Coding::Identity`].
-    pub fn by_preference(&self) -> impl Iterator<Item = Coding> {
+    pub fn by_preference(&self) -> impl Iterator<Item = Coding> + use<> {
         let mut order = CODINGS;
         // Stable: equals stay in the order of CODINGS.
         order.sort_by_key(|coding| std::cmp::Reverse(self.weight(*coding)));

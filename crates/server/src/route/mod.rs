@@ -91,6 +91,7 @@ impl Finder<'_> {
             Node::Directory => {
                 Way::Redirect(redirect_status(request), front_door::with_slash(request, &path))
             }
+            Node::Unavailable => Way::Refuse(503),
             _ => self.front_controller(),
         }
     }
@@ -138,12 +139,21 @@ impl Finder<'_> {
             Node::Script(filename) => {
                 self.run(Script { filename, name: script.as_bytes().to_vec(), path_info: Vec::new() })
             }
+            Node::Unavailable => Way::Refuse(503),
             _ => Way::Refuse(404),
         }
     }
 
     fn look(&self, path: &[u8], purpose: Purpose) -> Node {
-        self.thread.files.find(self.thread, self.site, path, purpose)
+        match self.thread.files.find(self.thread, self.site, path, purpose) {
+            // What is not served under its own name is not served under that of a link to it.
+            Node::File(entry)
+                if entry.linked_name().is_some_and(|name| self.site.profile.never_serves(name)) =>
+            {
+                Node::Missing
+            }
+            node => node,
+        }
     }
 }
 

@@ -25,7 +25,7 @@ pub fn respond(thread: &Rc<Thread>, site: &Site, request: &Request) -> (Class, R
     let mut reply = match way(thread, site, request) {
         Way::Php(script) => return (Class::Php, Response::Script(script)),
         Way::File(entry) => {
-            let response = match files::answer(thread, site, request, &entry) {
+            let response = match files::answer(thread, request, &entry) {
                 Answer::Ready(reply) => Response::Ready(reply),
                 Answer::Later(reply) => Response::Later(reply),
             };

@@ -1,0 +1,179 @@
+//! The answer to GET or HEAD for a file: which form of it, whether the client has it already, which part of it.
+
+use std::rc::Rc;
+
+use millrace_wire::conditional::{Conditions, Outcome, Validators};
+use millrace_wire::encoding::{Accept, Coding};
+use millrace_wire::head::Head;
+use millrace_wire::ranges;
+
+use super::entry::{Entry, Offer, Representation, Shape};
+use super::{Moment, expiry, partial};
+use crate::engine::Thread;
+use crate::reply::{Fields, Reply, plain};
+use crate::request::Request;
+
+/// An answer, now or after some work on another thread.
+pub enum Answer {
+    /// Here it is.
+    Ready(Reply),
+    /// It takes a moment.
+    Later(std::pin::Pin<Box<dyn Future<Output = Reply>>>),
+}
+
+/// The answer to GET or HEAD for a file. Ready at once unless something has to be compressed first.
+pub fn answer(thread: &Thread, request: &Request, entry: &Rc<Entry>) -> Answer {
+    respond(entry, Asked::read(&request.head, request.query(), entry), Moment::of(thread))
+}
+
+/// What a request says about the form of its answer.
+#[derive(Clone, Debug)]
+pub(super) struct Asked<'a> {
+    conditions: Conditions<'a>,
+    range: Option<&'a [u8]>,
+    accept: Accept,
+    versioned: bool,
+}
+
+impl<'a> Asked<'a> {
+    /// Goes through the fields once.
+    pub(super) fn read(head: &'a Head, query: Option<&[u8]>, entry: &Entry) -> Asked<'a> {
+        let mut asked = Asked {
+            conditions: Conditions::default(),
+            range: None,
+            accept: Accept::default(),
+            versioned: entry.keeps() && query.is_some_and(expiry::is_versioned_query),
+        };
+        let (mut ranges, is_get) = (0, head.method() == "GET");
+        for (name, value) in head.fields() {
+            match name.len() {
+                5 if name.eq_ignore_ascii_case("range") => {
+                    ranges += 1;
+                    // Defined for GET only (RFC 9110 section 14.2), and only once.
+                    asked.range = (is_get && ranges == 1).then_some(value);
+                }
+                15 if entry.varies() && name.eq_ignore_ascii_case("accept-encoding") => {
+                    asked.accept.add(value);
+                }
+                _ => {
+                    asked.conditions.add(name, value);
+                }
+            }
+        }
+        asked
+    }
+
+    fn shape(&self) -> Shape {
+        Shape { not_modified: false, versioned: self.versioned }
+    }
+}
+
+/// The answer as far as it depends on nothing but its arguments.
+pub(super) fn respond(entry: &Rc<Entry>, asked: Asked<'_>, now: Moment) -> Answer {
+    if let Some(reply) = part(entry, &asked, now) {
+        return Answer::Ready(reply);
+    }
+    if !entry.varies() {
+        return Answer::Ready(send(entry, entry.plain(), &asked, now));
+    }
+    for coding in asked.accept.by_preference() {
+        match entry.offer(coding, now.tick) {
+            Offer::Ready(representation) => {
+                return Answer::Ready(send(entry, &representation, &asked, now));
+            }
+            Offer::Later { done, soon } => {
+                let etag = entry.etag_in(coding);
+                if asked.conditions.names(&etag) {
+                    // The client has what is being made: it came from us before.
+                    return Answer::Ready(without_content(entry, &etag, coding, &asked, now));
+                }
+                if !soon && asked.accept.takes(Coding::Identity) {
+                    continue;
+                }
+                let (entry, asked) = (entry.clone(), asked.into_owned());
+                return Answer::Later(Box::pin(async move {
+                    let made = entry.wait(coding, done).await;
+                    send(&entry, made.as_ref().unwrap_or(entry.plain()), &asked, now)
+                }));
+            }
+            Offer::None => {}
+        }
+    }
+    // Nothing the client takes: RFC 9110 section 12.4.1 lets us send what there is, which helps more than a 406.
+    Answer::Ready(send(entry, entry.plain(), &asked, now))
+}
+
+impl Asked<'_> {
+    fn into_owned(self) -> Asked<'static> {
+        // A range has been answered or found not to count by the time that anybody waits.
+        Asked {
+            conditions: self.conditions.into_owned(),
+            range: None,
+            accept: self.accept,
+            versioned: self.versioned,
+        }
+    }
+}
+
+/// The answer to a request for a part, if it is one. Parts are those of the content as it is, without a coding.
+fn part(entry: &Entry, asked: &Asked<'_>, now: Moment) -> Option<Reply> {
+    let range = asked.range.filter(|_| !entry.varies() || asked.accept.takes(Coding::Identity))?;
+    let whole = entry.plain();
+    let validators = validators(entry, &whole.etag, now);
+    if !asked.conditions.range_counts(&validators) {
+        return None;
+    }
+    let wanted = ranges::wanted(range, whole.content.length());
+    if wanted == ranges::Wanted::Whole {
+        return None;
+    }
+    Some(match asked.conditions.evaluate(&validators) {
+        Outcome::Proceed => partial::reply(entry, wanted, asked.shape()),
+        _ => send(entry, whole, asked, now),
+    })
+}
+
+/// 200 with all of a representation, or what its conditions come to.
+fn send(entry: &Entry, representation: &Representation, asked: &Asked<'_>, now: Moment) -> Reply {
+    let shape = asked.shape();
+    match asked.conditions.evaluate(&validators(entry, &representation.etag, now)) {
+        Outcome::Proceed => {
+            let fields = Fields::from_shared(entry.fields(representation, shape));
+            let content = &representation.content;
+            Reply { fields, ..Reply::new(200) }.body(content.part(0, content.length()))
+        }
+        Outcome::NotModified => {
+            let shape = Shape { not_modified: true, ..shape };
+            let fields = Fields::from_shared(entry.fields(representation, shape));
+            Reply { fields, ..Reply::new(304) }
+        }
+        Outcome::Failed => refusal(entry, 412),
+    }
+}
+
+/// 304 or 412 for a representation of which only the entity-tag is here.
+fn without_content(entry: &Entry, etag: &str, coding: Coding, asked: &Asked<'_>, now: Moment) -> Reply {
+    match asked.conditions.evaluate(&validators(entry, etag, now)) {
+        Outcome::Failed => refusal(entry, 412),
+        // The conditions name the entity-tag, so they can't come to `Proceed`.
+        Outcome::NotModified | Outcome::Proceed => {
+            let mut fields = Fields::default();
+            let shape = Shape { not_modified: true, ..asked.shape() };
+            fields.push_block(&entry.lines(etag, coding, shape));
+            Reply { fields, ..Reply::new(304) }
+        }
+    }
+}
+
+/// An error that only a file can be answered with, with the site's own fields.
+pub(super) fn refusal(entry: &Entry, status: u16) -> Reply {
+    let mut reply = plain(status);
+    reply.fields.push_block(entry.site_lines());
+    reply
+}
+
+fn validators<'a>(entry: &Entry, etag: &'a str, now: Moment) -> Validators<'a> {
+    let modified = entry.stamp().modified_seconds();
+    let today = u64::try_from(now.wall / 1_000_000_000).unwrap_or(0);
+    Validators { etag, modified, modified_is_strong: today > modified.saturating_add(1) }
+}

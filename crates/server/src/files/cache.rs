@@ -1,0 +1,361 @@
+//! A thread's cache of open files. No lock: each thread has its own, with its share of the limits.
+//!
+//! Two tables, so that a crawler of URLs that don't exist throws out nothing but what other crawlers have left: what
+//! was found, and what was not.
+
+use std::cell::{Cell, RefCell};
+use std::hash::BuildHasher;
+use std::path::Path;
+use std::rc::Rc;
+
+use hashbrown::DefaultHashBuilder;
+use millrace_settings::plan;
+use rustix::process::{Resource, getrlimit};
+
+use super::entry::{Entry, Home, Ledger, Rules};
+use super::lookup::{Failure, Kind, Root, Stamp};
+use super::table::{Cost, Key, Table};
+use super::{Moment, Node, Purpose};
+use crate::engine::Thread;
+use crate::route::Site;
+use crate::stats::{Counter, Slot};
+
+/// A thread's cache of open files.
+#[derive(Debug)]
+pub struct Cache {
+    inner: RefCell<Inner>,
+    /// What the gauges have been told.
+    told: Cell<Cost>,
+}
+
+/// What the cache has to know of a site.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    /// Position among the sites.
+    pub index: usize,
+    /// Differs between a site and the one that has its position after a reload.
+    pub identity: usize,
+    /// The site's root.
+    pub root: &'a Path,
+    /// The site's own fields.
+    pub lines: &'a [u8],
+}
+
+impl<'a> Place<'a> {
+    fn of(site: &'a Site) -> Place<'a> {
+        Place {
+            index: site.index,
+            identity: std::ptr::from_ref(site).addr(),
+            root: &site.plan.root,
+            lines: &site.header_lines,
+        }
+    }
+}
+
+impl Cache {
+    /// An empty cache: its share of the limits, which are for all threads together.
+    pub fn new(limits: &plan::Files, threads: usize) -> Cache {
+        Cache { inner: RefCell::new(Inner::new(limits, threads)), told: Cell::default() }
+    }
+
+    /// Forgets everything; new limits from now on.
+    pub fn reset(&self, limits: &plan::Files, threads: usize) {
+        let mut inner = self.inner.borrow_mut();
+        // Requests that began before may still ask for the old sites: their entries must not be taken for new ones.
+        let epochs = inner.epochs;
+        *inner = Inner::new(limits, threads);
+        inner.epochs = epochs;
+    }
+
+    /// What `path` (decoded, normalised, starting with `/`) leads to below the site's root.
+    pub fn find(&self, thread: &Thread, site: &Site, path: &[u8], purpose: Purpose) -> Node {
+        let (node, is_hit) = self.find_at(Moment::of(thread), &Place::of(site), path, purpose);
+        if is_hit {
+            thread.stats.add(Counter::FileHits, 1);
+        } else {
+            thread.stats.add(Counter::FileMisses, 1);
+            self.tell(&thread.stats);
+        }
+        node
+    }
+
+    /// The same without a thread; and whether the file system was left alone.
+    pub(super) fn find_at(
+        &self,
+        now: Moment,
+        place: &Place<'_>,
+        path: &[u8],
+        purpose: Purpose,
+    ) -> (Node, bool) {
+        self.inner.borrow_mut().find(now, place, path, purpose)
+    }
+
+    /// What is kept now.
+    pub(super) fn cost(&self) -> Cost {
+        self.inner.borrow().cost()
+    }
+
+    /// Brings the gauges up to date.
+    fn tell(&self, stats: &Slot) {
+        let now = self.cost();
+        let before = self.told.replace(now);
+        for (gauge, before, now) in [
+            (Counter::FileEntries, before.entries, now.entries),
+            (Counter::FileBytes, before.bytes, now.bytes),
+        ] {
+            stats.add(gauge, now.saturating_sub(before) as u64);
+            stats.sub(gauge, before.saturating_sub(now) as u64);
+        }
+    }
+}
+
+/// Something that was found.
+#[derive(Debug)]
+enum Known {
+    File(Rc<Entry>),
+    Script(Rc<[u8]>),
+    Directory,
+}
+
+impl Known {
+    fn node(&self) -> Node {
+        match self {
+            Known::File(entry) => Node::File(entry.clone()),
+            Known::Script(filename) => Node::Script(filename.clone()),
+            Known::Directory => Node::Directory,
+        }
+    }
+
+    /// Whether it is still what was found.
+    fn is_current(&self, purpose: Purpose, kind: Kind, stamp: &Stamp) -> bool {
+        match self {
+            Known::File(entry) => kind == Kind::File && entry.is_current(stamp),
+            Known::Script(_) => kind == Kind::File && purpose == Purpose::Run,
+            Known::Directory => kind == Kind::Directory,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Inner {
+    hasher: DefaultHashBuilder,
+    found: Table<Known>,
+    missing: Table<()>,
+    sites: Vec<Option<SiteHome>>,
+    epochs: u32,
+    rules: Rc<Rules>,
+    ledger: Rc<Ledger>,
+    /// Milliseconds.
+    revalidate: u64,
+}
+
+/// A site's root and when it was looked at last.
+#[derive(Debug)]
+struct SiteHome {
+    identity: usize,
+    checked: u64,
+    home: Rc<Home>,
+}
+
+/// Part of the cache that one file may take: 1 / this.
+const FRACTION: usize = 8;
+
+/// Memory of an entry without content, bytes.
+const ENTRY: usize = 160;
+
+impl Inner {
+    fn new(limits: &plan::Files, threads: usize) -> Inner {
+        let threads = threads.max(1);
+        let (entries, bytes) = (limits.cache_entries / threads, limits.cache_bytes / threads);
+        let missing = Cost { entries: entries / 4, bytes: bytes / FRACTION, descriptors: 0 };
+        let found = Cost {
+            entries: entries - missing.entries,
+            bytes: bytes - missing.bytes,
+            descriptors: most_descriptors() / threads,
+        };
+        Inner {
+            hasher: DefaultHashBuilder::default(),
+            found: Table::new(found),
+            missing: Table::new(missing),
+            sites: Vec::new(),
+            epochs: 0,
+            rules: Rc::new(Rules {
+                plan: limits.clone(),
+                small: limits.small_file.min(bytes / FRACTION) as u64,
+                compress_to: limits.compress_to.min(bytes as u64 / 2),
+            }),
+            ledger: Rc::default(),
+            revalidate: limits.revalidate.as_millis() as u64,
+        }
+    }
+
+    fn find(&mut self, now: Moment, place: &Place<'_>, path: &[u8], purpose: Purpose) -> (Node, bool) {
+        self.settle();
+        let mut home = self.home(now, place);
+        let mut key = Key { epoch: home.epoch, purpose, path };
+        let mut hash = self.hash(&key);
+        if let Some(slot) = self.found.get(hash, &key) {
+            if now.tick.saturating_sub(slot.checked) < self.revalidate {
+                return (slot.value.node(), true);
+            }
+        } else if let Some(slot) = self.missing.get(hash, &key)
+            && now.tick.saturating_sub(slot.checked) < self.revalidate
+        {
+            return (Node::Missing, true);
+        }
+        if self.root_has_moved(now, place) {
+            home = self.home(now, place);
+            key.epoch = home.epoch;
+            hash = self.hash(&key);
+        }
+        (self.look(now, &home, hash, &key), false)
+    }
+
+    /// Compares what is known with the disk, or looks for the first time.
+    fn look(&mut self, now: Moment, home: &Rc<Home>, hash: u64, key: &Key<'_>) -> Node {
+        let Some(root) = &home.root else { return Node::Missing };
+        if let Some(slot) = self.found.get(hash, key) {
+            match root.look(key.path) {
+                Ok(seen) if slot.value.is_current(key.purpose, seen.kind, &seen.stamp) => {
+                    slot.checked = now.tick;
+                    return slot.value.node();
+                }
+                // Better what was there a second ago than nothing.
+                Err(Failure::Unavailable | Failure::Descriptors) => return slot.value.node(),
+                _ => {}
+            }
+        }
+        let mut result = self.load(now, home, root, key);
+        if let Err(Failure::Descriptors) = result {
+            // Those that are held for speed come first to mind.
+            self.found.retain(|_, cost| cost.descriptors == 0);
+            result = self.load(now, home, root, key);
+        }
+        self.keep(now, hash, key, result)
+    }
+
+    fn load(&self, now: Moment, home: &Rc<Home>, root: &Root, key: &Key<'_>) -> Result<Known, Failure> {
+        let found = match key.purpose {
+            Purpose::Serve => root.open(key.path)?,
+            Purpose::Run => root.look(key.path)?,
+        };
+        match (found.kind, key.purpose) {
+            (Kind::Directory, _) => Ok(Known::Directory),
+            (Kind::Other, _) => Err(Failure::Missing),
+            (Kind::File, Purpose::Run) => Ok(Known::Script(filename(&home.path, key.path))),
+            (Kind::File, Purpose::Serve) => {
+                let entry = Entry::load(home, root, key.path.into(), found, now.wall)?;
+                Ok(Known::File(Rc::new(entry)))
+            }
+        }
+    }
+
+    fn keep(&mut self, now: Moment, hash: u64, key: &Key<'_>, result: Result<Known, Failure>) -> Node {
+        let small = Cost { entries: 1, bytes: ENTRY + key.path.len(), descriptors: 0 };
+        match result {
+            Ok(known) => {
+                self.missing.remove(hash, key);
+                let node = known.node();
+                let (path, cost) = match &known {
+                    Known::File(entry) => (entry.path().clone(), entry.cost()),
+                    Known::Script(name) => {
+                        (key.path.into(), Cost { bytes: small.bytes + name.len(), ..small })
+                    }
+                    Known::Directory => (key.path.into(), small),
+                };
+                self.found.insert(hash, key, path, now.tick, known, cost);
+                node
+            }
+            Err(failure) => {
+                self.found.remove(hash, key);
+                if failure != Failure::Missing {
+                    return Node::Unavailable;
+                }
+                self.missing.insert(hash, key, key.path.into(), now.tick, (), small);
+                Node::Missing
+            }
+        }
+    }
+
+    /// The site's root; opened if this thread has not seen the site yet.
+    fn home(&mut self, now: Moment, place: &Place<'_>) -> Rc<Home> {
+        match self.sites.get(place.index) {
+            Some(Some(site)) if site.identity == place.identity => site.home.clone(),
+            _ => self.open_home(now, place),
+        }
+    }
+
+    fn open_home(&mut self, now: Moment, place: &Place<'_>) -> Rc<Home> {
+        self.epochs += 1;
+        let home = Rc::new(Home {
+            epoch: self.epochs,
+            path: place.root.to_owned(),
+            root: Root::open_at(place.root, self.rules.plan.symlinks).ok(),
+            lines: place.lines.into(),
+            rules: self.rules.clone(),
+            ledger: self.ledger.clone(),
+        });
+        if self.sites.len() <= place.index {
+            self.sites.resize_with(place.index + 1, || None);
+        }
+        let site = SiteHome { identity: place.identity, checked: now.tick, home: home.clone() };
+        if let Some(before) = self.sites[place.index].replace(site) {
+            let epoch = before.home.epoch;
+            self.found.retain(|e, _| e != epoch);
+            self.missing.retain(|e, _| e != epoch);
+        }
+        home
+    }
+
+    /// Whether the site's root is another directory now, as after a deployment that changes a link; it is open then.
+    fn root_has_moved(&mut self, now: Moment, place: &Place<'_>) -> bool {
+        let Some(Some(site)) = self.sites.get_mut(place.index) else { return false };
+        if now.tick.saturating_sub(site.checked) < self.revalidate {
+            return false;
+        }
+        site.checked = now.tick;
+        let moved = match &site.home.root {
+            // A root that has vanished is one that has moved; if the machine can't say, it stays.
+            Some(root) => {
+                root.is_still(&site.home.path).is_ok_and(|still| !still)
+                    || root.is_still(&site.home.path) == Err(Failure::Missing)
+            }
+            None => true,
+        };
+        if moved {
+            self.open_home(now, place);
+        }
+        moved
+    }
+
+    /// Charges entries for what they have grown by.
+    fn settle(&mut self) {
+        for entry in self.ledger.take().into_iter().filter_map(|entry| entry.upgrade()) {
+            let key = Key { epoch: entry.epoch(), purpose: Purpose::Serve, path: entry.path() };
+            let hash = self.hash(&key);
+            let is_it = |known: &Known| matches!(known, Known::File(known) if Rc::ptr_eq(known, &entry));
+            self.found.charge(hash, &key, entry.cost(), is_it);
+        }
+    }
+
+    /// Keyed: clients choose the paths.
+    fn hash(&self, key: &Key<'_>) -> u64 {
+        self.hasher.hash_one((key.epoch, key.purpose, key.path))
+    }
+
+    fn cost(&self) -> Cost {
+        self.found.cost().plus(self.missing.cost())
+    }
+}
+
+/// The script's absolute path, by the root's name as configured: what PHP under another server would see.
+fn filename(root: &Path, path: &[u8]) -> Rc<[u8]> {
+    use std::os::unix::ffi::OsStrExt;
+    let root = root.as_os_str().as_bytes();
+    [root.strip_suffix(b"/").unwrap_or(root), path].concat().into()
+}
+
+/// Descriptors that all threads' caches may hold: connections and PHP need the others.
+fn most_descriptors() -> usize {
+    getrlimit(Resource::Nofile).current.map_or(usize::MAX / 2, |limit| limit as usize / 4)
+}

@@ -1,0 +1,243 @@
+//! Compression off the event loops: two threads of the process, one for files that take milliseconds, one for larger
+//! ones, so that a large one holds up none of the small.
+//!
+//! A job names its file and does not carry it: descriptors of an event loop may mean nothing here. The worker opens
+//! the file in the same safe way and compares its state with the one that the entry was made of.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use millrace_settings::plan::Symlinks;
+use millrace_wire::encoding::Coding;
+use tokio::sync::watch;
+
+use super::entry::read_unchanged;
+use super::lookup::{Kind, Root, Stamp};
+
+/// A file to compress.
+#[derive(Debug)]
+pub struct Job {
+    /// The site's root.
+    pub root: PathBuf,
+    /// Where links may lead.
+    pub symlinks: Symlinks,
+    /// The file, below the root.
+    pub path: Vec<u8>,
+    /// The state that it must still have.
+    pub stamp: Stamp,
+    /// What it is to become.
+    pub coding: Coding,
+}
+
+/// The result to come; `None` in it: not smaller, or the file has changed.
+#[derive(Clone, Debug)]
+pub struct Done(watch::Receiver<Option<Outcome>>);
+
+type Outcome = Option<Arc<[u8]>>;
+
+impl Done {
+    /// The result, if it is there.
+    pub fn result(&self) -> Option<Outcome> {
+        match &*self.0.borrow() {
+            Some(outcome) => Some(outcome.clone()),
+            None if self.0.has_changed().is_err() => Some(None),
+            None => None,
+        }
+    }
+
+    /// The result, when it is there.
+    pub async fn wait(mut self) -> Outcome {
+        match self.0.wait_for(Option::is_some).await {
+            Ok(outcome) => outcome.clone().flatten(),
+            // The worker is gone.
+            Err(_) => None,
+        }
+    }
+}
+
+/// Files above this go to the second thread, and nobody waits for them. Bytes; brotli takes some 10 ms for it.
+const SOON: u64 = 256 * 1024;
+
+/// Jobs that may wait for a thread. Beyond, a client gets the file as it is.
+const QUEUE: usize = 64;
+
+/// Whether a file of this size is compressed within milliseconds.
+pub fn is_soon(size: u64) -> bool {
+    size <= SOON
+}
+
+/// Has a file compressed; `None` if too many wait already.
+pub fn submit(job: Job) -> Option<Done> {
+    static LANES: [OnceLock<Option<SyncSender<Order>>>; 2] = [OnceLock::new(), OnceLock::new()];
+    let lane = &LANES[usize::from(!is_soon(job.stamp.size))];
+    let sender = lane.get_or_init(start_worker).as_ref()?;
+    let (done, receiver) = watch::channel(None);
+    sender.try_send(Order { job, done }).ok()?;
+    Some(Done(receiver))
+}
+
+struct Order {
+    job: Job,
+    done: watch::Sender<Option<Outcome>>,
+}
+
+fn start_worker() -> Option<SyncSender<Order>> {
+    let (sender, orders) = sync_channel(QUEUE);
+    let builder = std::thread::Builder::new().name("compress".to_owned());
+    builder.spawn(move || work(&orders)).ok().map(|_| sender)
+}
+
+fn work(orders: &Receiver<Order>) {
+    leave_the_core();
+    let mut recent = Recent::default();
+    loop {
+        let order = match orders.recv_timeout(Recent::KEPT) {
+            Ok(order) => order,
+            Err(RecvTimeoutError::Timeout) => {
+                recent = Recent::default();
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        let Order { job, done } = order;
+        let outcome = recent.get(&job).unwrap_or_else(|| {
+            // A codec that fails costs this file's compression, not the thread.
+            let outcome = catch_unwind(AssertUnwindSafe(|| run(&job))).ok().flatten();
+            recent.put(&job, outcome.clone());
+            outcome
+        });
+        done.send_replace(Some(outcome));
+    }
+}
+
+/// A thread starts on the core that its starter is bound to: an event loop's.
+fn leave_the_core() {
+    let mut cores = rustix::thread::CpuSet::new();
+    (0..rustix::thread::CpuSet::MAX_CPU).for_each(|core| cores.set(core));
+    // Where that is forbidden, it stays.
+    let _ = rustix::thread::sched_setaffinity(None, &cores);
+}
+
+/// The last results: every event loop asks for the same files at about the same time.
+#[derive(Default)]
+struct Recent {
+    results: VecDeque<(Stamp, Coding, Outcome)>,
+    bytes: usize,
+}
+
+impl Recent {
+    /// Kept until there is nothing to do for so long.
+    const KEPT: Duration = Duration::from_secs(5);
+    const BYTES: usize = 4 << 20;
+    const RESULTS: usize = 256;
+
+    fn get(&self, job: &Job) -> Option<Outcome> {
+        let is_it =
+            |(stamp, coding, _): &&(Stamp, Coding, Outcome)| *stamp == job.stamp && *coding == job.coding;
+        self.results.iter().find(is_it).map(|(_, _, outcome)| outcome.clone())
+    }
+
+    fn put(&mut self, job: &Job, outcome: Outcome) {
+        self.bytes += size(&outcome);
+        self.results.push_back((job.stamp, job.coding, outcome));
+        while self.bytes > Self::BYTES || self.results.len() > Self::RESULTS {
+            let Some((_, _, oldest)) = self.results.pop_front() else { break };
+            self.bytes -= size(&oldest);
+        }
+    }
+}
+
+fn size(outcome: &Outcome) -> usize {
+    outcome.as_ref().map_or(0, |bytes| bytes.len())
+}
+
+fn run(job: &Job) -> Outcome {
+    let root = Root::open_at(&job.root, job.symlinks).ok()?;
+    let found = root.open(&job.path).ok()?;
+    if found.kind != Kind::File || found.stamp != job.stamp {
+        return None;
+    }
+    let bytes = read_unchanged(&found).ok()??;
+    compress(&bytes, job.coding).filter(|packed| packed.len() < bytes.len()).map(Arc::from)
+}
+
+/// `bytes` in a coding, once and for many readers: better than a server compresses on the fly, and still tens of
+/// megabytes a second.
+pub fn compress(bytes: &[u8], coding: Coding) -> Option<Vec<u8>> {
+    match coding {
+        Coding::Identity => None,
+        Coding::Brotli => brotli(bytes),
+        // The content's size goes into the frame; at this size no level needs a window that browsers refuse.
+        Coding::Zstd => zstd::bulk::compress(bytes, 9).ok(),
+        Coding::Gzip => gzip(bytes),
+    }
+}
+
+fn brotli(mut bytes: &[u8]) -> Option<Vec<u8>> {
+    let parameters = brotli::enc::BrotliEncoderParams {
+        quality: 5,
+        lgwin: 22,
+        size_hint: bytes.len(),
+        ..Default::default()
+    };
+    let mut packed = Vec::with_capacity(bytes.len() / 3);
+    brotli::BrotliCompress(&mut bytes, &mut packed, &parameters).ok()?;
+    Some(packed)
+}
+
+fn gzip(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut compressor = libdeflater::Compressor::new(libdeflater::CompressionLvl::new(9).ok()?);
+    let mut packed = vec![0; compressor.gzip_compress_bound(bytes.len())];
+    let length = compressor.gzip_compress(bytes, &mut packed).ok()?;
+    packed.truncate(length);
+    Some(packed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_coding_can_be_read_again() {
+        let text = "The quick brown fox jumps over the lazy dog. ".repeat(300);
+        let bytes = text.as_bytes();
+        let packed = |coding| compress(bytes, coding).filter(|p| p.len() < bytes.len() / 10).unwrap();
+
+        let mut out = Vec::new();
+        brotli::BrotliDecompress(&mut &*packed(Coding::Brotli), &mut out).unwrap();
+        assert_eq!(out, bytes);
+        assert_eq!(zstd::bulk::decompress(&packed(Coding::Zstd), bytes.len()).unwrap(), bytes);
+        let mut out = vec![0; bytes.len()];
+        let mut reader = libdeflater::Decompressor::new();
+        assert_eq!(reader.gzip_decompress(&packed(Coding::Gzip), &mut out), Ok(bytes.len()));
+        assert_eq!(out, bytes);
+        assert_eq!(compress(bytes, Coding::Identity), None);
+    }
+
+    #[test]
+    fn recent_results_are_bounded() {
+        let mut recent = Recent::default();
+        let dir = std::env::temp_dir();
+        let stamp = Root::open_at(&dir, Symlinks::Inside).unwrap().look(b"/").unwrap().stamp;
+        let job = |n: u64| Job {
+            root: dir.clone(),
+            symlinks: Symlinks::Inside,
+            path: Vec::new(),
+            stamp: stamp.with_size(n),
+            coding: Coding::Gzip,
+        };
+        for n in 0..20 {
+            recent.put(&job(n), Some(vec![0; 1 << 20].into()));
+        }
+        assert!(recent.get(&job(0)).is_none() && recent.get(&job(19)).is_some());
+        assert_eq!(recent.bytes, Recent::BYTES);
+        for n in 100..1000 {
+            recent.put(&job(n), None);
+        }
+        assert_eq!((recent.results.len(), recent.bytes), (Recent::RESULTS, 0));
+    }
+}

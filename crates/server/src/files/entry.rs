@@ -1,0 +1,542 @@
+//! A file that can be served: what identifies it, its content, and its forms for clients that take a content coding,
+//! each kept with its finished fields.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+
+use millrace_settings::plan;
+use millrace_wire::conditional::http_date;
+use millrace_wire::encoding::Coding;
+
+use super::compress::{self, Done, Job};
+use super::expiry;
+use super::kinds::{Kind, kind_of};
+use super::lookup::{self, Failure, Found, Root, Stamp, Target};
+use super::table::Cost;
+use crate::reply::Body;
+
+/// What holds for all files of a thread.
+#[derive(Debug)]
+pub struct Rules {
+    /// As configured.
+    pub plan: plan::Files,
+    /// Files up to this size are kept in memory: never more than a fraction of the cache. Bytes.
+    pub small: u64,
+    /// Files up to this size are compressed. Bytes.
+    pub compress_to: u64,
+}
+
+/// What the files of one state of a site's root have in common. Another state, another `Home`.
+#[derive(Debug)]
+pub struct Home {
+    /// Number of the state, unique in the thread.
+    pub epoch: u32,
+    /// The root as configured.
+    pub path: PathBuf,
+    /// The root, open; `None` if it can't be.
+    pub root: Option<Root>,
+    /// The site's own fields, as lines.
+    pub lines: Box<[u8]>,
+    /// What holds for all files.
+    pub rules: Rc<Rules>,
+    /// Where entries that have grown are written down.
+    pub ledger: Rc<Ledger>,
+}
+
+/// Entries that take more memory than the cache was told. They grow while nobody looks up anything.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    is_open: Cell<bool>,
+    grown: RefCell<Vec<Weak<Entry>>>,
+}
+
+impl Ledger {
+    /// The entries that have grown since the last call.
+    pub fn take(&self) -> Vec<Weak<Entry>> {
+        if self.is_open.replace(false) { self.grown.take() } else { Vec::new() }
+    }
+
+    fn note(&self, entry: &Rc<Entry>) {
+        self.is_open.set(true);
+        self.grown.borrow_mut().push(Rc::downgrade(entry));
+    }
+}
+
+/// A file that can be served.
+#[derive(Debug)]
+pub struct Entry {
+    home: Rc<Home>,
+    path: Rc<[u8]>,
+    target: Option<Target>,
+    stamp: Stamp,
+    kind: &'static Kind,
+    is_versioned: bool,
+    may_change_unseen: bool,
+    plain: Rc<Representation>,
+    coded: [Coded; 3],
+}
+
+/// The content in one coding, and the fields that go with it.
+#[derive(Debug)]
+pub struct Representation {
+    /// The coding.
+    pub coding: Coding,
+    /// The entity-tag, with quotes; strong.
+    pub etag: Box<str>,
+    /// The content.
+    pub content: Content,
+    /// For 200 and 304, each for the usual and for a versioned URL.
+    blocks: [OnceCell<Rc<[u8]>>; 4],
+}
+
+/// Where a representation's bytes are.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// In memory.
+    Memory(Rc<[u8]>),
+    /// In an open file.
+    Disk {
+        /// The file.
+        file: Rc<File>,
+        /// Its size, bytes.
+        length: u64,
+    },
+}
+
+/// Which lines are wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// For 304: without the fields that describe the content that isn't sent (RFC 9110 section 15.4.5).
+    pub not_modified: bool,
+    /// The URL changes with the content.
+    pub versioned: bool,
+}
+
+/// What there is in one coding.
+#[derive(Debug, Default)]
+struct Coded {
+    sibling: RefCell<Sibling>,
+    made: RefCell<Made>,
+}
+
+/// A file beside the original with a suffix: `.br`, `.zst`, `.gz`.
+#[derive(Debug, Default)]
+struct Sibling {
+    /// When it was looked for last.
+    looked: Option<u64>,
+    found: Option<(Stamp, Rc<Representation>)>,
+}
+
+/// What we make ourselves.
+#[derive(Debug, Default)]
+enum Made {
+    /// Nobody has asked yet.
+    #[default]
+    Not,
+    /// Being made.
+    Soon(Done),
+    /// Made.
+    Ready(Rc<Representation>),
+    /// It gets no smaller, or the file has changed.
+    Useless,
+}
+
+/// What an entry can say about a coding.
+#[derive(Debug)]
+pub enum Offer {
+    /// Here it is.
+    Ready(Rc<Representation>),
+    /// It is being made, and worth waiting for if `soon`.
+    Later {
+        /// Resolves when it is made.
+        done: Done,
+        /// Whether it takes milliseconds, not more.
+        soon: bool,
+    },
+    /// Not in this coding.
+    None,
+}
+
+impl Entry {
+    /// Takes in what was found at `path`; `wall` is now, in nanoseconds since 1970.
+    ///
+    /// # Errors
+    /// The file can't be read, or is gone again.
+    pub fn load(
+        home: &Rc<Home>,
+        root: &Root,
+        path: Rc<[u8]>,
+        found: Found,
+        wall: i64,
+    ) -> Result<Entry, Failure> {
+        let target = found.target.clone();
+        let (stamp, content) = take_in(root, &path, found, home.rules.small)?;
+        let kind = kind_of(&path);
+        Ok(Entry {
+            home: home.clone(),
+            target,
+            stamp,
+            kind,
+            is_versioned: kind.keeps && expiry::is_versioned_name(&path),
+            may_change_unseen: stamp.is_fresh(wall),
+            plain: Rc::new(Representation::new(Coding::Identity, &stamp, content)),
+            coded: Default::default(),
+            path,
+        })
+    }
+
+    /// State of the root that it was found in.
+    pub fn epoch(&self) -> u32 {
+        self.home.epoch
+    }
+
+    /// The path it was found at.
+    pub fn path(&self) -> &Rc<[u8]> {
+        &self.path
+    }
+
+    /// The file's own name, starting with `/`, if a symbolic link led to it: its path below the root, or, if it is
+    /// outside, the last segment. What may not be served under it may not be served under the link's.
+    pub fn linked_name(&self) -> Option<&[u8]> {
+        match self.target.as_ref()? {
+            Target::Inside(path) => Some(path),
+            Target::Outside(path) => Some(&path[memchr::memrchr(b'/', path).unwrap_or(0)..]),
+        }
+    }
+
+    /// What the content is compared by.
+    pub fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
+
+    /// The content as it is.
+    pub fn plain(&self) -> &Rc<Representation> {
+        &self.plain
+    }
+
+    /// `Content-Type`.
+    pub fn media_type(&self) -> &'static str {
+        self.kind.media_type
+    }
+
+    /// The site's own fields, as lines.
+    pub fn site_lines(&self) -> &[u8] {
+        &self.home.lines
+    }
+
+    /// Whether the answer depends on `Accept-Encoding`. Of every kind that shrinks, since a sibling may appear.
+    pub fn varies(&self) -> bool {
+        self.kind.shrinks
+    }
+
+    /// Whether `stamp` says that this is the file's state still.
+    pub fn is_current(&self, stamp: &Stamp) -> bool {
+        self.stamp == *stamp && !self.may_change_unseen
+    }
+
+    /// Whether a query can make the URL a versioned one.
+    pub fn keeps(&self) -> bool {
+        self.kind.keeps && !self.is_versioned
+    }
+
+    /// What it costs to keep.
+    pub fn cost(&self) -> Cost {
+        let mut cost = Cost { entries: 1, bytes: self.overhead(), descriptors: 0 };
+        self.plain.add_to(&mut cost);
+        for coded in &self.coded {
+            if let Some((_, representation)) = &coded.sibling.borrow().found {
+                representation.add_to(&mut cost);
+            }
+            if let Made::Ready(representation) = &*coded.made.borrow() {
+                representation.add_to(&mut cost);
+            }
+        }
+        cost
+    }
+
+    /// Memory besides contents, bytes: itself, its place in the table, and two blocks of fields.
+    fn overhead(&self) -> usize {
+        size_of::<Entry>() + 256 + self.path.len() + 2 * (self.home.lines.len() + 320)
+    }
+
+    /// What there is in `coding`, looked for at `tick`.
+    pub fn offer(self: &Rc<Entry>, coding: Coding, tick: u64) -> Offer {
+        let Some(coded) = self.coded.get(coding as usize) else { return Offer::Ready(self.plain.clone()) };
+        if let Some(representation) = self.sibling(coded, coding, tick) {
+            return Offer::Ready(representation);
+        }
+        if !self.may_compress() {
+            return Offer::None;
+        }
+        let mut made = coded.made.borrow_mut();
+        if let Made::Not = *made {
+            match compress::submit(self.job(coding)) {
+                Some(done) => *made = Made::Soon(done),
+                None => return Offer::None,
+            }
+        }
+        if let Made::Soon(done) = &*made {
+            let Some(result) = done.result() else {
+                return Offer::Later { done: done.clone(), soon: compress::is_soon(self.stamp.size) };
+            };
+            drop(made);
+            self.install(coding, result);
+            made = coded.made.borrow_mut();
+        }
+        match &*made {
+            Made::Ready(representation) => Offer::Ready(representation.clone()),
+            _ => Offer::None,
+        }
+    }
+
+    /// Waits until the form in `coding` is made; `None` if there will be none.
+    pub async fn wait(self: &Rc<Entry>, coding: Coding, done: Done) -> Option<Rc<Representation>> {
+        let result = done.wait().await;
+        let coded = self.coded.get(coding as usize)?;
+        // The first of those who wait takes it in for all.
+        let is_first = matches!(*coded.made.borrow(), Made::Soon(_));
+        if is_first {
+            self.install(coding, result);
+        }
+        coded.made.borrow().ready()
+    }
+
+    /// The entity-tag that the form we make in `coding` has, or would have.
+    pub fn etag_in(&self, coding: Coding) -> String {
+        etag(&self.stamp, coding)
+    }
+
+    /// The fields that go with a representation.
+    pub fn fields(&self, representation: &Representation, shape: Shape) -> Rc<[u8]> {
+        let block =
+            &representation.blocks[usize::from(shape.not_modified) * 2 + usize::from(shape.versioned)];
+        block.get_or_init(|| self.lines(&representation.etag, representation.coding, shape).into()).clone()
+    }
+
+    /// The same for a representation that isn't there now, but whose entity-tag is known. `Content-Type` comes first.
+    pub fn lines(&self, etag: &str, coding: Coding, shape: Shape) -> Vec<u8> {
+        let mut lines =
+            Lines { text: Vec::with_capacity(320 + self.home.lines.len()), site: &self.home.lines };
+        if !shape.not_modified {
+            lines.add("Content-Type", self.kind.media_type);
+            if coding != Coding::Identity {
+                lines.add("Content-Encoding", coding.name());
+            }
+            lines.add("Last-Modified", &http_date(self.stamp.modified_seconds()));
+        }
+        lines.add("ETag", etag);
+        if coding == Coding::Identity && !shape.not_modified {
+            lines.add("Accept-Ranges", "bytes");
+        }
+        if self.varies() {
+            lines.add("Vary", "Accept-Encoding");
+        }
+        if self.home.rules.plan.expires {
+            let versioned = shape.versioned || self.is_versioned;
+            lines.add_default("Cache-Control", expiry::cache_control(self.kind, versioned));
+        }
+        lines.text.extend_from_slice(&self.home.lines);
+        lines.text
+    }
+
+    fn may_compress(&self) -> bool {
+        let rules = &self.home.rules;
+        self.kind.shrinks
+            && rules.plan.compress
+            && (rules.plan.compress_from..=rules.compress_to).contains(&self.stamp.size)
+            && self.stamp.size > 0
+    }
+
+    fn job(&self, coding: Coding) -> Job {
+        Job {
+            root: self.home.path.clone(),
+            symlinks: self.home.rules.plan.symlinks,
+            path: self.path.to_vec(),
+            stamp: self.stamp,
+            coding,
+        }
+    }
+
+    fn install(self: &Rc<Entry>, coding: Coding, result: Option<Arc<[u8]>>) {
+        let Some(coded) = self.coded.get(coding as usize) else { return };
+        *coded.made.borrow_mut() = match result {
+            Some(bytes) => {
+                let content = Content::Memory(Rc::from(&*bytes));
+                Made::Ready(Rc::new(Representation::new(coding, &self.stamp, content)))
+            }
+            None => Made::Useless,
+        };
+        self.home.ledger.note(self);
+    }
+
+    /// The file beside this one that holds it in `coding`. It must not be older: then it is of another state.
+    fn sibling(self: &Rc<Entry>, coded: &Coded, coding: Coding, tick: u64) -> Option<Rc<Representation>> {
+        let mut sibling = coded.sibling.borrow_mut();
+        let revalidate = self.home.rules.plan.revalidate.as_millis() as u64;
+        if sibling.looked.is_none_or(|looked| tick.saturating_sub(looked) >= revalidate) {
+            sibling.looked = Some(tick);
+            let before = sibling.found.as_ref().map(|(stamp, _)| *stamp);
+            let now = self.find_sibling(coding, before);
+            match now {
+                Some(stamp) if before == Some(stamp) => {}
+                Some(_) => sibling.found = self.load_sibling(coding),
+                None => sibling.found = None,
+            }
+            let after = sibling.found.as_ref().map(|(stamp, _)| *stamp);
+            if before != after {
+                self.home.ledger.note(self);
+            }
+        }
+        sibling.found.as_ref().map(|(_, representation)| representation.clone())
+    }
+
+    /// State of the sibling, if there is one that may be used. Where the machine can't say: as `before`.
+    fn find_sibling(&self, coding: Coding, before: Option<Stamp>) -> Option<Stamp> {
+        match self.home.root.as_ref()?.look(&self.sibling_path(coding)) {
+            Ok(found) => self.is_sibling(&found).then_some(found.stamp),
+            Err(Failure::Missing) => None,
+            Err(_) => before,
+        }
+    }
+
+    fn load_sibling(&self, coding: Coding) -> Option<(Stamp, Rc<Representation>)> {
+        let root = self.home.root.as_ref()?;
+        let path = self.sibling_path(coding);
+        let found = root.open(&path).ok().filter(|found| self.is_sibling(found))?;
+        let (stamp, content) = take_in(root, &path, found, self.home.rules.small).ok()?;
+        Some((stamp, Rc::new(Representation::new(coding, &stamp, content))))
+    }
+
+    fn is_sibling(&self, found: &Found) -> bool {
+        found.kind == lookup::Kind::File
+            && found.stamp.modified >= self.stamp.modified
+            && (1..self.stamp.size).contains(&found.stamp.size)
+    }
+
+    fn sibling_path(&self, coding: Coding) -> Vec<u8> {
+        let suffix: &[u8] = match coding {
+            Coding::Brotli => b".br",
+            Coding::Zstd => b".zst",
+            Coding::Gzip => b".gz",
+            Coding::Identity => b"",
+        };
+        [&self.path, suffix].concat()
+    }
+}
+
+impl Made {
+    fn ready(&self) -> Option<Rc<Representation>> {
+        match self {
+            Made::Ready(representation) => Some(representation.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl Representation {
+    fn new(coding: Coding, stamp: &Stamp, content: Content) -> Representation {
+        Representation { coding, etag: etag(stamp, coding).into(), content, blocks: Default::default() }
+    }
+
+    fn add_to(&self, cost: &mut Cost) {
+        match &self.content {
+            Content::Memory(bytes) => cost.bytes += bytes.len(),
+            Content::Disk { .. } => cost.descriptors += 1,
+        }
+    }
+}
+
+impl Content {
+    /// Bytes.
+    pub fn length(&self) -> u64 {
+        match self {
+            Content::Memory(bytes) => bytes.len() as u64,
+            Content::Disk { length, .. } => *length,
+        }
+    }
+
+    /// Bytes `start..end`, which lie within.
+    pub fn part(&self, start: u64, end: u64) -> Body {
+        debug_assert!(start <= end && end <= self.length());
+        match self {
+            _ if start == end => Body::Empty,
+            Content::Memory(bytes) => {
+                Body::Shared { bytes: bytes.clone(), start: start as usize, end: end as usize }
+            }
+            Content::Disk { file, .. } => {
+                Body::File { file: file.clone(), offset: start, length: end - start }
+            }
+        }
+    }
+}
+
+/// Field lines; the site's own go before ours where only one can be.
+struct Lines<'a> {
+    text: Vec<u8>,
+    site: &'a [u8],
+}
+
+impl Lines<'_> {
+    fn add(&mut self, name: &str, value: &str) {
+        for part in [name, ": ", value, "\r\n"] {
+            self.text.extend_from_slice(part.as_bytes());
+        }
+    }
+
+    fn add_default(&mut self, name: &str, value: &str) {
+        let is_it = |line: &[u8]| {
+            line.get(..name.len()).is_some_and(|n| n.eq_ignore_ascii_case(name.as_bytes()))
+                && line.get(name.len()) == Some(&b':')
+        };
+        if !self.site.split(|b| *b == b'\n').any(is_it) {
+            self.add(name, value);
+        }
+    }
+}
+
+/// Size and time of modification. Not the inode: machines that serve one site from copies agree on the rest.
+fn etag(stamp: &Stamp, coding: Coding) -> String {
+    let suffix = match coding {
+        Coding::Identity => "",
+        Coding::Brotli => "-br",
+        Coding::Zstd => "-zst",
+        Coding::Gzip => "-gz",
+    };
+    format!("\"{:x}-{:x}{suffix}\"", stamp.modified, stamp.size)
+}
+
+/// Reads a small file, keeps a large one open. A content of another length than its file has never comes out: a file
+/// that changes while it is read is read once more, and if it changes again, left on disk.
+fn take_in(root: &Root, path: &[u8], found: Found, small: u64) -> Result<(Stamp, Content), Failure> {
+    let mut found = found;
+    for attempt in 0..2 {
+        if found.stamp.size > small {
+            break;
+        }
+        if let Some(bytes) = read_unchanged(&found)? {
+            return Ok((found.stamp, Content::Memory(bytes.into())));
+        }
+        if attempt == 0 {
+            found = root.open(path)?;
+            if found.kind != lookup::Kind::File {
+                return Err(Failure::Missing);
+            }
+        }
+    }
+    let length = found.stamp.size;
+    Ok((found.stamp, Content::Disk { file: Rc::new(found.file), length }))
+}
+
+/// The content of a file; `None` if it changed meanwhile.
+pub fn read_unchanged(found: &Found) -> Result<Option<Vec<u8>>, Failure> {
+    let mut bytes = vec![0; found.stamp.size as usize];
+    match found.file.read_exact_at(&mut bytes, 0) {
+        Ok(()) => Ok((lookup::stamp_of(&found.file)? == found.stamp).then_some(bytes)),
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

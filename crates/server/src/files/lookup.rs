@@ -1,0 +1,294 @@
+//! From the path of a URL to an open file below a site's root, without a way out of it.
+//!
+//! The usual case is one `openat2` that refuses every symbolic link. Only where there is a link is its target worked
+//! out by name, compared with the root, and opened again without links: what was compared is what is opened, however
+//! the links change meanwhile. Kernels and sandboxes without `openat2` get a walk, directory by directory.
+
+use std::cell::Cell;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use millrace_settings::plan::Symlinks;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+
+/// What identifies one state of one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stamp {
+    device: u64,
+    inode: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Modification, nanoseconds since 1970.
+    pub modified: i64,
+    /// Last change of content, owner, permissions or links, nanoseconds since 1970. Nobody can set it back.
+    pub changed: i64,
+}
+
+impl Stamp {
+    fn of(stat: &Stat) -> Stamp {
+        Stamp {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            size: stat.st_size as u64,
+            modified: nanoseconds(stat.st_mtime, stat.st_mtime_nsec as i64),
+            changed: nanoseconds(stat.st_ctime, stat.st_ctime_nsec as i64),
+        }
+    }
+
+    #[cfg(test)]
+    pub fn with_size(self, size: u64) -> Stamp {
+        Stamp { size, ..self }
+    }
+
+    /// `Last-Modified`: whole seconds since 1970.
+    pub fn modified_seconds(&self) -> u64 {
+        u64::try_from(self.modified.div_euclid(NANOSECONDS)).unwrap_or(0)
+    }
+
+    /// Whether the file may change once more without a change of this stamp, seen at `wall` (nanoseconds since
+    /// 1970): file systems count time in ticks of the kernel, some in seconds.
+    pub fn is_fresh(&self, wall: i64) -> bool {
+        let grain = if self.changed % NANOSECONDS == 0 { 2 * NANOSECONDS } else { NANOSECONDS / 50 };
+        wall.saturating_sub(self.changed) < grain
+    }
+}
+
+const NANOSECONDS: i64 = 1_000_000_000;
+
+fn nanoseconds(seconds: i64, rest: i64) -> i64 {
+    seconds.saturating_mul(NANOSECONDS).saturating_add(rest)
+}
+
+/// Why nothing was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It isn't there, or not for us, or not inside the root.
+    Missing,
+    /// The machine can't say now: no descriptors, no memory, a failing disk.
+    Unavailable,
+    /// No descriptors are left.
+    Descriptors,
+}
+
+impl From<Errno> for Failure {
+    fn from(errno: Errno) -> Failure {
+        match errno {
+            Errno::MFILE | Errno::NFILE => Failure::Descriptors,
+            Errno::NOMEM | Errno::NOBUFS | Errno::IO | Errno::STALE | Errno::INTR | Errno::TIMEDOUT => {
+                Failure::Unavailable
+            }
+            _ => Failure::Missing,
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Errno::from_io_error(&error).map_or(Failure::Missing, Failure::from)
+    }
+}
+
+/// Something that was found.
+#[derive(Debug)]
+pub struct Found {
+    /// For [`Root::open`] readable, for [`Root::look`] only a place.
+    pub file: File,
+    /// Its state.
+    pub stamp: Stamp,
+    /// File, directory or neither.
+    pub kind: Kind,
+    /// Where it really is, if a symbolic link was on the way: a path below the root, or, if links may leave it, an
+    /// absolute path of the machine.
+    pub target: Option<Target>,
+}
+
+/// What a path leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A pipe, a socket, a device.
+    Other,
+}
+
+/// Where a symbolic link leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A path below the root, starting with `/`.
+    Inside(Box<[u8]>),
+    /// An absolute path of the machine.
+    Outside(Box<[u8]>),
+}
+
+/// The directory that a site's paths start from, held open.
+#[derive(Debug)]
+pub struct Root {
+    directory: OwnedFd,
+    device: u64,
+    inode: u64,
+    /// Its name without symbolic links.
+    real: PathBuf,
+    symlinks: Symlinks,
+    has_openat2: Cell<bool>,
+}
+
+impl Root {
+    /// Opens the directory `path`, which may itself be a symbolic link.
+    ///
+    /// # Errors
+    /// It isn't there or isn't a directory.
+    pub fn open_at(path: &Path, symlinks: Symlinks) -> Result<Root, Failure> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&directory)?;
+        let real = std::fs::canonicalize(path)?;
+        let root = Root {
+            directory,
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            real,
+            symlinks,
+            has_openat2: Cell::new(true),
+        };
+        // A link that was changed between the two calls: the next attempt finds it settled.
+        if root.is_still(&root.real)? { Ok(root) } else { Err(Failure::Unavailable) }
+    }
+
+    /// Whether `path` leads to the same directory as before.
+    ///
+    /// # Errors
+    /// `path` leads nowhere now.
+    pub fn is_still(&self, path: &Path) -> Result<bool, Failure> {
+        let stat = rustix::fs::stat(path)?;
+        Ok(stat.st_dev == self.device && stat.st_ino == self.inode)
+    }
+
+    /// Opens `path` (normalised, starting with `/`) for reading. A directory need not be readable.
+    ///
+    /// # Errors
+    /// Nothing is there that may be read, or it can't be said now.
+    pub fn open(&self, path: &[u8]) -> Result<Found, Failure> {
+        // Opening a pipe for reading waits for a writer, a terminal would become ours.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        match self.resolve(path, flags) {
+            Err(Errno::ACCESS) => match self.look(path)? {
+                found if found.kind == Kind::Directory => Ok(found),
+                _ => Err(Failure::Missing),
+            },
+            result => Ok(result?),
+        }
+    }
+
+    /// Finds out what is at `path` without opening it.
+    ///
+    /// # Errors
+    /// As for [`Root::open`].
+    pub fn look(&self, path: &[u8]) -> Result<Found, Failure> {
+        Ok(self.resolve(path, OFlags::PATH | OFlags::CLOEXEC)?)
+    }
+
+    fn resolve(&self, path: &[u8], flags: OFlags) -> Result<Found, Errno> {
+        let relative = path.strip_prefix(b"/").ok_or(Errno::INVAL)?;
+        // `route` has no such path; if it ever had, this is the wall.
+        if relative.split(|b| *b == b'/').any(|segment| segment == b"..") {
+            return Err(Errno::NOENT);
+        }
+        match self.open_without_links(relative, flags) {
+            Ok(file) => found(file, None),
+            Err(Errno::LOOP) => self.through_links(relative, flags),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    fn through_links(&self, relative: &[u8], mut flags: OFlags) -> Result<Found, Errno> {
+        if relative.ends_with(b"/") {
+            flags |= OFlags::DIRECTORY;
+        }
+        let name = self.real.join(OsStr::from_bytes(relative));
+        let target = std::fs::canonicalize(name).map_err(errno_of)?;
+        if let Ok(inside) = target.strip_prefix(&self.real) {
+            let inside = inside.as_os_str().as_bytes();
+            let file = self.open_without_links(inside, flags)?;
+            return found(file, Some(Target::Inside([b"/", inside].concat().into())));
+        }
+        match self.symlinks {
+            Symlinks::Inside => Err(Errno::XDEV),
+            Symlinks::Follow => {
+                let file = rustix::fs::openat(CWD, &target, flags | OFlags::NOFOLLOW, Mode::empty())?;
+                found(file, Some(Target::Outside(target.into_os_string().into_vec().into())))
+            }
+        }
+    }
+
+    /// Opens a path relative to the root; `LOOP` if it goes through a symbolic link.
+    fn open_without_links(&self, relative: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let name = if relative.is_empty() { b"." } else { relative };
+        if self.has_openat2.get() {
+            let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+            match rustix::fs::openat2(&self.directory, name, flags, Mode::empty(), how) {
+                // Not in this kernel, or forbidden by a sandbox.
+                Err(Errno::NOSYS | Errno::PERM) => self.has_openat2.set(false),
+                result => return result,
+            }
+        }
+        walk(self.directory.as_fd(), name, flags)
+    }
+}
+
+/// `openat2` with `NO_SYMLINKS` for those who don't have it. `path` has no `..`.
+fn walk(root: BorrowedFd<'_>, path: &[u8], mut flags: OFlags) -> Result<OwnedFd, Errno> {
+    if path.ends_with(b"/") {
+        flags |= OFlags::DIRECTORY;
+    }
+    let mut segments = path.split(|b| *b == b'/').filter(|s| !s.is_empty()).peekable();
+    let mut at: Option<OwnedFd> = None;
+    while let Some(segment) = segments.next() {
+        let directory = at.as_ref().map_or(root, OwnedFd::as_fd);
+        let flags = match segments.peek() {
+            Some(_) => OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            None => flags,
+        };
+        let next = rustix::fs::openat(directory, segment, flags | OFlags::NOFOLLOW, Mode::empty());
+        // A link shows itself in three ways: LOOP, NOTDIR if a directory was asked for, and as itself with PATH.
+        if next.is_err() || flags.contains(OFlags::PATH) {
+            let stat = rustix::fs::statat(directory, segment, AtFlags::SYMLINK_NOFOLLOW)?;
+            if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
+                return Err(Errno::LOOP);
+            }
+        }
+        at = Some(next?);
+    }
+    match at {
+        Some(file) => Ok(file),
+        None => rustix::fs::openat(root, ".", flags, Mode::empty()),
+    }
+}
+
+fn found(file: OwnedFd, target: Option<Target>) -> Result<Found, Errno> {
+    let stat = rustix::fs::fstat(&file)?;
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        _ => Kind::Other,
+    };
+    Ok(Found { file: file.into(), stamp: Stamp::of(&stat), kind, target })
+}
+
+/// The state of an open file now.
+///
+/// # Errors
+/// The file system failed.
+pub fn stamp_of(file: &File) -> Result<Stamp, Failure> {
+    Ok(Stamp::of(&rustix::fs::fstat(file)?))
+}
+
+fn errno_of(error: io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::NOENT)
+}
