@@ -159,8 +159,10 @@ class Millrace(Process):
 
 
 def php_ini(path, lines=()):
-    """Writes an ini file with opcache and the usual extensions, and `lines`; its path."""
-    text = ["zend_extension=opcache"] + [f"extension={e}" for e in EXTENSIONS] + list(lines)
+    """Writes an ini file with opcache, those of the usual extensions that are installed, and `lines`; its path."""
+    folder = subprocess.run(["php", "-n", "-r", "echo ini_get('extension_dir');"], capture_output=True, text=True).stdout
+    installed = [e for e in EXTENSIONS if Path(folder, f"{e}.so").exists()]
+    text = ["zend_extension=opcache"] + [f"extension={e}" for e in installed] + list(lines)
     Path(path).write_text("\n".join(text) + "\n")
     return path
 
