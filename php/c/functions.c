@@ -36,7 +36,6 @@ static PHP_FUNCTION(fastcgi_finish_request)
 			wire_head(&SG(sapi_headers));
 		}
 		wire_end(0);
-		board_set32(worker->board, MR_SLOT_STATE, MR_STATE_BACKGROUND);
 	}
 	RETURN_TRUE;
 }
@@ -75,9 +74,33 @@ static PHP_FUNCTION(apache_response_headers)
 	}
 }
 
+/* pcntl_signal() as it was. */
+static zif_handler set_signal;
+
+static PHP_FUNCTION(watched_pcntl_signal)
+{
+	worker->signals_touched = true;
+	set_signal(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+/*
+ * PHP puts its signal handlers back at the start of each request, with seven system calls (zend_signal_activate).
+ * Only pcntl_signal() can change them, so that is done only after a request that called it.
+ */
+void functions_watch_signals(void)
+{
+	zend_function *function = zend_hash_str_find_ptr(CG(function_table), "pcntl_signal", sizeof "pcntl_signal" - 1);
+	if (function && function->type == ZEND_INTERNAL_FUNCTION) {
+		set_signal = function->internal_function.handler;
+		function->internal_function.handler = PHP_FN(watched_pcntl_signal);
+	}
+}
+
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_bool, 0, 0, _IS_BOOL, 0)
 ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_array, 0, 0, IS_ARRAY, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_MASK_EX(arginfo_status, 0, 0, MAY_BE_ARRAY | MAY_BE_FALSE)
 ZEND_END_ARG_INFO()
 
 static const zend_function_entry functions[] = {
@@ -85,6 +108,7 @@ static const zend_function_entry functions[] = {
 	ZEND_FE(apache_request_headers, arginfo_array)
 	ZEND_FALIAS(getallheaders, apache_request_headers, arginfo_array)
 	ZEND_FE(apache_response_headers, arginfo_array)
+	ZEND_FE(fpm_get_status, arginfo_status)
 	ZEND_FE_END
 };
 

@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <syslog.h>
 #include <time.h>
@@ -102,12 +103,12 @@ static void worker_ended(uint32_t slot, pid_t pid, int status, uint64_t max_rss_
 }
 
 /* In the child: leaves behind what is the host's and serves. */
-static ZEND_NORETURN void become_worker(int socket, uint32_t slot, char *board)
+static ZEND_NORETURN void become_worker(int socket, uint32_t slot)
 {
 	close(host.control);
 	close(host.signals);
 	host.control = -1;
-	_exit(loop_run(socket, slot, board));
+	_exit(loop_run(socket, slot, host.board));
 }
 
 /* SPAWN. A worker that cannot be started is told as one that ended at once, with process id 0. */
@@ -119,12 +120,12 @@ static void spawn(uint32_t slot, int socket)
 		worker_ended(slot, 0, 0, 0);
 		return;
 	}
-	char *board = host.board + MR_SCOREBOARD_HEAD + (size_t)slot * MR_SLOT_BYTES;
+	char *board = board_slot(host.board, slot);
 	memset(board, 0, MR_SLOT_BYTES);
 	board_set32(board, MR_SLOT_STATE, MR_STATE_STARTING);
 	pid_t pid = fork();
 	if (pid == 0) {
-		become_worker(socket, slot, board);
+		become_worker(socket, slot);
 	}
 	if (pid < 0) {
 		char text[200];
@@ -210,7 +211,7 @@ static void reap(void)
 		}
 		host.pids[slot] = 0;
 		host.running--;
-		char *board = host.board + MR_SCOREBOARD_HEAD + (size_t)slot * MR_SLOT_BYTES;
+		char *board = board_slot(host.board, slot);
 		board_set32(board, MR_SLOT_PID, 0);
 		board_set32(board, MR_SLOT_STATE, MR_STATE_FREE);
 		worker_ended(slot, pid, status, (uint64_t)usage.ru_maxrss);

@@ -12,21 +12,22 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <syslog.h>
 #include <time.h>
 #include <unistd.h>
 
 struct worker *worker;
 
-static bool start(int socket, uint32_t slot, char *board);
+static bool start(int socket, uint32_t slot, char *scoreboard);
 static void received(void);
 static void run_request(void);
 static void finished(void);
 
 /* Serves requests until the socket ends; the exit status of the process. */
-int loop_run(int socket, uint32_t slot, char *board)
+int loop_run(int socket, uint32_t slot, char *scoreboard)
 {
-	if (!start(socket, slot, board)) {
+	if (!start(socket, slot, scoreboard)) {
 		return 71;
 	}
 	int status = 0;
@@ -85,7 +86,7 @@ static uint64_t jittered(uint64_t limit)
 }
 
 /* Makes this forked process a worker. */
-static bool start(int socket, uint32_t slot, char *board)
+static bool start(int socket, uint32_t slot, char *scoreboard)
 {
 	worker = mmap(NULL, sizeof *worker, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (worker == MAP_FAILED) {
@@ -94,7 +95,8 @@ static bool start(int socket, uint32_t slot, char *board)
 	}
 	worker->socket = socket;
 	worker->slot = slot;
-	worker->board = board;
+	worker->scoreboard = scoreboard;
+	worker->board = board_slot(scoreboard, slot);
 	worker->body_at = SIZE_MAX;
 	worker->max_requests = jittered(options.max_requests);
 	if (!wire_room(&worker->out, 64u << 10)) {
@@ -104,11 +106,11 @@ static bool start(int socket, uint32_t slot, char *board)
 	start_signals();
 	MR_CHILD_INIT();
 	vars_install();
+	functions_watch_signals();
 	/* The script's directory is entered by run_script(), with one call less than php_execute_script needs. */
 	SG(options) |= SAPI_OPTION_NO_CHDIR;
-	worker->opens_script = !zend_get_extension("Zend OPcache") || !INI_BOOL("opcache.enable");
-	board_set32(board, MR_SLOT_PID, (uint32_t)getpid());
-	board_set32(board, MR_SLOT_STATE, MR_STATE_IDLE);
+	board_set32(worker->board, MR_SLOT_PID, (uint32_t)getpid());
+	board_set32(worker->board, MR_SLOT_STATE, MR_STATE_IDLE);
 	return true;
 }
 
@@ -152,10 +154,8 @@ static void finished(void)
 	if ((worker->requests & (worker->requests - 1)) == 0 || worker->requests % 256 == 0) {
 		board_set64(worker->board, MR_SLOT_RSS, resident());
 	}
-	if (worker->requests == 1 && !zend_hash_str_exists(&module_registry, "pcntl", sizeof "pcntl" - 1)) {
-		/* Handlers stand from the first request on; only pcntl can change them: 14 system calls a request saved. */
-		SIGG(reset) = 0;
-	}
+	SIGG(reset) = worker->signals_touched;
+	worker->signals_touched = false;
 	board_set32(worker->board, MR_SLOT_STATE, MR_STATE_IDLE);
 }
 
@@ -209,26 +209,6 @@ static void refuse_missing(const char *script)
 	refuse(404, "File not found.\n");
 }
 
-/* Whether this very file was opened by the request before: then opcache is asked without opening it again. */
-static bool is_known(const char *script, const struct stat *now)
-{
-	const struct stat *then = &worker->script_stat;
-	return !worker->opens_script && worker->script.length && strcmp(worker->script.bytes, script) == 0
-		&& then->st_ino == now->st_ino && then->st_dev == now->st_dev && then->st_size == now->st_size
-		&& then->st_ctim.tv_sec == now->st_ctim.tv_sec && then->st_ctim.tv_nsec == now->st_ctim.tv_nsec;
-}
-
-static void remember(const char *script, const struct stat *now)
-{
-	size_t length = strlen(script) + 1;
-	worker->script.length = 0;
-	if (wire_room(&worker->script, length)) {
-		memcpy(worker->script.bytes, script, length);
-		worker->script.length = length;
-		worker->script_stat = *now;
-	}
-}
-
 /* Opens the script, or answers that it cannot be run; `file` must be destroyed if this returns true. */
 static bool open_script(zend_file_handle *file)
 {
@@ -238,17 +218,10 @@ static bool open_script(zend_file_handle *file)
 		refuse_missing(script ? script : vars_value("SCRIPT_FILENAME"));
 		return false;
 	}
-	if (is_known(script, &now)) {
-		zend_stream_init_filename(file, script);
-		file->primary_script = 1;
-		return true;
-	}
 	char *name = estrdup(script); /* php_fopen_primary_script frees path_translated when it fails */
 	bool opened = php_fopen_primary_script(file) == SUCCESS;
 	int error = errno;
-	if (opened) {
-		remember(name, &now);
-	} else {
+	if (!opened) {
 		char text[512];
 		int length = snprintf(text, sizeof text, "Unable to open primary script: %.300s (%s)", name, strerror(error));
 		wire_log(LOG_ERR, text, (size_t)length);

@@ -364,6 +364,9 @@ void wire_end(uint8_t flags)
 	if (!background) {
 		board_set64(worker->board, MR_SLOT_FINISHED, worker->request.sequence);
 	}
+	if (!(flags & MR_FLAG_READY)) {
+		board_set32(worker->board, MR_SLOT_STATE, MR_STATE_BACKGROUND);
+	}
 	worker->answer = ANSWER_ENDED;
 	wire_flush();
 }

@@ -17,7 +17,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/stat.h>
 
 /* A variable of $_SERVER, inside the frame it came in; name and value end with NUL. */
 struct variable {
@@ -59,21 +58,20 @@ struct worker {
 	int socket;
 	uint32_t slot;
 	char *board;              /* its slot in the scoreboard */
+	const char *scoreboard;   /* all of it */
 	uint64_t max_requests;    /* with jitter; 0: no limit */
 	uint64_t requests;        /* served */
 	uint64_t cpu_us;          /* CPU time of the process at the last END */
 	volatile bool stop;       /* SIGTERM: no further request */
 	bool broken;              /* the socket cannot be written any more */
 	bool exiting;             /* the last END said so */
-	bool opens_script;        /* opcache is off: the script is opened for each request */
+	bool signals_touched;     /* the script set a signal handler: PHP's are put back for the next request */
 	enum answer answer;
 	struct request request;
 	struct buffer in;         /* the REQUEST */
 	struct buffer variables;  /* struct variable each */
 	struct buffer out;        /* frames not yet written */
 	size_t body_at;           /* place of the open BODY's header in out, or SIZE_MAX */
-	struct buffer script;     /* path of the script that opened last, with NUL */
-	struct stat script_stat;  /* as it was when it opened */
 };
 
 /* The worker of this process; NULL in the host. */
@@ -100,7 +98,7 @@ void host_log(int priority, const char *message, size_t length);
 size_t check_report(char *text, size_t room);
 
 /* loop.c */
-int loop_run(int socket, uint32_t slot, char *board);
+int loop_run(int socket, uint32_t slot, char *scoreboard);
 
 /* sapi.c */
 extern sapi_module_struct sapi_millrace;
@@ -116,6 +114,10 @@ void vars_register(zval *array);
 extern zend_module_entry functions_module;
 bool functions_fix_pathinfo(void);
 HashTable *functions_user_ini_cache(void);
+void functions_watch_signals(void);
+
+/* status.c: fpm_get_status() */
+PHP_FUNCTION(fpm_get_status);
 
 /* wire.c */
 bool wire_room(struct buffer *buffer, size_t room);
@@ -126,7 +128,17 @@ bool wire_flush(void);
 void wire_end(uint8_t flags);
 void wire_log(int priority, const char *message, size_t length);
 
-/* scoreboard words */
+/* A slot of the scoreboard. */
+static inline char *board_slot(const char *scoreboard, uint32_t slot)
+{
+	return (char *)(uintptr_t)scoreboard + MR_SCOREBOARD_HEAD + (size_t)slot * MR_SLOT_BYTES;
+}
+
+static inline uint32_t board_get32(const char *slot, size_t at)
+{
+	return __atomic_load_n((const uint32_t *)(const void *)(slot + at), __ATOMIC_ACQUIRE);
+}
+
 static inline void board_set32(char *slot, size_t at, uint32_t value)
 {
 	__atomic_store_n((uint32_t *)(void *)(slot + at), value, __ATOMIC_RELEASE);
