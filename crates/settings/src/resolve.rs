@@ -1,6 +1,7 @@
 //! From [`Written`] to [`Plan`]: what was typed where it was typed, the table's default elsewhere. Complete whatever is
 //! wrong, so that one mistake hides no other.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -141,10 +142,23 @@ fn php(view: &View<'_>) -> Php {
         queue: view.count("php.queue"),
         queue_timeout: view.duration("php.queue_timeout"),
         ini_file: view.path("php.ini_file"),
-        ini: view.ini().into_iter().collect(),
+        ini: php_ini(view),
         user: view.text("php.user"),
         group: view.text("php.group"),
     }
+}
+
+/// The ini values that PHP starts with. Its limits on uploads follow the server's: 2 MB beside a server that takes
+/// 64 MB is the first thing that every guide tells people to change. An ini file of their own is left alone.
+fn php_ini(view: &View<'_>) -> BTreeMap<String, String> {
+    let mut ini: BTreeMap<String, String> = view.ini().into_iter().collect();
+    if view.path("php.ini_file").is_none() {
+        let most = view.number("site.body_bytes").to_string();
+        for name in ["post_max_size", "upload_max_filesize"] {
+            ini.entry(name.to_owned()).or_insert_with(|| most.clone());
+        }
+    }
+    ini
 }
 
 /// What one place of the configuration sees: a site's own values, those outside of it, the defaults.

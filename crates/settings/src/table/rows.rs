@@ -111,11 +111,10 @@ static SERVER: &[Setting] = &[
         line: "Addresses to listen on: `127.0.0.1:8080`, `:80` (every IPv4 and IPv6 address), `[::1]:80`, \
                `unix:/run/millrace.sock`.",
         reason: "The default is reachable from this machine only: opening a site to the world is a decision, not an \
-                 accident. Listeners live as long as the process, because closing one of a reuse-port group loses the \
-                 connections that wait in its queue.",
+                 accident. A reload takes new addresses in; one that is no longer in the list is closed when those who \
+                 wait there have been let in.",
         example: "[\":80\", \"unix:/run/millrace/web.sock\"]",
         elsewhere: &["port", "bind", "address", "listen_addr"],
-        restart: Some(|old, new| old.server.listen != new.server.listen),
         ..ROW
     },
     Setting {
@@ -559,7 +558,9 @@ static PHP: &[Setting] = &[
         key: "php.ini",
         place: Place::Both,
         kind: Kind::Ini,
-        default: Default::Unset("PHP's ini files decide"),
+        default: Default::Unset(
+            "PHP's ini files decide; but without `php.ini_file`, `post_max_size` and `upload_max_filesize` follow `body_bytes`",
+        ),
         line: "ini values on top of every file, as `php -d` sets them: a table `[php.ini]`.",
         reason: "What a site needs stands with the site. `[site.php.ini]` is laid over `[php.ini]`, value by value.",
         example: "{ memory_limit = \"256M\", \"opcache.enable\" = true }",

@@ -180,9 +180,21 @@ fn a_sites_php_is_laid_over_that_of_all() {
     let ini = |php: &crate::plan::Php| -> Vec<String> {
         php.ini.iter().map(|(name, value)| format!("{name}={value}")).collect()
     };
-    assert_eq!(ini(a), ["memory_limit=1G", "opcache.enable=1", "opcache.jit_buffer_size=0", "precision=17"]);
-    assert_eq!(ini(b), ["memory_limit=128M", "opcache.enable=1", "opcache.jit_buffer_size=0"]);
+    // Uploads follow the server's limit, 64 MB.
+    let (post, upload) = ("post_max_size=67108864", "upload_max_filesize=67108864");
+    assert_eq!(
+        ini(a),
+        ["memory_limit=1G", "opcache.enable=1", "opcache.jit_buffer_size=0", post, "precision=17", upload]
+    );
+    assert_eq!(ini(b), ["memory_limit=128M", "opcache.enable=1", "opcache.jit_buffer_size=0", post, upload]);
     assert_eq!(php(2), None);
+}
+
+#[test]
+fn php_takes_uploads_as_large_as_the_server_does() {
+    let ini = |text: &str| plan(&format!("{text}{SITE}"), &[]).sites[0].php.as_ref().unwrap().ini.clone();
+    assert_eq!(ini("[http]\nbody_bytes = \"5MB\"\n")["upload_max_filesize"], "5242880");
+    assert_eq!(ini("[php.ini]\nupload_max_filesize = \"1M\"\n")["upload_max_filesize"], "1M");
 }
 
 #[test]
