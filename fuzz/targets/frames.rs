@@ -1,0 +1,81 @@
+//! What a PHP worker or host sends, should its memory be broken: frames torn at any place give the same frames, and
+//! what is given on obeys the rules. The input's first byte chooses how it is torn.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use millrace_wire::frames::control::Message;
+use millrace_wire::frames::{Broken, Decoder, Frame, Parsed, Step};
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&step, input)) = input.split_first() else { return };
+    let whole = read(input, usize::MAX);
+    let torn = read(input, usize::from(step).max(1));
+    assert_eq!(whole, torn, "torn every {step} bytes");
+
+    if let Ok(Message::Ready(started)) = Message::decode(input) {
+        assert!(started.lines().all(|(key, _)| started.get(key).is_some()));
+    }
+    if let Ok(Some((_, taken))) = Parsed::decode(input) {
+        assert!(taken <= input.len());
+        assert!(Parsed::decode(&input[..taken - 1]).is_ok_and(|parsed| parsed.is_none()));
+        assert!(Parsed::decode(&input[..taken]).is_ok_and(|parsed| parsed.is_some()));
+    }
+});
+
+/// Everything but content as text, the content as one, and how it ended.
+#[derive(Debug, Default, PartialEq)]
+struct Answer {
+    frames: Vec<String>,
+    content: Vec<u8>,
+    broken: Option<Broken>,
+}
+
+/// Reads one answer after the other, as a server does that gets `step` bytes at a time.
+fn read(input: &[u8], step: usize) -> Answer {
+    let mut decoder = Decoder::default();
+    decoder.begin();
+    let mut answer = Answer::default();
+    let (mut start, mut end) = (0, 0);
+    loop {
+        match decoder.next(&input[start..end]) {
+            Ok(Step::Frame(frame, taken)) => {
+                assert!(taken > 0 && start + taken <= end);
+                start += taken;
+                let done = matches!(frame, Frame::End(end) | Frame::Ready(end) if end.ready || end.exiting);
+                note(&mut answer, &frame);
+                if done && !decoder.answering() {
+                    decoder.begin();
+                }
+            }
+            Ok(Step::Partial(wanted)) => {
+                assert!(wanted > end - start, "it wants what it has");
+                if end == input.len() {
+                    return answer;
+                }
+                end = end.saturating_add(step).min(input.len());
+            }
+            Err(broken) => {
+                answer.broken = Some(broken);
+                return answer;
+            }
+        }
+    }
+}
+
+fn note(answer: &mut Answer, frame: &Frame<'_>) {
+    match frame {
+        Frame::Body(piece) => {
+            assert!(!piece.is_empty());
+            answer.content.extend_from_slice(piece);
+        }
+        Frame::Head(head) => {
+            assert!((200..=999).contains(&head.status));
+            let clean = |text: &[u8]| !text.iter().any(|b| matches!(b, 0 | b'\r' | b'\n'));
+            assert!(clean(head.reason));
+            assert_eq!(head.fields().count(), head.count);
+            assert!(head.fields().all(|(name, value)| !name.is_empty() && clean(name) && clean(value)));
+            answer.frames.push(format!("{head:?} at {}", answer.content.len()));
+        }
+        frame => answer.frames.push(format!("{frame:?} at {}", answer.content.len())),
+    }
+}
