@@ -1,59 +1,43 @@
 //! PHP: pools of worker processes, and the talk with one of them.
+//!
+//! ```text
+//!   event loop                        pool (one a distinct [php])            processes
+//!   ----------                        ---------------------------            ---------
+//!   run ── acquire ─────────────────> idle workers, waiters, limits
+//!    │                                      ▲   │ wake
+//!    │ REQUEST ─────────────────────────────│───│─────────────────────────> worker
+//!    │ HEAD BODY END <──────────────────────│───│────────────────────────── worker
+//!    ├─ all of it came at once: Reply       │   ▼
+//!    ├─ else: Stream, a task pumps     supervisor thread ── SPAWN, RETIRE ─> host ── fork ─> worker
+//!    └─ release ────────────────────────────┘        ▲───── STARTED, EXITED ── host
+//! ```
+//!
+//! - [`pool`]: what event loops and supervisor share, under one lock, and who may touch what;
+//! - [`waiters`]: requests that wait for a worker, a value without clock and sockets;
+//! - [`supervisor`]: the pool's own thread: it starts and restarts the host, has workers forked and ended, ends what
+//!   takes too long, and looks after workers that nobody waits for any more;
+//! - [`host`]: starting the program `millrace-php`, and its control socket; [`inject`]: the PHP file it is given;
+//! - [`worker`]: one worker's socket; [`card`]: what is known of it without a lock; [`scoreboard`];
+//! - [`exchange`]: one request, from REQUEST to a Reply, and what happens if the worker dies;
+//! - [`variables`]: what `$_SERVER` will hold; [`answer`]: frames to fields and content; [`stream`]: long answers;
+//! - [`status`]: for people.
 
-use std::rc::Rc;
-use std::sync::Arc;
+mod answer;
+mod card;
+mod exchange;
+#[cfg(test)]
+mod fake;
+mod host;
+mod inject;
+mod pool;
+mod scoreboard;
+mod status;
+mod stream;
+mod supervisor;
+mod variables;
+mod waiters;
+mod worker;
 
-use crate::engine::Thread;
-use crate::reply::Reply;
-use crate::request::Request;
-use crate::route::{Script, Site};
-
-/// The workers of all sites whose `[php]` settings are equal.
-#[derive(Debug)]
-pub struct Pool {}
-
-impl Pool {
-    /// Starts the PHP host and waits until it is ready.
-    pub fn start(
-        _settings: &millrace_settings::plan::Php,
-        _log: &crate::log::Log,
-        _stats: &Arc<crate::stats::Registry>,
-    ) -> Result<Arc<Pool>, String> {
-        Ok(Arc::new(Pool {}))
-    }
-
-    /// Ends idle workers now, the others after what they run, then the host.
-    pub fn retire(&self) {}
-
-    /// How the pool is; `name` is what people know it by.
-    pub fn status(&self, name: &str) -> crate::stats::PoolStatus {
-        crate::stats::PoolStatus { name: name.to_string(), ..Default::default() }
-    }
-
-    /// The same at the end of the server, which waits for it this long.
-    pub fn stop(&self, _grace: std::time::Duration) {}
-}
-
-/// The rest of an answer that a worker is still making.
-#[derive(Debug)]
-pub struct Stream {}
-
-impl Stream {
-    /// Bytes that are still to come, if the script said so by Content-Length.
-    pub fn length(&self) -> Option<u64> {
-        None
-    }
-
-    /// Appends the next piece to `buffer`; `false` at the end. Cancel-safe.
-    ///
-    /// # Errors
-    /// The worker died before it finished.
-    pub async fn next(&mut self, _buffer: &mut Vec<u8>) -> std::io::Result<bool> {
-        Ok(false)
-    }
-}
-
-/// Runs a script and returns its answer as soon as its fields are known; 502, 503, 504 where that fails.
-pub async fn run(_thread: &Rc<Thread>, _site: &Arc<Site>, _request: &mut Request, _script: &Script) -> Reply {
-    Reply::new(503)
-}
+pub use exchange::run;
+pub use pool::Pool;
+pub use stream::Stream;

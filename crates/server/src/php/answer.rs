@@ -1,0 +1,187 @@
+//! From a worker's frames to the fields and content of an answer.
+
+use millrace_wire::frames::{End, Frame, Head};
+
+use super::card::Card;
+use super::worker::Sink;
+use crate::log::Log;
+use crate::reply::{Fields, reason_phrase};
+
+/// An answer as far as it has come.
+#[derive(Debug)]
+pub struct Answer<'a> {
+    /// Its head.
+    pub head: Option<AnswerHead>,
+    /// Its content so far.
+    pub content: Vec<u8>,
+    /// Its end.
+    pub end: Option<End>,
+    unheard: Unheard<'a>,
+}
+
+/// Status and fields.
+#[derive(Debug)]
+pub struct AnswerHead {
+    /// 200-999.
+    pub status: u16,
+    /// The script's own reason, if it differs from the usual one.
+    pub reason: Option<Box<str>>,
+    /// Fields, without those that the protocol adds.
+    pub fields: Fields,
+    /// Content-Length as the script gave it.
+    pub length: Option<u64>,
+}
+
+/// Takes what a worker logs and lets the rest fall.
+#[derive(Clone, Copy, Debug)]
+pub struct Unheard<'a> {
+    /// Where messages go.
+    pub log: &'a Log,
+    /// The worker.
+    pub card: &'a Card,
+}
+
+impl<'a> Answer<'a> {
+    /// An answer of which nothing has come.
+    pub fn new(log: &'a Log, card: &'a Card) -> Answer<'a> {
+        Answer { head: None, content: Vec::new(), end: None, unheard: Unheard { log, card } }
+    }
+}
+
+impl Sink for Answer<'_> {
+    fn take(&mut self, frame: Frame<'_>) {
+        match frame {
+            Frame::Head(head) => self.head = Some(AnswerHead::read(&head)),
+            Frame::Body(piece) => self.content.extend_from_slice(piece),
+            Frame::End(end) => self.end = Some(end),
+            Frame::Ready(_) | Frame::Log { .. } => self.unheard.take(frame),
+        }
+    }
+}
+
+impl Sink for Unheard<'_> {
+    fn take(&mut self, frame: Frame<'_>) {
+        if let Frame::Log { priority, message } = frame {
+            let task = self.card.task();
+            let script = String::from_utf8_lossy(&task.script);
+            self.log.php(&task.site, &script, priority.min(7) as u8, message);
+        }
+    }
+}
+
+impl AnswerHead {
+    fn read(head: &Head<'_>) -> AnswerHead {
+        let mut status = head.status;
+        let mut reason = std::str::from_utf8(head.reason).unwrap_or_default();
+        let mut length = None;
+        let mut fields = Fields::default();
+        for (name, value) in head.fields() {
+            // The frame was checked: a name is a token, thus ASCII.
+            let Ok(name) = std::str::from_utf8(name) else { continue };
+            match Special::of(name) {
+                None => fields.push(name, value),
+                Some(Special::Length) => length = decimal(value),
+                Some(Special::Status) if head.status == 200 && head.reason.is_empty() => {
+                    if let Some((code, text)) = status_field(value) {
+                        (status, reason) = (code, text);
+                    }
+                }
+                Some(Special::Status | Special::Ours) => (),
+            }
+        }
+        let reason = (!reason.is_empty() && reason != reason_phrase(status)).then(|| reason.into());
+        AnswerHead { status, reason, fields, length }
+    }
+}
+
+/// A field that is not passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Special {
+    /// Content-Length: known better when the content is complete.
+    Length,
+    /// `Status: 404 Not Found`, the status line of CGI (RFC 3875 section 6.3.3).
+    Status,
+    /// The server's own, the connection's, or for the server.
+    Ours,
+}
+
+impl Special {
+    fn of(name: &str) -> Option<Special> {
+        const NAMES: [(&str, Special); 11] = [
+            ("content-length", Special::Length),
+            ("status", Special::Status),
+            ("connection", Special::Ours),
+            ("date", Special::Ours),
+            ("keep-alive", Special::Ours),
+            ("proxy-connection", Special::Ours),
+            ("server", Special::Ours),
+            ("te", Special::Ours),
+            ("trailer", Special::Ours),
+            ("transfer-encoding", Special::Ours),
+            ("upgrade", Special::Ours),
+        ];
+        if name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("x-accel-")) {
+            return Some(Special::Ours);
+        }
+        NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, special)| *special)
+    }
+}
+
+fn decimal(value: &[u8]) -> Option<u64> {
+    let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
+}
+
+/// Code and reason of a `Status` field.
+fn status_field(value: &[u8]) -> Option<(u16, &str)> {
+    let text = std::str::from_utf8(value).ok()?;
+    let (code, reason) = text.split_once(' ').unwrap_or((text, ""));
+    let code = Some(code).filter(|code| code.len() == 3)?.parse().ok()?;
+    (200..=599).contains(&code).then_some((code, reason.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millrace_wire::frames::{Decoder, Step, answer};
+
+    fn read(status: u16, reason: &str, fields: &[&str]) -> AnswerHead {
+        let mut out = Vec::new();
+        answer::head(&mut out, status, reason, fields);
+        let mut decoder = Decoder::default();
+        decoder.begin();
+        let Step::Frame(Frame::Head(head), _) = decoder.next(&out).unwrap() else { panic!("no head") };
+        AnswerHead::read(&head)
+    }
+
+    fn names(head: &AnswerHead) -> Vec<String> {
+        head.fields.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect()
+    }
+
+    #[test]
+    fn fields_of_the_connection_do_not_pass() {
+        let sent = ["Connection: close", "X-Powered-By: PHP", "keep-alive: 5", "Transfer-Encoding: chunked"];
+        let more = ["DATE: now", "Server: x", "Upgrade: h2c", "X-Accel-Redirect: /secret", "Set-Cookie: a=1"];
+        let head = read(200, "", &[&sent[..], &more[..], &["Set-Cookie: b=2"]].concat());
+        assert_eq!(names(&head), ["X-Powered-By", "Set-Cookie", "Set-Cookie"]);
+    }
+
+    #[test]
+    fn length_is_taken_out() {
+        assert_eq!(read(200, "", &["Content-Length: 17"]).length, Some(17));
+        for bad in ["Content-Length: -1", "Content-Length: +1", "Content-Length:", "Content-Length: 1,1"] {
+            assert_eq!(read(200, "", &[bad]).length, None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_first_status_counts() {
+        let status = |head: AnswerHead| (head.status, head.reason.map(String::from));
+        assert_eq!(status(read(200, "", &["Status: 404 Not Found"])), (404, None));
+        assert_eq!(status(read(200, "", &["Status: 404 Gone fishing"])), (404, Some("Gone fishing".into())));
+        assert_eq!(status(read(500, "", &["Status: 404"])), (500, None), "http_response_code() was called");
+        assert_eq!(status(read(200, "", &["Status: 100"])), (200, None));
+        assert_eq!(status(read(418, "Short and stout", &[])), (418, Some("Short and stout".into())));
+        assert_eq!(status(read(404, "Not Found", &[])), (404, None));
+    }
+}

@@ -1,0 +1,273 @@
+//! One request: a worker is found, the request sent, the answer read as far as it is there. And what to do if the
+//! worker dies.
+//!
+//! A request is run again if nothing of it has reached the client and either no script has begun (the scoreboard says
+//! that the worker never received it) - whatever its method - or its method is idempotent, once.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+use millrace_wire::frames::{Body as FrameBody, INLINE_BODY_MAX, TooLong};
+use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
+
+use super::answer::{Answer, AnswerHead};
+use super::pool::{Lease, Refused};
+use super::stream::{self, KEEP_BYTES};
+use super::variables;
+use crate::engine::Thread;
+use crate::reply::{Body, Reply, plain};
+use crate::request::{Content, Request};
+use crate::route::{Script, Site};
+use crate::stats::Counter;
+
+/// Workers that may die one after the other before they have received a request.
+const ATTEMPTS: u32 = 5;
+/// A larger frame buffer is not kept.
+const FRAME_KEEP: usize = 256 << 10;
+
+thread_local! {
+    /// The frame that is being sent. Never borrowed over an await.
+    static FRAME: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+enum Failure {
+    /// The worker died before it had received the request.
+    NotBegun,
+    /// The worker died while the script ran.
+    Begun,
+    /// The worker was killed because the script took too long.
+    Late,
+    /// The worker sent what is no answer.
+    Garbage,
+    /// The request's head does not fit into a frame.
+    TooLong,
+    /// The request could not be handed over: no memory or descriptor for its content.
+    Ours(io::Error),
+}
+
+/// Runs a script and returns its answer as soon as its fields are known; 502, 503, 504 where that fails. Dropping the
+/// future tells the script that its client has gone.
+pub async fn run(thread: &Rc<Thread>, site: &Arc<Site>, request: &mut Request, script: &Script) -> Reply {
+    let Some(pool) = &site.pool else { return plain(500) };
+    let stats = &thread.stats;
+    let (mut attempts, mut repeated) = (0, false);
+    loop {
+        let lease = match pool.shared().acquire(thread, is_local(request)).await {
+            Ok(lease) => lease,
+            Err(refused) => {
+                let counter = match refused {
+                    Refused::Full => Counter::PhpQueueFull,
+                    Refused::Timeout => Counter::PhpQueueTimeouts,
+                };
+                stats.add(counter, 1);
+                return plain(503);
+            }
+        };
+        let failure = match attempt(lease, thread, site, request, script).await {
+            Ok(reply) => return reply,
+            Err(failure) => failure,
+        };
+        attempts += 1;
+        let again = match failure {
+            Failure::NotBegun => attempts < ATTEMPTS,
+            Failure::Begun if request.is_idempotent() => !std::mem::replace(&mut repeated, true),
+            _ => false,
+        };
+        if !again {
+            return refusal(thread, script, &failure);
+        }
+        stats.add(Counter::PhpRetried, 1);
+    }
+}
+
+/// Notes that a worker died or sent garbage in the middle of a request; the lease must then be dropped.
+pub fn note_loss(thread: &Thread, lease: &mut Lease, error: &io::Error) {
+    let worker = lease.worker();
+    worker.give_up();
+    if error.kind() == io::ErrorKind::InvalidData {
+        worker.card.kill();
+        let log = &thread.process.log;
+        log.error(format_args!("PHP worker {} sent garbage and is killed: {error}", worker.card.pid()));
+    }
+    let late = worker.card.is_overdue();
+    thread.stats.add(if late { Counter::PhpTimeouts } else { Counter::PhpLost }, 1);
+}
+
+/// One attempt with one worker.
+async fn attempt(
+    mut lease: Lease,
+    thread: &Rc<Thread>,
+    site: &Site,
+    request: &Request,
+    script: &Script,
+) -> Result<Reply, Failure> {
+    if let Err(failure) = send(&mut lease, thread, site, request, script).await {
+        return Err(failure);
+    }
+    let card = lease.worker().card.clone();
+    let mut answer = Answer::new(&thread.process.log, &card);
+    let read = poll_fn(|cx| {
+        loop {
+            match lease.worker().poll_read(cx, &mut answer) {
+                Poll::Ready(Ok(())) if answer.end.is_some() || answer.content.len() >= KEEP_BYTES => {
+                    return Poll::Ready(Ok(()));
+                }
+                Poll::Ready(Ok(())) => (),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                // Nothing more is there at the moment: what there is goes out.
+                Poll::Pending if answer.head.is_some() => return Poll::Ready(Ok(())),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    })
+    .await;
+    if let Err(error) = read {
+        return Err(failure(thread, &mut lease, error));
+    }
+    let Answer { head: Some(head), content, end, .. } = answer else {
+        return Err(failure(thread, &mut lease, io::ErrorKind::InvalidData.into()));
+    };
+    if end.is_some_and(|end| end.failed) {
+        thread.stats.add(Counter::PhpFailures, 1);
+    }
+    let AnswerHead { status, reason, fields, length } = head;
+    let body = if request.is_head() {
+        lease.finish(thread.clock.now());
+        Body::Omitted(length)
+    } else if matches!(status, 204 | 304) {
+        lease.finish(thread.clock.now());
+        Body::Empty
+    } else if end.is_some() {
+        lease.finish(thread.clock.now());
+        Body::Bytes(content)
+    } else {
+        Body::Stream(Box::new(stream::start(thread, lease, content, length)))
+    };
+    Ok(Reply { status, reason, fields, body, close: false })
+}
+
+/// Sends the request.
+async fn send(
+    lease: &mut Lease,
+    thread: &Rc<Thread>,
+    site: &Site,
+    request: &Request,
+    script: &Script,
+) -> Result<(), Failure> {
+    let (file, body) = content(&request.content).map_err(Failure::Ours)?;
+    let shared = lease.shared().clone();
+    let worker = lease.worker();
+    if let Err(error) = worker.settle(thread.index) {
+        worker.give_up();
+        return Err(Failure::Ours(error));
+    }
+    let sent = FRAME.with_borrow_mut(|frame| {
+        frame.clear();
+        let inject = shared.injected.path(site.plan.profile);
+        variables::write(frame, worker.next_sequence(), site, request, script, inject)
+            .finish(body)
+            .map_err(|TooLong| Failure::TooLong)?;
+        let now = shared.since_epoch(thread.clock.now());
+        let limit = shared.settings.request_timeout.as_millis() as u64;
+        worker.card.begin(site.name(), &script.filename, now, if limit == 0 { 0 } else { now + limit });
+        worker.begin();
+        thread.stats.add(Counter::PhpRequests, 1);
+        let attached = file.as_ref().map(File::descriptor);
+        let sent = worker.send_now(frame, attached);
+        // All of it, as good as always. Otherwise the rest is kept by itself.
+        let sent = sent.map(|sent| (sent, frame[sent..].to_vec()));
+        if frame.capacity() > FRAME_KEEP {
+            *frame = Vec::new();
+        }
+        Ok(sent)
+    })?;
+    let result = match sent {
+        Ok((_, rest)) if rest.is_empty() => Ok(()),
+        Ok((sent, rest)) => {
+            let attached = file.as_ref().filter(|_| sent == 0).map(File::descriptor);
+            Box::pin(worker.send_rest(&rest, attached)).await
+        }
+        Err(error) => Err(error),
+    };
+    result.map_err(|error| failure(thread, lease, error))
+}
+
+/// A request's content that is handed over as a file.
+enum File<'a> {
+    Own(OwnedFd),
+    Spooled(&'a std::fs::File),
+}
+
+impl File<'_> {
+    fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {
+        match self {
+            File::Own(file) => file.as_fd(),
+            File::Spooled(file) => file.as_fd(),
+        }
+    }
+}
+
+/// How the content goes to the worker.
+fn content(content: &Content) -> io::Result<(Option<File<'_>>, FrameBody<'_>)> {
+    Ok(match content {
+        Content::Empty => (None, FrameBody::None),
+        Content::Memory(bytes) if bytes.len() <= INLINE_BODY_MAX => (None, FrameBody::Inline(bytes)),
+        Content::Memory(bytes) => {
+            let mut file = std::fs::File::from(memfd_create("millrace-body", MemfdFlags::CLOEXEC)?);
+            io::Write::write_all(&mut file, bytes)?;
+            seek(&file, SeekFrom::Start(0))?;
+            (Some(File::Own(file.into())), FrameBody::Descriptor(bytes.len() as u64))
+        }
+        Content::Spooled { file, length } => {
+            // A worker that died may have read some of it.
+            seek(file, SeekFrom::Start(0))?;
+            (Some(File::Spooled(file)), FrameBody::Descriptor(*length))
+        }
+    })
+}
+
+/// What a worker's death means for its request.
+fn failure(thread: &Thread, lease: &mut Lease, error: io::Error) -> Failure {
+    note_loss(thread, lease, &error);
+    let worker = lease.worker();
+    if worker.card.is_overdue() {
+        Failure::Late
+    } else if error.kind() == io::ErrorKind::InvalidData {
+        Failure::Garbage
+    } else if worker.has_received() {
+        Failure::Begun
+    } else {
+        Failure::NotBegun
+    }
+}
+
+fn refusal(thread: &Thread, script: &Script, failure: &Failure) -> Reply {
+    let name = String::from_utf8_lossy(&script.filename);
+    let log = &thread.process.log;
+    match failure {
+        Failure::Late => plain(504),
+        Failure::TooLong => plain(431),
+        Failure::Ours(error) => {
+            log.error(format_args!("a request for {name} could not be handed to PHP: {error}"));
+            plain(503)
+        }
+        Failure::NotBegun => {
+            log.error(format_args!("{ATTEMPTS} PHP workers in a row died before they ran {name}"));
+            plain(502)
+        }
+        Failure::Begun | Failure::Garbage => plain(502),
+    }
+}
+
+/// Whether the request comes from this machine: from a script, perhaps.
+fn is_local(request: &Request) -> bool {
+    let Some(client) = request.ends.client_ip() else { return false };
+    client.is_loopback() || request.ends.local.is_some_and(|local| local.ip().to_canonical() == client)
+}

@@ -1,0 +1,283 @@
+//! A host process: the program `millrace-php`, started with a control socket and a scoreboard, and what it says.
+
+use std::ffi::OsString;
+use std::io::{self, IoSlice, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millrace_settings::plan;
+use millrace_wire::frames::control::{self, Message};
+use millrace_wire::frames::{CONTROL_DESCRIPTOR, CONTROL_MAX, SCOREBOARD_DESCRIPTOR};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    recv, send, sendmsg, socketpair,
+};
+
+use super::pool::EXTRA;
+use super::scoreboard::Scoreboard;
+
+/// Name of the program.
+const PROGRAM: &str = "millrace-php";
+/// A longer line on the host's standard error is cut.
+const LINE_BYTES: usize = 8 << 10;
+
+/// A running host.
+#[derive(Debug)]
+pub struct Host {
+    /// What it shares with its workers and us.
+    pub scoreboard: Arc<Scoreboard>,
+    /// When it was started.
+    pub since: Instant,
+    control: OwnedFd,
+    child: Child,
+}
+
+/// Its standard error, which its workers share: it can outlive the host.
+#[derive(Debug)]
+pub struct Errors {
+    pipe: ChildStderr,
+    /// A line whose end has not come.
+    partial: Vec<u8>,
+}
+
+/// What a host said when PHP was up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// `8.2.29`
+    pub php_version: String,
+}
+
+/// Slots of a scoreboard: besides the workers that serve there are those that have been closed and are about to end.
+pub fn slots(settings: &plan::Php) -> usize {
+    settings.workers * 2 + EXTRA + 4
+}
+
+impl Host {
+    /// Starts the program; PHP is up when it says READY.
+    ///
+    /// # Errors
+    /// It is not found or can't be started, and what to do.
+    pub fn launch(settings: &plan::Php) -> Result<(Host, Errors), String> {
+        let program = program(settings.program.as_deref())?;
+        let launch = || {
+            let scoreboard = Scoreboard::create(slots(settings) as u32)?;
+            let flags = SocketFlags::CLOEXEC;
+            let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+            let mut command = Command::new(&program);
+            command.args(arguments(settings));
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+            let given = vec![
+                (theirs, CONTROL_DESCRIPTOR),
+                (scoreboard.as_fd().try_clone_to_owned()?, SCOREBOARD_DESCRIPTOR),
+            ];
+            let mut child = millrace_sys::give_descriptors(command, given)?;
+            let pipe = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
+            rustix::io::ioctl_fionbio(&pipe, true)?;
+            let host = Host { scoreboard: Arc::new(scoreboard), since: Instant::now(), control: ours, child };
+            Ok((host, Errors { pipe, partial: Vec::new() }))
+        };
+        launch().map_err(|error: io::Error| {
+            format!("{} can't be started: {error}\n`{0} --check` says more", program.display())
+        })
+    }
+
+    /// The control socket.
+    pub fn control(&self) -> BorrowedFd<'_> {
+        self.control.as_fd()
+    }
+
+    /// Process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Has a worker forked for a slot; returns the server's end of its socket.
+    ///
+    /// # Errors
+    /// No descriptor is left, or the host does not keep up (`WouldBlock`), or is gone.
+    pub fn spawn(&self, slot: u32) -> io::Result<OwnedFd> {
+        let flags = SocketFlags::CLOEXEC;
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        self.scoreboard.prepare(slot);
+        let attached = [theirs.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ancillary.push(SendAncillaryMessage::ScmRights(&attached));
+        let message = control::spawn(slot);
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let sent = sendmsg(&self.control, &[IoSlice::new(&message)], &mut ancillary, flags);
+        if let Err(error) = sent {
+            self.scoreboard.free(slot);
+            return Err(error.into());
+        }
+        Ok(ours)
+    }
+
+    /// Tells it to end when its workers have.
+    pub fn retire(&self) {
+        // If it is gone or hangs: whoever retires it waits for its end, and kills it when that does not come.
+        let _ = send(&self.control, &control::retire(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+
+    /// Takes the next message, if one is there; false: none is. `bytes` is where it is put.
+    ///
+    /// # Errors
+    /// The host has gone, or says what is no message.
+    pub fn receive<'b>(&self, bytes: &'b mut Vec<u8>) -> io::Result<Option<Message<'b>>> {
+        bytes.resize(CONTROL_MAX, 0);
+        let length = loop {
+            match recv(&self.control, &mut bytes[..], RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok((length, _)) => break length,
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::INTR) => (),
+                Err(error) => return Err(error.into()),
+            }
+        };
+        Message::decode(&bytes[..length])
+            .map(Some)
+            .map_err(|broken| io::Error::new(io::ErrorKind::InvalidData, broken))
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Waits for its end for that long, then kills it; how it ended.
+    pub fn end(mut self, patience: Duration) -> Option<ExitStatus> {
+        let began = Instant::now();
+        while began.elapsed() < patience {
+            if let Some(status) = self.ended() {
+                return Some(status);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        // It may have ended in this moment; the wait tells.
+        let _ = self.child.kill();
+        self.child.wait().ok()
+    }
+}
+
+impl Errors {
+    /// The pipe.
+    pub fn pipe(&self) -> BorrowedFd<'_> {
+        self.pipe.as_fd()
+    }
+
+    /// Gives each whole line that has come to `log`; false at the end.
+    pub fn read(&mut self, mut log: impl FnMut(&str)) -> bool {
+        let mut bytes = [0; 4096];
+        loop {
+            match self.pipe.read(&mut bytes) {
+                Ok(0) => {
+                    let rest = std::mem::take(&mut self.partial);
+                    tell(&rest, &mut log);
+                    return false;
+                }
+                Ok(length) => self.split(&bytes[..length], &mut log),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+            }
+        }
+    }
+
+    fn split(&mut self, bytes: &[u8], log: &mut impl FnMut(&str)) {
+        self.partial.extend_from_slice(bytes);
+        while let Some(end) = self.partial.iter().position(|b| *b == b'\n') {
+            let line: Vec<u8> = self.partial.drain(..=end).collect();
+            tell(&line, log);
+        }
+        if self.partial.len() > LINE_BYTES {
+            let line = std::mem::take(&mut self.partial);
+            tell(&line, log);
+        }
+    }
+}
+
+fn tell(line: &[u8], log: &mut impl FnMut(&str)) {
+    let line = String::from_utf8_lossy(line.trim_ascii_end());
+    if !line.is_empty() {
+        log(&line);
+    }
+}
+
+/// Where the program is: as set, else beside the server's own program, else in PATH.
+fn program(setting: Option<&Path>) -> Result<PathBuf, String> {
+    if let Some(path) = setting {
+        return Ok(path.to_owned());
+    }
+    let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join(PROGRAM)));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let candidates = beside.into_iter().chain(std::env::split_paths(&path).map(|dir| dir.join(PROGRAM)));
+    candidates.into_iter().find(|file| file.is_file()).ok_or_else(|| {
+        format!(
+            "the program {PROGRAM} is neither beside the server's own program nor in PATH\n\
+             `cargo build --release` builds it where PHP's embed library is installed (Debian: libphp-embed, php-dev); \
+             or set php.program to where it is"
+        )
+    })
+}
+
+fn arguments(settings: &plan::Php) -> Vec<OsString> {
+    let mut arguments = Vec::new();
+    let mut add = |name: &str, value: OsString| arguments.extend([OsString::from(name), value]);
+    for (name, value) in [("--user", &settings.user), ("--group", &settings.group)] {
+        if let Some(value) = value {
+            add(name, value.into());
+        }
+    }
+    if let Some(file) = &settings.ini_file {
+        add("--ini-file", file.into());
+    }
+    for (name, value) in &settings.ini {
+        add("-d", format!("{name}={value}").into());
+    }
+    if settings.max_requests > 0 {
+        add("--max-requests", settings.max_requests.to_string().into());
+    }
+    arguments
+}
+
+/// How a process ended, in words.
+pub fn ending(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (_, Some(signal)) => {
+            let name = match signal {
+                4 => " (SIGILL)",
+                6 => " (SIGABRT)",
+                7 => " (SIGBUS)",
+                8 => " (SIGFPE)",
+                9 => " (SIGKILL)",
+                11 => " (SIGSEGV)",
+                15 => " (SIGTERM)",
+                _ => "",
+            };
+            format!("was ended by signal {signal}{name}")
+        }
+        (Some(code), _) => format!("ended with status {code}"),
+        _ => "ended".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endings_in_words() {
+        assert_eq!(ending(ExitStatus::from_raw(11)), "was ended by signal 11 (SIGSEGV)");
+        assert_eq!(ending(ExitStatus::from_raw(3 << 8)), "ended with status 3");
+    }
+
+    #[test]
+    fn a_set_program_is_not_looked_for() {
+        assert_eq!(program(Some(Path::new("/x/y"))), Ok(PathBuf::from("/x/y")));
+    }
+}

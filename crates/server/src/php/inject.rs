@@ -1,0 +1,150 @@
+//! The PHP files of ours that a worker runs before a site's script. They are part of the server's program and are
+//! written to a directory where PHP, which may run as another user, can read but not write them.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use millrace_settings::plan::Profile;
+
+const WORDPRESS: &str = include_str!("../../../../php/inject/wordpress.php");
+const PREFIX: &str = "millrace-php-";
+
+/// The files where they can be run. Removed with this value.
+#[derive(Debug)]
+pub struct Injected {
+    directory: PathBuf,
+    wordpress: PathBuf,
+}
+
+impl Injected {
+    /// Writes them to a new directory.
+    ///
+    /// # Errors
+    /// Where that is not possible, and what to do.
+    pub fn write() -> Result<Arc<Injected>, String> {
+        let base = base();
+        Injected::write_below(&base).map(Arc::new).map_err(|error| {
+            format!(
+                "the PHP files that Millrace adds to a site can't be written below {}: {error}\n\
+                 make that directory writable, or set TMPDIR to one that is",
+                base.display()
+            )
+        })
+    }
+
+    fn write_below(base: &Path) -> io::Result<Injected> {
+        remove_stale(base);
+        let directory = new_directory(base)?;
+        let injected = Injected { wordpress: directory.join("wordpress.php"), directory };
+        let mut file =
+            fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&injected.wordpress)?;
+        io::Write::write_all(&mut file, WORDPRESS.as_bytes())?;
+        // The umask may have taken away what the PHP user needs.
+        file.set_permissions(fs::Permissions::from_mode(0o644))?;
+        fs::set_permissions(&injected.directory, fs::Permissions::from_mode(0o755))?;
+        Ok(injected)
+    }
+
+    /// The file for an application: its path.
+    pub fn path(&self, profile: Profile) -> Option<&[u8]> {
+        match profile {
+            Profile::WordPress => Some(self.wordpress.as_os_str().as_bytes()),
+            Profile::Drupal | Profile::Generic => None,
+        }
+    }
+
+    /// Removes them; what still refers to them finds nothing.
+    pub fn remove(&self) {
+        let _ = fs::remove_file(&self.wordpress);
+        let _ = fs::remove_dir(&self.directory);
+    }
+}
+
+impl Drop for Injected {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// systemd's directory for the service, else the temporary directory.
+fn base() -> PathBuf {
+    let runtime = std::env::var_os("RUNTIME_DIRECTORY").map(PathBuf::from);
+    runtime.filter(|path| path.is_absolute()).unwrap_or_else(std::env::temp_dir)
+}
+
+/// A directory that nobody had before us: in a shared temporary directory a name is not enough.
+fn new_directory(base: &Path) -> io::Result<PathBuf> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = base.join(format!("{PREFIX}{}-{number}", std::process::id()));
+        match fs::DirBuilder::new().mode(0o755).create(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 10_000 => (),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Removes what servers left that were killed.
+fn remove_stale(base: &Path) {
+    let Ok(entries) = fs::read_dir(base) else { return };
+    let me = rustix::process::geteuid().as_raw();
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let pid =
+            name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-')?.0.parse::<u32>().ok());
+        let Some(pid) = pid else { continue };
+        let mine = entry.metadata().is_ok_and(|data| data.is_dir() && data.uid() == me);
+        if mine && !Path::new("/proc").join(pid.to_string()).exists() {
+            let _ = fs::remove_file(entry.path().join("wordpress.php"));
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_readable_and_go_with_the_value() {
+        let injected = Injected::write().unwrap();
+        let path =
+            Path::new(std::ffi::OsStr::from_bytes(injected.path(Profile::WordPress).unwrap())).to_owned();
+        assert_eq!(fs::read_to_string(&path).unwrap(), WORDPRESS);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o644);
+        assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777, 0o755);
+        assert_eq!(injected.path(Profile::Generic), None);
+        let other = Injected::write().unwrap();
+        assert_ne!(injected.path(Profile::WordPress), other.path(Profile::WordPress));
+        drop(injected);
+        assert!(!path.exists() && !path.parent().unwrap().exists());
+    }
+
+    #[test]
+    fn leftovers_of_the_dead_are_removed() {
+        let base = std::env::temp_dir().join(format!("millrace-inject-test-{}", std::process::id()));
+        fs::create_dir(&base).unwrap();
+        // No process has this number: it is above the kernel's limit.
+        let stale = base.join(format!("{PREFIX}4194999-0"));
+        fs::create_dir(&stale).unwrap();
+        fs::write(stale.join("wordpress.php"), "old").unwrap();
+        let kept = base.join(format!("{PREFIX}{}-77", std::process::id()));
+        fs::create_dir(&kept).unwrap();
+        drop(Injected::write_below(&base).unwrap());
+        assert!(!stale.exists() && kept.exists());
+        fs::remove_dir_all(&base).unwrap();
+    }
+
+    #[test]
+    fn says_what_to_do() {
+        let error = Injected::write_below(Path::new("/nowhere")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+}

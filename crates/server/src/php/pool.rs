@@ -1,0 +1,508 @@
+//! A pool: what event loops and its supervisor share.
+//!
+//! Who holds the lock. All of [`State`] is under one mutex, held for a few moves of pointers and never over a system
+//! call that can wait. Event loops take it twice a request: to get a worker and to give it back. They take workers
+//! out of `idle` and put them back, add and remove waiters, and raise `level`; everything else - seats, hosts,
+//! ending idle workers - is the supervisor's. Whoever wants something of the supervisor changes the state and then
+//! wakes it.
+//!
+//! Who owns a worker. At any time one of: `idle` here, a [`Lease`] (on its way to, with, or back from a request), the
+//! inbox for the supervisor, the supervisor (what nobody waits for any more). A worker that is dropped is closed, and
+//! its process ends.
+
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use millrace_settings::plan;
+use rustix::event::EventfdFlags;
+use tokio::sync::oneshot;
+
+use super::card::Card;
+use super::host::Started;
+use super::inject::Injected;
+use super::supervisor;
+use super::waiters::Waiters;
+use super::worker::{Phase, Worker};
+use crate::engine::Thread;
+use crate::log::Log;
+use crate::stats::Registry;
+
+/// Workers beyond `workers` that may be forked for requests from this machine, which may come from a script that
+/// waits for them.
+pub const EXTRA: usize = 4;
+
+/// The workers of all sites whose `[php]` settings are equal. Dropping it retires it.
+#[derive(Debug)]
+pub struct Pool {
+    shared: Arc<Shared>,
+}
+
+impl Pool {
+    /// Starts the host and the first workers; waits until PHP is up.
+    ///
+    /// # Errors
+    /// PHP did not start: why, in PHP's own words where it had any, and what to do next.
+    pub fn start(settings: &plan::Php, log: &Log, _stats: &Arc<Registry>) -> Result<Arc<Pool>, String> {
+        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| format!("no descriptor is left for a PHP pool: {error}"))?;
+        let shared = Arc::new(Shared {
+            settings: settings.clone(),
+            log: log.clone(),
+            epoch: Instant::now(),
+            injected: Injected::write()?,
+            state: Mutex::new(State::new(settings)),
+            wake,
+            over: Condvar::new(),
+        });
+        supervisor::start(shared.clone())?;
+        Ok(Arc::new(Pool { shared }))
+    }
+
+    /// A new configuration replaces this pool: idle workers end now, the others when they have finished. Requests
+    /// that still come are served. The host ends when the last one is through and the pool is dropped.
+    pub fn retire(&self) {
+        self.shared.lock().stage.advance(Stage::Retiring);
+        self.shared.wake();
+    }
+
+    /// The server ends: waits for running requests for up to `grace`, then kills their workers; blocks until all
+    /// processes of the pool have ended, some seconds longer than `grace` at most.
+    pub fn stop(&self, grace: Duration) {
+        let until = self.shared.since_epoch(Instant::now()) + grace.as_millis() as u64;
+        let mut state = self.shared.lock();
+        state.stage.advance(Stage::Stopping(until));
+        self.shared.wake();
+        let patience = grace + supervisor::HOST_END * 2;
+        let done = self.shared.over.wait_timeout_while(state, patience, |state| state.stage != Stage::Over);
+        if done.is_ok_and(|(_, timeout)| timeout.timed_out()) {
+            self.shared
+                .log
+                .error(format_args!("PHP could not be stopped in time; its processes are left alone"));
+        }
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.stage.advance(Stage::Retiring);
+        state.dropped = true;
+        drop(state);
+        self.shared.wake();
+    }
+}
+
+/// A pool without its handle.
+#[derive(Debug)]
+pub struct Shared {
+    /// Its settings.
+    pub settings: plan::Php,
+    /// Where it says what happens.
+    pub log: Log,
+    /// The PHP files that it gives to workers.
+    pub injected: Arc<Injected>,
+    epoch: Instant,
+    state: Mutex<State>,
+    wake: OwnedFd,
+    /// The supervisor has ended.
+    over: Condvar,
+}
+
+/// How far a pool is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Its site is in force.
+    Serving,
+    /// Replaced by another: no worker stays idle.
+    Retiring,
+    /// The server ends; what runs at that time (milliseconds) is killed.
+    Stopping(u64),
+    /// The supervisor has ended.
+    Over,
+}
+
+impl Stage {
+    /// Goes on to `next`, never back.
+    pub fn advance(&mut self, next: Stage) {
+        *self = (*self).max(next);
+    }
+}
+
+/// What is under the lock.
+#[derive(Debug)]
+pub struct State {
+    /// How far the pool is.
+    pub stage: Stage,
+    /// The handle is gone: no new request can come.
+    pub dropped: bool,
+    /// Number of the current host: 1, 2, ... Workers of others are not kept.
+    pub generation: u64,
+    /// What the host said of itself; `None` while it is starting.
+    pub started: Option<Started>,
+    /// When a worker became free last, milliseconds.
+    pub last_release: u64,
+    /// The slots of the current host's scoreboard.
+    seats: Vec<Seat>,
+    /// How many of them have a worker that takes requests or will soon, and how many of those are being forked.
+    live: usize,
+    starting: usize,
+    /// Workers that are wanted. Grows with demand, shrinks when idle workers end.
+    pub level: usize,
+    /// Workers that wait for a request.
+    pub idle: Idle,
+    /// Requests that wait for a worker.
+    pub waiters: Waiters<oneshot::Sender<Lease>>,
+    /// Workers that the supervisor shall look after.
+    pub inbox: Vec<Box<Worker>>,
+    /// Workers in a row that ended without having finished a request.
+    pub stillborn: u32,
+    /// Why there is no host.
+    pub trouble: Option<String>,
+}
+
+/// A slot of the scoreboard.
+#[derive(Debug)]
+pub enum Seat {
+    /// Nobody's.
+    Free,
+    /// The host was asked to fork; the server's end of the worker's socket, and when that was.
+    Starting(OwnedFd, u64),
+    /// A worker that takes requests.
+    Live(Arc<Card>),
+    /// The worker has been closed and will end; since when.
+    Leaving(Arc<Card>, u64),
+    /// The process has ended, but whoever has the worker does not know yet.
+    Ended(Arc<Card>),
+}
+
+impl Seat {
+    fn is_live(&self) -> bool {
+        matches!(self, Seat::Starting(..) | Seat::Live(_))
+    }
+
+    fn is_starting(&self) -> bool {
+        matches!(self, Seat::Starting(..))
+    }
+}
+
+impl State {
+    fn new(settings: &plan::Php) -> State {
+        State {
+            stage: Stage::Serving,
+            dropped: false,
+            generation: 0,
+            started: None,
+            last_release: 0,
+            seats: Vec::new(),
+            live: 0,
+            starting: 0,
+            level: settings
+                .workers_start
+                .clamp(settings.workers_spare.min(settings.workers), settings.workers),
+            idle: Idle::default(),
+            waiters: Waiters::default(),
+            inbox: Vec::new(),
+            stillborn: 0,
+            trouble: None,
+        }
+    }
+
+    /// The slots of the current host's scoreboard.
+    pub fn seats(&self) -> &[Seat] {
+        &self.seats
+    }
+
+    /// Changes what is in a seat; returns what was in it.
+    pub fn set_seat(&mut self, slot: usize, seat: Seat) -> Seat {
+        let old = std::mem::replace(&mut self.seats[slot], seat);
+        let new = &self.seats[slot];
+        self.live = self.live + usize::from(new.is_live()) - usize::from(old.is_live());
+        self.starting = self.starting + usize::from(new.is_starting()) - usize::from(old.is_starting());
+        old
+    }
+
+    /// Another host: that many free seats. Returns the old ones.
+    pub fn set_seats(&mut self, count: usize) -> Vec<Seat> {
+        (self.live, self.starting) = (0, 0);
+        let seats = std::iter::repeat_with(|| Seat::Free).take(count).collect();
+        std::mem::replace(&mut self.seats, seats)
+    }
+
+    /// Workers that take requests or will soon.
+    pub fn live(&self) -> usize {
+        self.live
+    }
+
+    /// Whether the worker belongs to the current host and has not ended.
+    fn is_seated(&self, worker: &Worker) -> bool {
+        let card = &worker.card;
+        card.generation == self.generation
+            && matches!(self.seats.get(card.slot as usize), Some(Seat::Live(_)))
+    }
+
+    /// Workers that are being forked.
+    pub fn starting(&self) -> usize {
+        self.starting
+    }
+
+    /// Raises the level so that there is a worker for each waiter, up to `most`. True if the supervisor has to act.
+    fn raise(&mut self, most: usize) -> bool {
+        let missing = self.waiters.len().saturating_sub(self.starting);
+        let wanted = (self.live + missing).min(most);
+        self.level = self.level.max(wanted);
+        wanted > self.live
+    }
+}
+
+/// Idle workers: those that an event loop watches, by loop, and those that none does. The one that became idle last
+/// is taken first: its memory is warm, and the others grow old and can end.
+#[derive(Debug, Default)]
+pub struct Idle {
+    settled: Vec<Vec<Box<Worker>>>,
+    loose: Vec<Box<Worker>>,
+}
+
+impl Idle {
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.loose.len() + self.settled.iter().map(Vec::len).sum::<usize>()
+    }
+
+    fn put(&mut self, worker: Box<Worker>) {
+        match worker.home() {
+            None => self.loose.push(worker),
+            Some(thread) => {
+                if self.settled.len() <= thread {
+                    self.settled.resize_with(thread + 1, Vec::new);
+                }
+                self.settled[thread].push(worker);
+            }
+        }
+    }
+
+    /// The best one for an event loop: its own, then nobody's, then another's.
+    fn take(&mut self, thread: usize) -> Option<Box<Worker>> {
+        if let Some(worker) = self.settled.get_mut(thread).and_then(Vec::pop) {
+            return Some(worker);
+        }
+        if let Some(worker) = self.loose.pop() {
+            return Some(worker);
+        }
+        self.settled.iter_mut().max_by_key(|list| list.len())?.pop()
+    }
+
+    /// Takes out those that `choose` wants.
+    pub fn take_if(&mut self, mut choose: impl FnMut(&Worker) -> bool) -> Vec<Box<Worker>> {
+        let mut taken = Vec::new();
+        for list in self.settled.iter_mut().chain([&mut self.loose]) {
+            taken.extend(list.extract_if(.., |worker| choose(worker)));
+        }
+        taken
+    }
+}
+
+/// Why a request gets no worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// As many wait as may.
+    Full,
+    /// It has waited as long as it may.
+    Timeout,
+}
+
+impl Shared {
+    /// The state. A panic under the lock would leave it usable: every change is complete in itself.
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Milliseconds since the pool was made.
+    pub fn since_epoch(&self, now: Instant) -> u64 {
+        now.saturating_duration_since(self.epoch).as_millis() as u64
+    }
+
+    /// Has the supervisor look at the state.
+    pub fn wake(&self) {
+        // Fails only if it is awake 2^64 - 2 times over.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    /// What the supervisor waits for.
+    pub fn wake_descriptor(&self) -> &OwnedFd {
+        &self.wake
+    }
+
+    /// The supervisor has ended, with whatever came for it meanwhile.
+    pub fn set_over(&self) {
+        let mut state = self.lock();
+        state.stage.advance(Stage::Over);
+        let waiters = state.waiters.take_all();
+        let workers = std::mem::take(&mut state.inbox);
+        drop(state);
+        drop((waiters, workers));
+        self.over.notify_all();
+    }
+
+    /// A worker for a request of this thread, waiting for one if need be. `local`: the request comes from this
+    /// machine. Cancel-safe.
+    ///
+    /// # Errors
+    /// Too many wait, or it took too long.
+    pub async fn acquire(self: &Arc<Self>, thread: &Rc<Thread>, local: bool) -> Result<Lease, Refused> {
+        let mut state = self.lock();
+        if let Some(worker) = state.idle.take(thread.index) {
+            drop(state);
+            return Ok(Lease { worker: Some(worker), shared: self.clone() });
+        }
+        if state.waiters.len() >= self.settings.queue || state.stage >= Stage::Stopping(0) {
+            return Err(Refused::Full);
+        }
+        let (wake, woken) = oneshot::channel();
+        let now = self.since_epoch(thread.clock.now());
+        let id = state.waiters.push(thread.index, now, local, wake);
+        let act = state.raise(self.settings.workers);
+        drop(state);
+        if act {
+            self.wake();
+        }
+        let waiting = Waiting { shared: self, thread: thread.index, id };
+        // The supervisor lets go of those that have waited too long.
+        let lease = woken.await;
+        std::mem::forget(waiting);
+        lease.map_err(|_| Refused::Timeout)
+    }
+
+    /// A worker has finished its request: the next waiter gets it, or it becomes idle.
+    pub fn release(self: &Arc<Self>, worker: Box<Worker>, now: u64) {
+        debug_assert_eq!(worker.phase(), Phase::Ready);
+        worker.card.end();
+        let mut state = self.lock();
+        state.stillborn = 0;
+        state.last_release = now;
+        self.place(state, worker, now);
+    }
+
+    /// Gives a worker that is ready to the next waiter, or makes it idle.
+    pub fn place(self: &Arc<Self>, mut state: MutexGuard<'_, State>, mut worker: Box<Worker>, now: u64) {
+        if !state.is_seated(&worker) {
+            return self.discard_locked(state, worker, now);
+        }
+        while let Some((thread, waiter)) = state.waiters.next(worker.home()) {
+            if worker.home().is_some_and(|home| home != thread) {
+                worker.loosen();
+            }
+            let lease = Lease { worker: Some(worker), shared: self.clone() };
+            match waiter.wake.send(lease) {
+                Ok(()) => return,
+                Err(mut lease) => match lease.worker.take() {
+                    Some(back) => worker = back,
+                    None => return,
+                },
+            }
+        }
+        if state.stage != Stage::Serving || state.live > self.settings.workers {
+            return self.discard_locked(state, worker, now);
+        }
+        worker.idle_since = now;
+        state.idle.put(worker);
+    }
+
+    /// A worker is of no more use: it is closed, and its process ends.
+    pub fn discard(&self, worker: Box<Worker>, now: u64) {
+        self.discard_locked(self.lock(), worker, now);
+    }
+
+    fn discard_locked(&self, mut state: MutexGuard<'_, State>, worker: Box<Worker>, now: u64) {
+        worker.card.end();
+        let slot = worker.card.slot as usize;
+        if worker.card.generation == state.generation {
+            match state.set_seat(slot, Seat::Free) {
+                Seat::Live(card) => drop(state.set_seat(slot, Seat::Leaving(card, now))),
+                Seat::Ended(_) => (),
+                other => drop(state.set_seat(slot, other)),
+            }
+        }
+        drop(state);
+        drop(worker);
+        self.wake();
+    }
+
+    /// Leaves a worker that has not finished to the supervisor.
+    fn leave(&self, worker: Box<Worker>) {
+        let mut state = self.lock();
+        if state.stage != Stage::Over {
+            state.inbox.push(worker);
+        }
+        drop(state);
+        self.wake();
+    }
+}
+
+/// Takes a waiter out of the queue when it stops waiting.
+struct Waiting<'a> {
+    shared: &'a Shared,
+    thread: usize,
+    id: u64,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.shared.lock().waiters.remove(self.thread, self.id);
+    }
+}
+
+/// A worker that somebody has. What happens when it is dropped depends on what the worker is doing: it goes back to
+/// the pool, is looked after by the supervisor until it has finished, or is closed.
+#[derive(Debug)]
+pub struct Lease {
+    worker: Option<Box<Worker>>,
+    shared: Arc<Shared>,
+}
+
+impl Lease {
+    /// The worker.
+    pub fn worker(&mut self) -> &mut Worker {
+        // Taken only by `drop` and `finish`, which consume the lease.
+        self.worker.as_mut().expect("a lease has a worker")
+    }
+
+    /// The pool it comes from.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Gives the worker back at the time `now`. One that has not finished is left to itself: somebody has what he
+    /// wanted of its answer.
+    pub fn finish(mut self, now: Instant) {
+        if let Some(worker) = self.worker.take() {
+            self.give_back(worker, now);
+        }
+    }
+
+    fn give_back(&self, worker: Box<Worker>, now: Instant) {
+        let now = self.shared.since_epoch(now);
+        match worker.phase() {
+            Phase::Ready => self.shared.release(worker, now),
+            Phase::Gone => self.shared.discard(worker, now),
+            Phase::Running | Phase::Background => self.shared.leave(worker),
+        }
+    }
+}
+
+impl Drop for Lease {
+    /// The request is given up: its client has gone.
+    fn drop(&mut self) {
+        if let Some(worker) = self.worker.take() {
+            if worker.phase() == Phase::Running {
+                worker.abort();
+            }
+            self.give_back(worker, Instant::now());
+        }
+    }
+}

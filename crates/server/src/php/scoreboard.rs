@@ -1,0 +1,81 @@
+//! The scoreboard of a host: memory that server, host and workers share (`millrace_wire::frames` has the layout).
+//! Each word has one writer; the server writes `aborted`, and all of a slot while nobody has it.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::Ordering;
+
+use millrace_sys::SharedWords;
+use millrace_wire::frames::{
+    PROTOCOL, SCOREBOARD_HEAD, SCOREBOARD_MAGIC, SLOT_ABORTED, SLOT_BYTES, SLOT_FINISHED, SLOT_PEAK,
+    SLOT_PID, SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS, SLOT_STARTED_MS, SLOT_STATE, STATE_FREE,
+    STATE_STARTING,
+};
+
+/// The scoreboard of one host.
+#[derive(Debug)]
+pub struct Scoreboard {
+    words: SharedWords,
+}
+
+impl Scoreboard {
+    /// A new one with that many free slots.
+    pub fn create(slots: u32) -> io::Result<Scoreboard> {
+        let bytes = SCOREBOARD_HEAD + slots as usize * SLOT_BYTES;
+        let words = SharedWords::create("millrace-php", bytes)?;
+        for (at, value) in [SCOREBOARD_MAGIC, PROTOCOL, SLOT_BYTES as u32, slots].into_iter().enumerate() {
+            words.u32_at(at * 4).store(value, Ordering::Release);
+        }
+        Ok(Scoreboard { words })
+    }
+
+    /// Number of the last request that the worker has read completely.
+    pub fn received(&self, slot: u32) -> u64 {
+        self.get(slot, SLOT_RECEIVED)
+    }
+
+    /// Tells the worker that nobody waits any more for the answer to this request.
+    pub fn abort(&self, slot: u32, sequence: u64) {
+        self.words.u64_at(at(slot, SLOT_ABORTED)).store(sequence, Ordering::Release);
+    }
+
+    /// One of `STATE_*`.
+    pub fn state(&self, slot: u32) -> u32 {
+        self.words.u32_at(at(slot, SLOT_STATE)).load(Ordering::Acquire)
+    }
+
+    /// Resident memory, bytes, as the worker last saw it.
+    pub fn rss(&self, slot: u32) -> u64 {
+        self.get(slot, SLOT_RSS)
+    }
+
+    /// Clears a slot that nobody has, for a worker that is about to be forked.
+    pub fn prepare(&self, slot: u32) {
+        for word in
+            [SLOT_RECEIVED, SLOT_FINISHED, SLOT_ABORTED, SLOT_STARTED_MS, SLOT_REQUESTS, SLOT_RSS, SLOT_PEAK]
+        {
+            self.words.u64_at(at(slot, word)).store(0, Ordering::Relaxed);
+        }
+        self.words.u32_at(at(slot, SLOT_PID)).store(0, Ordering::Relaxed);
+        self.words.u32_at(at(slot, SLOT_STATE)).store(STATE_STARTING, Ordering::Release);
+    }
+
+    /// Nobody has the slot any more.
+    pub fn free(&self, slot: u32) {
+        self.words.u32_at(at(slot, SLOT_STATE)).store(STATE_FREE, Ordering::Release);
+    }
+
+    fn get(&self, slot: u32, word: usize) -> u64 {
+        self.words.u64_at(at(slot, word)).load(Ordering::Acquire)
+    }
+}
+
+impl AsFd for Scoreboard {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.words.as_fd()
+    }
+}
+
+fn at(slot: u32, word: usize) -> usize {
+    SCOREBOARD_HEAD + slot as usize * SLOT_BYTES + word
+}

@@ -1,0 +1,316 @@
+//! One worker's socket: sending a request, reading frames.
+//!
+//! The socket belongs to one event loop at a time ([`Worker::settle`]), or to none. It is watched for reading only: a
+//! worker that reads its request would otherwise wake the loop once more, just to say that there is room to write.
+
+use std::cell::RefCell;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use millrace_wire::frames::{Broken, Decoder, End, Frame, Step};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, send, sendmsg};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::card::Card;
+
+/// Bytes read at once.
+const READ_BYTES: usize = 64 << 10;
+
+thread_local! {
+    /// What is read lies here until it is parsed: no worker owns a buffer.
+    static INPUT: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
+}
+
+/// A worker process, seen from the server. Whoever has this value has the worker to himself.
+#[derive(Debug)]
+pub struct Worker {
+    /// What others know of it.
+    pub card: Arc<Card>,
+    /// When it became idle, milliseconds since the pool was made.
+    pub idle_since: u64,
+    socket: Socket,
+    decoder: Decoder,
+    /// The start of a frame whose rest has not come.
+    rest: Vec<u8>,
+    phase: Phase,
+    sequence: u64,
+}
+
+/// What a worker is doing.
+///
+/// ```text
+///  Ready ── begin ──> Running ── END ready ────────────> Ready
+///                        │ ├──── END ──> Background ── READY ──> Ready
+///                        │ └──── END or READY with exiting ────> Gone
+///                        └── broken frames, end of file ───────> Gone
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Takes a request.
+    Ready,
+    /// Has a request; END has not come.
+    Running,
+    /// The answer is complete, the script goes on.
+    Background,
+    /// Takes no request any more.
+    Gone,
+}
+
+#[derive(Debug)]
+enum Socket {
+    /// Watched by the event loop of that number.
+    Settled(usize, AsyncFd<OwnedFd>),
+    /// Watched by nobody.
+    Loose(OwnedFd),
+    /// Lost on the way from one loop to another.
+    Lost,
+}
+
+/// Who takes what a worker says.
+pub trait Sink {
+    /// A frame, or a piece of content.
+    fn take(&mut self, frame: Frame<'_>);
+}
+
+impl Worker {
+    /// A worker that has just been forked; `socket` is the server's end and does not block.
+    pub fn new(card: Arc<Card>, socket: OwnedFd) -> Worker {
+        Worker {
+            card,
+            idle_since: 0,
+            socket: Socket::Loose(socket),
+            decoder: Decoder::default(),
+            rest: Vec::new(),
+            phase: Phase::Ready,
+            sequence: 0,
+        }
+    }
+
+    /// What it is doing.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// The event loop that watches its socket.
+    pub fn home(&self) -> Option<usize> {
+        match self.socket {
+            Socket::Settled(thread, _) => Some(thread),
+            _ => None,
+        }
+    }
+
+    /// Has the socket watched by this event loop, whose number is `thread`.
+    ///
+    /// # Errors
+    /// The loop can't watch one more.
+    pub fn settle(&mut self, thread: usize) -> io::Result<()> {
+        if self.home() == Some(thread) {
+            return Ok(());
+        }
+        self.loosen();
+        let Socket::Loose(socket) = std::mem::replace(&mut self.socket, Socket::Lost) else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        self.socket = Socket::Settled(thread, watch(socket, Interest::READABLE)?);
+        Ok(())
+    }
+
+    /// Has the socket watched by nobody. From any thread.
+    pub fn loosen(&mut self) {
+        match std::mem::replace(&mut self.socket, Socket::Lost) {
+            Socket::Settled(_, socket) => self.socket = Socket::Loose(socket.into_inner()),
+            other => self.socket = other,
+        }
+    }
+
+    /// The number that the next request gets.
+    pub fn next_sequence(&self) -> u64 {
+        self.sequence + 1
+    }
+
+    /// The next request is about to be sent: from now on frames may come.
+    pub fn begin(&mut self) {
+        debug_assert_eq!(self.phase, Phase::Ready);
+        self.sequence += 1;
+        self.phase = Phase::Running;
+        self.decoder.begin();
+    }
+
+    /// Whether it has read the request completely: then the script may have begun.
+    pub fn has_received(&self) -> bool {
+        self.card.scoreboard.received(self.card.slot) == self.sequence
+    }
+
+    /// Tells it that nobody waits any more for the answer.
+    pub fn abort(&self) {
+        self.card.scoreboard.abort(self.card.slot, self.sequence);
+    }
+
+    /// Its socket.
+    pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
+        match &self.socket {
+            Socket::Settled(_, socket) => Ok(socket.get_ref().as_fd()),
+            Socket::Loose(socket) => Ok(socket.as_fd()),
+            Socket::Lost => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Sends as much of a frame as the socket takes now, `attached` with its first byte; returns how much.
+    ///
+    /// # Errors
+    /// The worker has gone.
+    pub fn send_now(&self, bytes: &[u8], attached: Option<BorrowedFd<'_>>) -> io::Result<usize> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let socket = self.descriptor()?;
+        loop {
+            let sent = match &attached {
+                None => send(socket, bytes, flags),
+                Some(descriptor) => {
+                    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+                    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+                    ancillary.push(SendAncillaryMessage::ScmRights(std::slice::from_ref(descriptor)));
+                    sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, flags)
+                }
+            };
+            match sent {
+                Err(Errno::INTR) => (),
+                Err(Errno::AGAIN) => return Ok(0),
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    /// Sends what of a frame did not fit at once, waiting for room; `attached` if nothing was sent yet.
+    ///
+    /// # Errors
+    /// The worker has gone, or the loop can't watch its socket.
+    pub async fn send_rest(&self, mut bytes: &[u8], mut attached: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        // Watched for writing by a descriptor of its own, only as long as this lasts.
+        let descriptor = self.descriptor()?.try_clone_to_owned()?;
+        let writable = watch(descriptor, Interest::WRITABLE)?;
+        while !bytes.is_empty() {
+            let sent = self.send_now(bytes, attached)?;
+            bytes = &bytes[sent..];
+            if sent == 0 {
+                writable.writable().await?.clear_ready();
+            } else {
+                attached = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// It is of no more use: its frames are broken, or it has gone.
+    pub fn give_up(&mut self) {
+        self.phase = Phase::Gone;
+    }
+
+    /// Reads once and gives the frames to `sink`. The socket must be settled on this event loop.
+    ///
+    /// # Errors
+    /// The worker has gone (`UnexpectedEof` and others), or sends what is no frame (`InvalidData`).
+    pub fn poll_read(&mut self, cx: &mut Context<'_>, sink: &mut impl Sink) -> Poll<io::Result<()>> {
+        INPUT.with_borrow_mut(|input| {
+            let Socket::Settled(_, socket) = &self.socket else {
+                return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+            };
+            let length = ready!(poll_receive(socket, cx, input))?;
+            Poll::Ready(self.parse(&input[..length], sink))
+        })
+    }
+
+    /// Reads what is there and gives the frames to `sink`; false if nothing was there.
+    ///
+    /// # Errors
+    /// As [`Worker::poll_read`].
+    pub fn read_now(&mut self, sink: &mut impl Sink) -> io::Result<bool> {
+        INPUT.with_borrow_mut(|input| {
+            let received = recv(self.descriptor()?, &mut input[..], RecvFlags::DONTWAIT);
+            match received {
+                Ok((0, _)) => Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok((length, _)) => self.parse(&input[..length], sink).map(|()| true),
+                Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+                Err(error) => Err(error.into()),
+            }
+        })
+    }
+
+    /// Takes frames apart; the start of an incomplete one is kept.
+    fn parse(&mut self, bytes: &[u8], sink: &mut impl Sink) -> io::Result<()> {
+        let result = if self.rest.is_empty() {
+            let result = self.frames(bytes, sink);
+            if let Ok(used) = result {
+                self.rest.extend_from_slice(&bytes[used..]);
+            }
+            result
+        } else {
+            let mut rest = std::mem::take(&mut self.rest);
+            rest.extend_from_slice(bytes);
+            let result = self.frames(&rest, sink);
+            if let Ok(used) = result {
+                rest.drain(..used);
+                self.rest = rest;
+            }
+            result
+        };
+        match result {
+            Ok(_) => Ok(()),
+            Err(broken) => {
+                self.phase = Phase::Gone;
+                Err(io::Error::new(io::ErrorKind::InvalidData, broken))
+            }
+        }
+    }
+
+    fn frames(&mut self, input: &[u8], sink: &mut impl Sink) -> Result<usize, Broken> {
+        let mut at = 0;
+        while at < input.len() {
+            let Step::Frame(frame, used) = self.decoder.next(&input[at..])? else { break };
+            at += used;
+            match &frame {
+                Frame::End(End { exiting: true, .. }) | Frame::Ready(End { exiting: true, .. }) => {
+                    self.phase = Phase::Gone;
+                }
+                Frame::End(End { ready: false, .. }) => self.phase = Phase::Background,
+                Frame::End(_) | Frame::Ready(_) => self.phase = Phase::Ready,
+                _ => (),
+            }
+            sink.take(frame);
+        }
+        Ok(at)
+    }
+}
+
+/// Has a descriptor watched by this thread's event loop.
+fn watch(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+    #[expect(deprecated, reason = "unsound for types whose descriptor may change; an OwnedFd's does not")]
+    AsyncFd::with_interest(descriptor, interest)
+}
+
+/// Receives when there is something. A short read empties the socket: the next wait begins without another attempt.
+fn poll_receive(
+    socket: &AsyncFd<OwnedFd>,
+    cx: &mut Context<'_>,
+    input: &mut [u8],
+) -> Poll<io::Result<usize>> {
+    loop {
+        let mut guard = ready!(socket.poll_read_ready(cx))?;
+        match recv(socket.get_ref(), &mut *input, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+            Ok((length, _)) => {
+                if length < input.len() {
+                    guard.clear_ready();
+                }
+                return Poll::Ready(Ok(length));
+            }
+            Err(Errno::AGAIN) => guard.clear_ready(),
+            Err(Errno::INTR) => (),
+            Err(error) => return Poll::Ready(Err(error.into())),
+        }
+    }
+}
