@@ -1,10 +1,11 @@
 <?php
 /*
- * Run before each script of a WordPress site, in the global scope. Hooks that stand in $wp_filter before WordPress loads
- * are taken over by it (WP_Hook::build_preinitialized_hooks in wp-includes/plugin.php), so nothing has to be installed in
- * the site. Defines nothing and prints nothing: where no WordPress follows, it leaves one unused global variable.
+ * Run by the worker before WordPress, in the same request (variable MILLRACE_INJECT of the request frame).
+ *
+ * WordPress takes hooks that were put into $wp_filter before it loads (wp-includes/plugin.php,
+ * WP_Hook::build_preinitialized_hooks): [hook][priority][] = function and number of arguments. `__return_true` is
+ * WordPress's own, and exists when the hook is called. Names of ours are not needed; a variable would be the site's.
  */
 
-// WordPress knows by the names of a few servers that they send every URL to index.php; for others its settings page offers
-// only permalinks that begin with /index.php. This one does, too.
-$GLOBALS['wp_filter']['got_url_rewrite'][10]['millrace'] = ['function' => static fn() => true, 'accepted_args' => 0];
+// Pretty permalinks work: WordPress knows that only of Apache, nginx, IIS and Caddy (got_url_rewrite()).
+$GLOBALS['wp_filter']['got_url_rewrite'][10][] = ['function' => '__return_true', 'accepted_args' => 0];

@@ -108,9 +108,7 @@ async fn attempt(
     request: &Request,
     script: &Script,
 ) -> Result<Reply, Failure> {
-    if let Err(failure) = send(&mut lease, thread, site, request, script).await {
-        return Err(failure);
-    }
+    send(&mut lease, thread, site, request, script).await?;
     let card = lease.worker().card.clone();
     let mut answer = Answer::new(&thread.process.log, &card);
     let read = poll_fn(|cx| {

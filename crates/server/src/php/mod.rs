@@ -22,6 +22,9 @@
 //! - [`variables`]: what `$_SERVER` will hold; [`answer`]: frames to fields and content; [`stream`]: long answers;
 //! - [`status`]: for people.
 
+// A worker moves between lists, leases and channels all the time: as a pointer.
+#![expect(clippy::vec_box)]
+
 mod answer;
 mod card;
 mod exchange;

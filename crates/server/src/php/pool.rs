@@ -355,10 +355,21 @@ impl Shared {
     /// # Errors
     /// Too many wait, or it took too long.
     pub async fn acquire(self: &Arc<Self>, thread: &Rc<Thread>, local: bool) -> Result<Lease, Refused> {
+        let (waiting, woken) = match self.take_or_queue(thread, local)? {
+            Turn::Now(lease) => return Ok(lease),
+            Turn::Later(waiting, woken) => (waiting, woken),
+        };
+        // The supervisor lets go of those that have waited too long.
+        let lease = woken.await;
+        std::mem::forget(waiting);
+        lease.map_err(|_| Refused::Timeout)
+    }
+
+    fn take_or_queue(self: &Arc<Self>, thread: &Thread, local: bool) -> Result<Turn<'_>, Refused> {
         let mut state = self.lock();
         if let Some(worker) = state.idle.take(thread.index) {
             drop(state);
-            return Ok(Lease { worker: Some(worker), shared: self.clone() });
+            return Ok(Turn::Now(Lease { worker: Some(worker), shared: self.clone() }));
         }
         if state.waiters.len() >= self.settings.queue || state.stage >= Stage::Stopping(0) {
             return Err(Refused::Full);
@@ -371,11 +382,7 @@ impl Shared {
         if act {
             self.wake();
         }
-        let waiting = Waiting { shared: self, thread: thread.index, id };
-        // The supervisor lets go of those that have waited too long.
-        let lease = woken.await;
-        std::mem::forget(waiting);
-        lease.map_err(|_| Refused::Timeout)
+        Ok(Turn::Later(Waiting { shared: self, thread: thread.index, id }, woken))
     }
 
     /// A worker has finished its request: the next waiter gets it, or it becomes idle.
@@ -442,6 +449,12 @@ impl Shared {
         drop(state);
         self.wake();
     }
+}
+
+/// What a request gets.
+enum Turn<'a> {
+    Now(Lease),
+    Later(Waiting<'a>, oneshot::Receiver<Lease>),
 }
 
 /// Takes a waiter out of the queue when it stops waiting.

@@ -14,7 +14,11 @@ impl Pool {
         let state = shared.lock();
         let mut status = PoolStatus {
             name: name.to_owned(),
-            php_version: state.started.as_ref().map(|started| started.php_version.clone()).unwrap_or_default(),
+            php_version: state
+                .started
+                .as_ref()
+                .map(|started| started.php_version.clone())
+                .unwrap_or_default(),
             most: shared.settings.workers as u64,
             waiting: state.waiters.len() as u64,
             trouble: state.trouble.clone(),

@@ -149,11 +149,7 @@ fn fields(frame: &mut frames::Request<'_>, request: &Request) {
             // The target's authority or a trusted proxy's word wins over the field.
             host_written = true;
             frame.variable(b"HTTP_HOST", request.authority().as_bytes());
-        } else if !is_passed(name) {
-            continue;
-        } else if repeated && joined(frame, head, at, name) {
-            continue;
-        } else {
+        } else if is_passed(name) && !(repeated && joined(frame, head, at, name)) {
             frame.field(name.as_bytes(), value);
         }
     }
