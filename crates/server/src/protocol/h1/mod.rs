@@ -100,6 +100,8 @@ pub async fn serve(connection: Rc<Connection>) {
 enum Step {
     /// More bytes are needed.
     Wait,
+    /// The output is full: it is written, and then the requests that are already here are answered.
+    More,
     /// The connection is done.
     Close,
     /// The connection is done, and the client may still be sending.
@@ -181,7 +183,7 @@ fn answer_all(
             }
         }
     }
-    (Step::Wait, taken)
+    (if taken < input.len() { Step::More } else { Step::Wait }, taken)
 }
 
 fn next_request(
@@ -304,6 +306,7 @@ async fn go_on(connection: &Rc<Connection>, rest: &mut Vec<u8>, mut step: Step) 
                 connection.await_bytes(true, true);
                 return connection.thread.process.stage() != Stage::Draining;
             }
+            Step::More => advance_rest(connection, rest),
             Step::Wait => match advance_rest(connection, rest) {
                 Step::Wait => return true,
                 step => step,

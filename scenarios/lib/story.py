@@ -1,0 +1,149 @@
+"""What every scenario shares: a folder with a site, servers on it, and a verdict for each story.
+
+A scenario is a Python file named by its room. Each of its stories is a function of a `Stage`; it starts what it needs and
+raises `Wrong`, by `check` or `same`, if something is not as it should be. The last line is `tell(story, ...)`.
+"""
+
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
+import raw  # noqa: E402
+import rig  # noqa: E402
+from raw import Wire  # noqa: E402, F401
+from rig import wait_for  # noqa: E402, F401
+
+
+class Wrong(Exception):
+    """An expectation that did not hold."""
+
+
+def check(condition, why):
+    """Raises `Wrong` if the condition doesn't hold."""
+    if not condition:
+        raise Wrong(why)
+
+
+def same(found, expected, what=""):
+    """Raises `Wrong` if the two differ."""
+    if found != expected:
+        raise Wrong(f"{what or 'found'}: {found!r} instead of {expected!r}")
+
+
+class Stage:
+    """A scratch folder for one story, with the folder of a site in it."""
+
+    def __init__(self, folder):
+        self.folder, self.site, self.servers = Path(folder), Path(folder) / "site", []
+        self.site.mkdir()
+
+    def put(self, name, content="", mode=None):
+        """Writes a file below the site; its path."""
+        path = self.site / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        if mode is not None:
+            path.chmod(mode)
+        return path
+
+    def script(self, name, code):
+        """Writes a PHP script."""
+        return self.put(name, "<?php\n" + code)
+
+    def serve(self, php=False, settings=None, **options):
+        """Millrace on the site, as plain PHP or files; use it in a `with` statement."""
+        chosen = {"server.threads": 2, **({"php.workers": 4} if php else {"php.enabled": "false"}), **(settings or {})}
+        return self.started(rig.Millrace(self.folder, self.site, profile="generic", settings=chosen, **options))
+
+    def serve_config(self, text, php=False):
+        """Millrace with a configuration file, into which PORT, FOLDER, SITE and ADMIN are filled in."""
+        port = rig.free_port()
+        config = self.folder / "millrace.toml"
+        extra = f'[admin]\nlisten = "unix:{self.folder}/admin.sock"\n' + ("" if php else "[php]\nenabled = false\n")
+        self.fill = lambda text: text.replace("PORT", str(port)).replace("FOLDER", str(self.folder)).replace("SITE", str(self.site)) + extra
+        config.write_text(self.fill(text))
+        server = rig.Process([rig.program("millrace"), "serve", "--config", config], self.folder / "millrace.log")
+        server.port, server.config, server.admin = port, config, self.folder / "admin.sock"
+        server.await_up(lambda: rig.answers(("127.0.0.1", port)), 30)
+        return self.started(server)
+
+    def started(self, server):
+        self.servers.append(server)
+        server.address = ("127.0.0.1", server.port)
+        return server
+
+
+def request(target="/", method="GET", fields=(), body=None, host="a.test", version="1.1"):
+    """The bytes of a request; `Host` comes first unless it is None, and `body` brings its Content-Length."""
+    lines = [f"{method} {target} HTTP/{version}"] + ([] if host is None else [f"Host: {host}"]) + list(fields)
+    if body is not None:
+        lines.append(f"Content-Length: {len(body)}")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + (body or b"")
+
+
+def ask(server, target="/", method="GET", fields=(), timeout=10.0, **parts):
+    """One request on a connection of its own; None if there was no answer."""
+    data = request(target, method, [*fields, "Connection: close"], **parts)
+    return raw.once(server.address, data, method, timeout)
+
+
+def statuses(server, data, timeout=5.0):
+    """Sends bytes and reads answers until the connection ends; their status codes, and "open" if it does not end."""
+    with Wire(server.address, timeout) as wire:
+        wire.send(data)
+        found = []
+        try:
+            while (answer := wire.answer()) is not None:
+                found.append(answer.status)
+        except TimeoutError:
+            found.append("open")
+        return found
+
+
+def tell(*stories):
+    """Plays the stories, or those named on the command line; exits with 0 if all are ok."""
+    chosen, bad = sys.argv[1:], 0
+    room = Path(sys.argv[0]).stem
+    for story in stories:
+        name = f"{room}/{story.__name__.replace('_', '-')}"
+        if not chosen or name.partition("/")[2] in chosen:
+            bad += not play(name, story)
+    sys.exit(1 if bad else 0)
+
+
+def play(name, story):
+    """Plays one story and prints its verdict; whether it is good."""
+    began = time.monotonic()
+    with rig.scratch("scenario") as folder:
+        stage, why = Stage(folder), None
+        try:
+            story(stage)
+            panics = [s for s in stage.servers if "panicked" in s.log.read_text(errors="replace")]
+            check(not panics, "a panic is in the log")
+        except Wrong as e:
+            why = str(e)
+        except Exception as e:  # a connection that breaks, a server that doesn't start: a verdict like any other
+            why = f"{type(e).__name__}: {e}\n" + commented(traceback.format_exc().splitlines()[-7:])
+        finally:
+            for server in stage.servers:
+                server.stop(seconds=3)
+        if why:
+            logs = [line for s in stage.servers for line in s.log.read_text(errors="replace").splitlines()[-8:]]
+            why += "\n" + commented(logs)
+    took = time.monotonic() - began
+    print(f"not ok {name}: {why}" if why else f"ok {name} # {took:.1f} s", flush=True)
+    return not why
+
+
+def commented(lines):
+    return "\n".join(f"#   {line}" for line in lines)
+
+
+if os.environ.get("SCENARIO_TRACE"):
+    # Where a story hangs: SCENARIO_TRACE=SECONDS prints the stack and ends.
+    import faulthandler
+
+    faulthandler.dump_traceback_later(float(os.environ["SCENARIO_TRACE"]), exit=True)
