@@ -96,7 +96,7 @@ impl Cache {
     }
 
     /// Brings the gauges up to date.
-    fn tell(&self, stats: &Slot) {
+    pub(super) fn tell(&self, stats: &Slot) {
         let now = self.cost();
         let before = self.told.replace(now);
         for (gauge, before, now) in [

@@ -194,6 +194,11 @@ impl Root {
         Ok(self.resolve(path, OFlags::PATH | OFlags::CLOEXEC)?)
     }
 
+    #[cfg(test)]
+    pub fn forget_openat2(&self) {
+        self.has_openat2.set(false);
+    }
+
     fn resolve(&self, path: &[u8], flags: OFlags) -> Result<Found, Errno> {
         let relative = path.strip_prefix(b"/").ok_or(Errno::INVAL)?;
         // `route` has no such path; if it ever had, this is the wall.
