@@ -74,8 +74,12 @@ need_rust() {
   newest_of "$found" "$wanted" && return 0
   say "installing Rust (this needs $wanted or later, found ${found:-none})"
   if ! command -v rustup >/dev/null; then
-    curl --proto '=https' --tlsv1.2 -fsS --retry 2 https://sh.rustup.rs | sh -s -- -y -q --profile minimal --no-modify-path >&2 ||
+    local installer
+    installer=$(mktemp)
+    curl --proto '=https' --tlsv1.2 -fsS --retry 2 -o "$installer" https://static.rust-lang.org/rustup/rustup-init.sh &&
+      sh "$installer" -y -q --profile minimal --default-toolchain none --no-modify-path >&2 ||
       fail "rustup can't be installed; install Rust $wanted or later by hand (https://rustup.rs) and try again"
+    rm -f "$installer"
     PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
   fi
   rustup toolchain install stable --profile minimal >&2 || fail "rustup can't install Rust"
