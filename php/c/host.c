@@ -137,6 +137,7 @@ static void spawn(uint32_t slot, int socket)
 	}
 	host.pids[slot] = pid;
 	host.running++;
+	board_set32(board, MR_SLOT_PID, (uint32_t)pid);
 	uint32_t started[2] = { slot, (uint32_t)pid };
 	send_control(MR_CONTROL_STARTED, 0, started, sizeof started);
 }

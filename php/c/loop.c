@@ -109,7 +109,6 @@ static bool start(int socket, uint32_t slot, char *scoreboard)
 	functions_watch_signals();
 	/* The script's directory is entered by run_script(), with one call less than php_execute_script needs. */
 	SG(options) |= SAPI_OPTION_NO_CHDIR;
-	board_set32(worker->board, MR_SLOT_PID, (uint32_t)getpid());
 	board_set32(worker->board, MR_SLOT_STATE, MR_STATE_IDLE);
 	return true;
 }
@@ -231,21 +230,43 @@ static bool open_script(zend_file_handle *file)
 	return opened;
 }
 
-/* Runs the compiled file of ours; an exception in it is logged and forgotten. */
-static void execute_injected(zend_op_array *code)
+/*
+ * Logs an exception that the file of ours did not catch, and undoes what php_error_cb made of it. False for a fatal
+ * error: some of them, memory_limit's for one, come as the exception that exit() throws.
+ */
+static bool forgive(void)
+{
+	if (!EG(exception)) {
+		return true;
+	}
+	if (zend_is_unwind_exit(EG(exception))) {
+		zend_clear_exception();
+		return EG(exit_status) != 255;
+	}
+	zend_exception_error(EG(exception), E_WARNING);
+	EG(exit_status) = 0;
+	if (!SG(headers_sent)) {
+		SG(sapi_headers).http_response_code = 200;
+		if (SG(sapi_headers).http_status_line) {
+			efree(SG(sapi_headers).http_status_line);
+			SG(sapi_headers).http_status_line = NULL;
+		}
+	}
+	return true;
+}
+
+/* Runs the compiled file of ours; false for a fatal error. */
+static bool execute_injected(zend_op_array *code)
 {
 	zval result;
 	ZVAL_UNDEF(&result);
 	zend_execute(code, &result);
 	zval_ptr_dtor(&result);
-	if (EG(exception) && zend_is_unwind_exit(EG(exception))) {
-		zend_clear_exception();
-	} else if (EG(exception)) {
-		zend_exception_error(EG(exception), E_WARNING);
-	}
+	bool good = forgive();
 	zend_destroy_static_vars(code);
 	destroy_op_array(code);
 	efree_size(code, sizeof *code);
+	return good;
 }
 
 /*
@@ -263,12 +284,7 @@ static bool run_injected(const char *path)
 		PG(open_basedir) = NULL;
 		zend_op_array *code = zend_compile_file(&file, ZEND_INCLUDE);
 		PG(open_basedir) = open_basedir;
-		if (code) {
-			execute_injected(code);
-		} else if (EG(exception)) {
-			zend_exception_error(EG(exception), E_WARNING);
-		}
-		done = true;
+		done = code ? execute_injected(code) : forgive();
 	} zend_end_try();
 	PG(open_basedir) = open_basedir;
 	zend_destroy_file_handle(&file);
@@ -276,47 +292,51 @@ static bool run_injected(const char *path)
 	return done;
 }
 
-/* Runs the script of the request in its own directory. */
+/* Runs the script of the request. */
 static void run_script(void)
 {
 	zend_file_handle file;
 	if (!open_script(&file)) {
 		return;
 	}
-	VCWD_CHDIR_FILE(ZSTR_VAL(file.filename));
 	php_execute_script(&file);
-	if (chdir("/") != 0) {
-		wire_log(LOG_ERR, "chdir /: failed", 15);
-	}
 	/* in_list: opened by the compiler, which closes it (fpm_main.c says when). */
 	if (!file.in_list) {
 		zend_destroy_file_handle(&file);
 	}
 }
 
-static void end_request(void)
-{
-	if (SG(request_info).path_translated) {
-		efree(SG(request_info).path_translated);
-		SG(request_info).path_translated = NULL;
-	}
-	php_request_shutdown(NULL);
-}
-
-/* Starts the request; false if PHP cannot. */
+/* Starts the request, in the directory of its script; false if PHP cannot. */
 static bool begin_request(void)
 {
 	init_request_info();
 	if (php_request_startup() == SUCCESS) {
+		if (SG(request_info).path_translated) {
+			VCWD_CHDIR_FILE(SG(request_info).path_translated);
+		}
 		return true;
 	}
 	static const char text[] = "PHP could not start a request; the worker ends";
 	wire_log(LOG_CRIT, text, sizeof text - 1);
 	sapi_headers_struct failed = { .http_response_code = 500 };
 	wire_head(&failed);
-	wire_end(MR_FLAG_EXITING | MR_FLAG_FAILED);
+	wire_end(MR_FLAG_READY | MR_FLAG_EXITING | MR_FLAG_FAILED);
 	worker->exiting = true;
 	return false;
+}
+
+/* Ends it. Shutdown functions and destructors run in "/", as in fpm, which goes back to where it was. */
+static void end_request(void)
+{
+	if (chdir("/") != 0) {
+		static const char text[] = "the worker cannot go back to the directory /";
+		wire_log(LOG_WARNING, text, sizeof text - 1);
+	}
+	if (SG(request_info).path_translated) {
+		efree(SG(request_info).path_translated);
+		SG(request_info).path_translated = NULL;
+	}
+	php_request_shutdown(NULL);
 }
 
 static void run_request(void)
@@ -334,8 +354,6 @@ static void run_request(void)
 			return;
 		}
 	}
-	if (worker->answer == ANSWER_WAITING || worker->answer == ANSWER_CONTENT || worker->answer == ANSWER_ENDED) {
-		run_script();
-	}
+	run_script();
 	end_request();
 }

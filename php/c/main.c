@@ -79,23 +79,40 @@ static const char usage[] =
 	"  --check               start PHP, say what it is, and end\n"
 	"  --version             say the version and end\n";
 
-/* Appends one -d to the text that PHP reads after all ini files: php_ini_builder_define in main/php_ini_builder.c. */
+/*
+ * Whether an ini value can stand without quotes: quoted already, an expression of constants (E_ALL & ~E_NOTICE), or
+ * made of characters that mean nothing to the ini parser.
+ */
+static bool stands_alone(const char *value)
+{
+	static const char upper[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_ |&~^!()";
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:,+-%@*";
+	return *value == '"' || *value == '\'' || value[strspn(value, upper)] == 0 || value[strspn(value, plain)] == 0;
+}
+
+/* Appends one -d to the text that PHP reads after all ini files. */
 static bool define(const char *text)
 {
 	const char *value = strchr(text, '=');
 	size_t old = options.ini_entries ? strlen(options.ini_entries) : 0;
-	char *entries = realloc(options.ini_entries, old + strlen(text) + 8);
+	char *entries = realloc(options.ini_entries, old + 2 * strlen(text) + 8);
 	if (!entries) {
 		return false;
 	}
 	options.ini_entries = entries;
-	if (!value) {
-		sprintf(entries + old, "%s=1\n", text);
-	} else if (value[1] && !isalnum((unsigned char)value[1]) && value[1] != '"' && value[1] != '\'') {
-		sprintf(entries + old, "%.*s=\"%s\"\n", (int)(value - text), text, value + 1);
-	} else {
-		sprintf(entries + old, "%s\n", text);
+	char *out = entries + old;
+	if (!value || stands_alone(value + 1)) {
+		sprintf(out, value ? "%s\n" : "%s=1\n", text);
+		return true;
 	}
+	out += sprintf(out, "%.*s=\"", (int)(value - text), text);
+	for (value++; *value; value++) {
+		if (*value == '"' || *value == '\\') {
+			*out++ = '\\';
+		}
+		*out++ = *value;
+	}
+	strcpy(out, "\"\n");
 	return true;
 }
 

@@ -349,7 +349,7 @@ void wire_end(uint8_t flags)
 {
 	close_body(0);
 	uint64_t now = cpu_us();
-	uint64_t peak = zend_memory_peak_usage(1);
+	uint64_t peak = zend_memory_peak_usage(0);
 	uint64_t payload[2] = { peak, now - worker->cpu_us };
 	worker->cpu_us = now;
 	bool background = worker->answer == ANSWER_ENDED;

@@ -196,6 +196,7 @@ impl Host {
                     };
                 }
                 Event::Log(text) => self.log.push(text),
+                Event::Exited { slot: ended, .. } if ended != slot => {}
                 other => panic!("no worker: {other:?}"),
             }
         }
