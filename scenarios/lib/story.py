@@ -4,6 +4,7 @@ A scenario is a Python file named by its room. Each of its stories is a function
 raises `Wrong`, by `check` or `same`, if something is not as it should be. The last line is `tell(story, ...)`.
 """
 
+import json
 import os
 import sys
 import time
@@ -88,6 +89,17 @@ def ask(server, target="/", method="GET", fields=(), timeout=10.0, **parts):
     """One request on a connection of its own; None if there was no answer."""
     data = request(target, method, [*fields, "Connection: close"], **parts)
     return raw.once(server.address, data, method, timeout)
+
+
+def admin(server, target="/status.json", method="GET"):
+    """One request on the admin address."""
+    data = request(target, method, ["Connection: close"])
+    return raw.once(str(server.admin), data, method)
+
+
+def status(server):
+    """What the server says of itself."""
+    return json.loads(admin(server).body)
 
 
 def statuses(server, data, timeout=5.0):
