@@ -90,11 +90,18 @@ fn compile(php: &Php) {
     build.std("gnu11").warnings(true).extra_warnings(true).warnings_into_errors(true);
     build.define("_GNU_SOURCE", None).flag("-fno-strict-aliasing");
     build.define("MILLRACE_VERSION", format!("\"{}\"", env!("CARGO_PKG_VERSION")).as_str());
-    if env::var("MILLRACE_ASAN").is_ok_and(|value| value == "1") {
-        build.flag("-fsanitize=address,undefined").flag("-fno-omit-frame-pointer");
-        println!("cargo::rustc-link-arg-bins=-fsanitize=address,undefined");
+    let sanitized = env::var("MILLRACE_ASAN").is_ok_and(|value| value == "1");
+    if sanitized {
+        build.file("c/asan.c").flag("-fsanitize=address,undefined").flag("-fno-sanitize-recover=undefined");
     }
     build.compile("millrace_php");
+    if sanitized {
+        // Before libphp: the sanitizer wants to be the first library.
+        println!("cargo::rustc-link-lib=dylib=asan");
+        // c/asan.c takes the place of dlopen for libphp.
+        println!("cargo::rustc-link-arg-bins=-Wl,--undefined=dlopen,--export-dynamic-symbol=dlopen");
+        println!("cargo::rustc-link-lib=dylib=ubsan");
+    }
     println!("cargo::rustc-cfg=with_php");
     println!("cargo::rustc-link-search=native={}", php.directory.display());
     println!("cargo::rustc-link-lib=dylib={}", php.library);

@@ -30,18 +30,6 @@
 # define MR_MODULE_STARTUP(sapi, module) php_module_startup((sapi), (module))
 #endif
 
-/* What a forked child of a started PHP has to do; since 8.4 (main/main.c). */
-#if PHP_VERSION_ID >= 80400
-# define MR_CHILD_INIT() php_child_init()
-#else
-# define MR_CHILD_INIT() ((void)0)
-#endif
-
-/* The base of the stack belongs to the process, not to where fork was called; since 8.3 (Zend/zend_call_stack.c). */
-#if PHP_VERSION_ID >= 80300
-# include <Zend/zend_call_stack.h>
-#endif
-
 /* Exported, but in no header; sapi/cli/php_cli.c declares them so too. */
 PHPAPI extern char *php_ini_opened_path;
 PHPAPI extern char *php_ini_scanned_path;

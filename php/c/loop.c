@@ -104,7 +104,6 @@ static bool start(int socket, uint32_t slot, char *scoreboard)
 	}
 	prctl(PR_SET_NAME, "php-worker");
 	start_signals();
-	MR_CHILD_INIT();
 	vars_install();
 	functions_watch_signals();
 	/* The script's directory is entered by run_script(), with one call less than php_execute_script needs. */

@@ -16,6 +16,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* choose_ini() told PHP its directory by the environment; programs that scripts start shall not see it. */
+static bool scan_set;
+
 struct options options = { .grace_seconds = 5 };
 
 static bool read_options(int argc, char **argv);
@@ -241,6 +244,9 @@ static bool switch_user(void)
 static bool set_environment(void)
 {
 	const struct passwd *user = getpwuid(geteuid());
+	if (scan_set && unsetenv("PHP_INI_SCAN_DIR") != 0) {
+		return false;
+	}
 	if (!options.keep_environment && clearenv() != 0) {
 		return false;
 	}
@@ -266,7 +272,7 @@ static void choose_ini(void)
 	snprintf(scan, sizeof scan, "/etc/php/%d.%d/fpm/conf.d", PHP_MAJOR_VERSION, PHP_MINOR_VERSION);
 	if (!getenv("PHPRC") && !getenv("PHP_INI_SCAN_DIR") && access(file, R_OK) == 0 && access(scan, R_OK) == 0) {
 		sapi_millrace.php_ini_path_override = strdup(file);
-		setenv("PHP_INI_SCAN_DIR", scan, 1);
+		scan_set = setenv("PHP_INI_SCAN_DIR", scan, 1) == 0;
 	}
 }
 
@@ -278,13 +284,12 @@ static bool start_php(char *program)
 	}
 	zend_signal_startup();
 	choose_ini();
-	sapi_millrace.ini_entries = options.ini_entries;
 	sapi_millrace.executable_location = program;
-	char *file = sapi_millrace.php_ini_path_override, *entries = sapi_millrace.ini_entries;
+	char *file = sapi_millrace.php_ini_path_override;
 	sapi_startup(&sapi_millrace);
-	/* sapi_startup empties ini_entries (main/SAPI.c). */
+	/* sapi_startup empties them (main/SAPI.c). */
 	sapi_millrace.php_ini_path_override = file;
-	sapi_millrace.ini_entries = entries;
+	sapi_millrace.ini_entries = options.ini_entries;
 	if (sapi_millrace.startup(&sapi_millrace) == FAILURE) {
 		main_fail("PHP did not start; its messages are in the log");
 		return false;

@@ -10,6 +10,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const OPCACHE: &str = "zend_extension=opcache\nopcache.file_update_protection=0\n";
 
+/// Built with AddressSanitizer: it catches crashes itself and keeps freed memory for a while.
+const SANITIZED: bool = option_env!("MILLRACE_ASAN").is_some();
+
 fn start(more: &str, options: &[&str]) -> (Host, Worker) {
     let mut host = Host::start(&format!("{OPCACHE}{more}"), options);
     let worker = host.worker(0);
@@ -109,7 +112,8 @@ fn a_crash_in_php_is_told() {
     assert!(matches!(worker.next(), Sent::Head(200, ..)));
     assert_eq!(worker.next(), Sent::Body(b"before".to_vec()));
     assert_eq!(worker.next(), Sent::Closed);
-    assert_eq!(host.exited(worker.pid).0 & 0x7f, 11);
+    let status = host.exited(worker.pid).0;
+    assert!(if SANITIZED { status != 0 } else { status & 0x7f == 11 }, "{status}");
 }
 
 #[test]
@@ -416,6 +420,11 @@ fn opcache_reset_under_load() {
     });
 }
 
+/// Rounds of [`memory_does_not_grow`]; MILLRACE_ROUNDS makes it a soak test.
+fn rounds() -> u32 {
+    std::env::var("MILLRACE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(400)
+}
+
 #[test]
 fn memory_does_not_grow() {
     let (host, mut worker) = start("", &[]);
@@ -434,7 +443,7 @@ fn memory_does_not_grow() {
         text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4
     };
     let round = |worker: &mut Worker| {
-        for _ in 0..400 {
+        for _ in 0..rounds() {
             assert_eq!(worker.run(&ask).status, 200);
             assert_eq!(worker.run(&Ask::get(&fatal)).status, 500);
             assert_eq!(worker.run(&Ask::get(&host.root.join("none.php"))).status, 404);
@@ -444,5 +453,9 @@ fn memory_does_not_grow() {
     let first = round(&mut worker);
     let second = round(&mut worker);
     let third = round(&mut worker);
-    assert!(third <= second + 64 && second <= first + 256, "KiB resident: {first} {second} {third}");
+    assert!(
+        SANITIZED || (third <= second + 64 && second <= first + 256),
+        "KiB resident: {first} {second} {third}"
+    );
+    eprintln!("KiB resident: {first} {second} {third}");
 }

@@ -134,7 +134,7 @@ fn the_user_is_switched_for_good() {
     let gid = text(&Command::new("getent").args(["group", "nogroup"]).output().unwrap().stdout);
     let gid = gid.split(':').nth(2).unwrap();
     let answer = worker.run(&Ask::get(&script)).text();
-    let four = |id: &str| vec![id; 4].join(r"\t");
+    let four = |id: &str| [id; 4].join(r"\t");
     assert!(answer.starts_with(&format!(r#"[["{}","{}","#, four(&uid), four(gid))), "{answer}");
     assert!(answer.contains(r#""1"],"www-data","\/var\/www","www-data"]"#), "{answer}");
 }
