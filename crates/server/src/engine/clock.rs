@@ -13,9 +13,9 @@ pub struct Clock {
     date: RefCell<String>,
 }
 
-impl Clock {
+impl Default for Clock {
     /// A clock that shows the present.
-    pub fn new() -> Clock {
+    fn default() -> Clock {
         let clock = Clock {
             started: Instant::now(),
             now: Cell::new(Instant::now()),
@@ -26,7 +26,9 @@ impl Clock {
         clock.read();
         clock
     }
+}
 
+impl Clock {
     /// Reads the time again.
     pub fn read(&self) {
         self.now.set(Instant::now());

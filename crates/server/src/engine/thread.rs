@@ -128,7 +128,7 @@ impl Thread {
         let setup = process.setup();
         Rc::new(Thread {
             index,
-            clock: Clock::new(),
+            clock: Clock::default(),
             stats: process.stats.slot(index),
             files: files::Cache::new(&setup.plan.files, setup.plan.server.threads),
             access: AccessBuffer::default(),

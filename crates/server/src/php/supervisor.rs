@@ -91,7 +91,7 @@ impl Supervisor {
     fn new(shared: Arc<Shared>, tell: SyncSender<Result<(), String>>) -> Supervisor {
         Supervisor {
             shared,
-            clock: Clock::new(),
+            clock: Clock::default(),
             tell: Some(tell),
             host: None,
             errors: Vec::new(),

@@ -1,5 +1,4 @@
-//! The fields of an answer, kept as `Name: value CRLF` lines: HTTP/1 copies them as they are, other protocols walk
-//! them. A block that many answers share (a cached file's) is referred to, not copied.
+//! The fields of an answer, kept as `Name: value CRLF` lines: HTTP/1 copies them as they are. A block that many answers share (a cached file's) is referred to, not copied.
 
 use std::rc::Rc;
 
@@ -40,7 +39,10 @@ impl Fields {
     pub fn blocks(&self) -> [&[u8]; 2] {
         [self.shared.as_deref().unwrap_or(&[]), &self.own]
     }
+}
 
+#[cfg(test)]
+impl Fields {
     /// Name and value of each field.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.blocks().into_iter().flat_map(|block| block.split(|b| *b == b'\n')).filter_map(|line| {
@@ -48,16 +50,6 @@ impl Fields {
             let colon = memchr::memchr(b':', line)?;
             Some((&line[..colon], line[colon + 1..].trim_ascii()))
         })
-    }
-
-    /// Value of the first field with this name, compared without case.
-    pub fn get(&self, name: &str) -> Option<&[u8]> {
-        self.iter().find(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
-    }
-
-    /// The lines as one block, to be kept by a cache.
-    pub fn into_shared(self) -> Rc<[u8]> {
-        self.blocks().concat().into()
     }
 }
 
@@ -67,19 +59,16 @@ mod tests {
 
     #[test]
     fn shared_and_own_lines_are_one_list() {
-        let mut first = Fields::default();
-        first.push("A", b"1");
-        let mut fields = Fields::from_shared(first.into_shared());
-        fields.push("b", b" 2 ");
-        let all: Vec<_> = fields.iter().collect();
-        assert_eq!(all, [(&b"A"[..], &b"1"[..]), (b"b", b"2")]);
-        assert_eq!(fields.get("B"), Some(&b"2"[..]));
+        let mut fields = Fields::from_shared(b"A: 1\r\n"[..].into());
+        fields.push("b", b"2");
+        fields.push_block(b"C: 3\r\n");
+        assert_eq!(fields.blocks(), [&b"A: 1\r\n"[..], b"b: 2\r\nC: 3\r\n"]);
     }
 
     #[test]
     fn no_value_can_start_a_line() {
         let mut fields = Fields::default();
         fields.push("Location", b"/\r\nSet-Cookie: a=b");
-        assert_eq!(fields.iter().count(), 0);
+        assert_eq!(fields.blocks().concat(), b"");
     }
 }

@@ -62,24 +62,16 @@ pub fn host_of(authority: &str) -> &str {
     host.strip_suffix('.').unwrap_or(host)
 }
 
-/// The port of an authority.
-pub fn port_of(authority: &str) -> Option<u16> {
-    let (_, port) = authority.rsplit_once(':')?;
-    port.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn hosts_and_ports() {
+    fn hosts_without_ports() {
         assert_eq!(host_of("example.com:80"), "example.com");
         assert_eq!(host_of("example.com."), "example.com");
         assert_eq!(host_of("[::1]"), "[::1]");
         assert_eq!(host_of("[::1]:8080"), "[::1]");
-        assert_eq!(port_of("[::1]"), None);
-        assert_eq!(port_of("[::1]:8080"), Some(8080));
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod profile;
 mod respond;
 mod site;
 
-pub use hosts::{Hosts, host_of, port_of};
+pub use hosts::{Hosts, host_of};
 pub use respond::{Response, respond};
 pub use site::Site;
 

@@ -15,7 +15,7 @@ use crate::php;
 use crate::reply::{self, Reply};
 use crate::request::Request;
 use crate::route::{self, Response, Site};
-use crate::stats::{Class, Counter};
+use crate::stats::Class;
 
 /// A request on its way to its answer.
 pub(super) struct Exchange {
@@ -104,7 +104,6 @@ impl Exchange {
                 let most = self.site.plan.body_bytes;
                 content::read(connection, &mut self.request, rest, &self.setup.plan, most).await?;
                 connection.enter(Phase::Running);
-                thread.stats.add(Counter::PhpRequests, 1);
                 Ok(php::run(thread, &self.site, &mut self.request, &script).await)
             }
         }

@@ -141,7 +141,7 @@ fn advance(thread: &Rc<Thread>, connection: &Connection, rest: &mut Vec<u8>, rea
         answer_all(thread, connection, rest, &mut output)
     };
     keep_rest(rest, &input[..read], taken);
-    write_out(connection, step, &mut output, rest.is_empty())
+    write_out(connection, step, &output, rest.is_empty())
 }
 
 /// Keeps what `answer_all` has not taken: of `rest`, if there was any, else of the bytes just read.
@@ -269,7 +269,7 @@ fn refuse(thread: &Thread, connection: &Connection, refusal: Refusal, start: &[u
 }
 
 /// Writes the collected answers; what the socket does not take is left to an exchange.
-fn write_out(connection: &Connection, step: Step, output: &mut Vec<u8>, idle: bool) -> Step {
+fn write_out(connection: &Connection, step: Step, output: &[u8], idle: bool) -> Step {
     let mut written = 0;
     if !output.is_empty() {
         match connection.stream().try_write(output) {
@@ -329,7 +329,7 @@ fn advance_rest(connection: &Rc<Connection>, rest: &mut Vec<u8>) -> Step {
     output.clear();
     let (step, taken) = answer_all(thread, connection, &input, &mut output);
     keep_rest(rest, &input, taken);
-    write_out(connection, step, &mut output, rest.is_empty())
+    write_out(connection, step, &output, rest.is_empty())
 }
 
 /// Writes all of `pieces`, whatever it takes; every bit of progress renews the send time-out.
