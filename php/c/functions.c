@@ -74,26 +74,36 @@ static PHP_FUNCTION(apache_response_headers)
 	}
 }
 
-/* pcntl_signal() as it was. */
-static zif_handler set_signal;
-
-static PHP_FUNCTION(watched_pcntl_signal)
+/* Takes the constants of a module away. */
+static void remove_constants(unsigned module_number)
 {
-	worker->signals_touched = true;
-	set_signal(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+	zend_string *name;
+	zend_constant *constant;
+	ZEND_HASH_FOREACH_STR_KEY_PTR(EG(zend_constants), name, constant) {
+		if ((unsigned)ZEND_CONSTANT_MODULE_NUMBER(constant) == module_number) {
+			zend_hash_del(EG(zend_constants), name);
+		}
+	} ZEND_HASH_FOREACH_END();
 }
 
 /*
- * PHP puts its signal handlers back at the start of each request, with seven system calls (zend_signal_activate).
- * Only pcntl_signal() can change them, so that is done only after a request that called it.
+ * Takes away what libphp has because it is also meant for the command line, and php-fpm has not: pcntl, whose forks
+ * would hold the worker's socket and whose handlers would take its signals, and chroot(). Scripts ask for these by
+ * function_exists() and extension_loaded(), and take another way. The module's entry itself stays in memory: its
+ * handlers for the start and end of requests were collected when PHP started.
  */
-void functions_watch_signals(void)
+void functions_hide(void)
 {
-	zend_function *function = zend_hash_str_find_ptr(CG(function_table), "pcntl_signal", sizeof "pcntl_signal" - 1);
-	if (function && function->type == ZEND_INTERNAL_FUNCTION) {
-		set_signal = function->internal_function.handler;
-		function->internal_function.handler = PHP_FN(watched_pcntl_signal);
+	zend_module_entry *pcntl = zend_hash_str_find_ptr(&module_registry, "pcntl", sizeof "pcntl" - 1);
+	if (pcntl) {
+		dtor_func_t destructor = module_registry.pDestructor;
+		zend_unregister_functions(pcntl->functions, -1, NULL);
+		remove_constants((unsigned)pcntl->module_number);
+		module_registry.pDestructor = NULL;
+		zend_hash_str_del(&module_registry, "pcntl", sizeof "pcntl" - 1);
+		module_registry.pDestructor = destructor;
 	}
+	zend_hash_str_del(CG(function_table), "chroot", sizeof "chroot" - 1);
 }
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_bool, 0, 0, _IS_BOOL, 0)
@@ -127,14 +137,14 @@ static ZEND_INI_MH(update_string)
 }
 
 PHP_INI_BEGIN()
-	PHP_INI_ENTRY1("cgi.rfc2616_headers", "0", PHP_INI_ALL, update_bool, &settings.rfc2616_headers)
-	PHP_INI_ENTRY1("cgi.nph", "0", PHP_INI_ALL, update_bool, &settings.nph)
-	PHP_INI_ENTRY1("cgi.force_redirect", "1", PHP_INI_SYSTEM, update_bool, &settings.force_redirect)
-	PHP_INI_ENTRY1("cgi.redirect_status_env", NULL, PHP_INI_SYSTEM, update_string, &settings.redirect_status_env)
-	PHP_INI_ENTRY1("cgi.fix_pathinfo", "1", PHP_INI_SYSTEM, update_bool, &settings.fix_pathinfo)
-	PHP_INI_ENTRY1("cgi.discard_path", "0", PHP_INI_SYSTEM, update_bool, &settings.discard_path)
-	PHP_INI_ENTRY1("fastcgi.logging", "1", PHP_INI_SYSTEM, update_bool, &settings.fcgi_logging)
-	PHP_INI_ENTRY1("fastcgi.error_header", NULL, PHP_INI_SYSTEM, update_string, &settings.error_header)
+	ZEND_INI_ENTRY1_EX("cgi.rfc2616_headers", "0", PHP_INI_ALL, update_bool, &settings.rfc2616_headers, zend_ini_boolean_displayer_cb)
+	ZEND_INI_ENTRY1_EX("cgi.nph", "0", PHP_INI_ALL, update_bool, &settings.nph, zend_ini_boolean_displayer_cb)
+	ZEND_INI_ENTRY1_EX("cgi.force_redirect", "1", PHP_INI_SYSTEM, update_bool, &settings.force_redirect, zend_ini_boolean_displayer_cb)
+	ZEND_INI_ENTRY1_EX("cgi.redirect_status_env", NULL, PHP_INI_SYSTEM, update_string, &settings.redirect_status_env, NULL)
+	ZEND_INI_ENTRY1_EX("cgi.fix_pathinfo", "1", PHP_INI_SYSTEM, update_bool, &settings.fix_pathinfo, zend_ini_boolean_displayer_cb)
+	ZEND_INI_ENTRY1_EX("cgi.discard_path", "0", PHP_INI_SYSTEM, update_bool, &settings.discard_path, zend_ini_boolean_displayer_cb)
+	ZEND_INI_ENTRY1_EX("fastcgi.logging", "1", PHP_INI_SYSTEM, update_bool, &settings.fcgi_logging, zend_ini_boolean_displayer_cb)
+	ZEND_INI_ENTRY1_EX("fastcgi.error_header", NULL, PHP_INI_SYSTEM, update_string, &settings.error_header, NULL)
 PHP_INI_END()
 
 static PHP_MINIT_FUNCTION(millrace)

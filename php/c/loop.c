@@ -105,7 +105,6 @@ static bool start(int socket, uint32_t slot, char *scoreboard)
 	prctl(PR_SET_NAME, "php-worker");
 	start_signals();
 	vars_install();
-	functions_watch_signals();
 	/* The script's directory is entered by run_script(), with one call less than php_execute_script needs. */
 	SG(options) |= SAPI_OPTION_NO_CHDIR;
 	board_set32(worker->board, MR_SLOT_STATE, MR_STATE_IDLE);
@@ -152,8 +151,8 @@ static void finished(void)
 	if ((worker->requests & (worker->requests - 1)) == 0 || worker->requests % 256 == 0) {
 		board_set64(worker->board, MR_SLOT_RSS, resident());
 	}
-	SIGG(reset) = worker->signals_touched;
-	worker->signals_touched = false;
+	/* PHP's signal handlers stand from the first request on: seven system calls a request saved. */
+	SIGG(reset) = 0;
 	board_set32(worker->board, MR_SLOT_STATE, MR_STATE_IDLE);
 }
 

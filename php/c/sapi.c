@@ -243,7 +243,11 @@ static void ini_defaults(HashTable *values)
 
 static int startup(sapi_module_struct *module)
 {
-	return MR_MODULE_STARTUP(module, &functions_module);
+	if (MR_MODULE_STARTUP(module, &functions_module) == FAILURE) {
+		return FAILURE;
+	}
+	functions_hide();
+	return SUCCESS;
 }
 
 sapi_module_struct sapi_millrace = {

@@ -65,7 +65,6 @@ struct worker {
 	volatile bool stop;       /* SIGTERM: no further request */
 	bool broken;              /* the socket cannot be written any more */
 	bool exiting;             /* the last END said so */
-	bool signals_touched;     /* the script set a signal handler: PHP's are put back for the next request */
 	enum answer answer;
 	struct request request;
 	struct buffer in;         /* the REQUEST */
@@ -114,7 +113,7 @@ void vars_register(zval *array);
 extern zend_module_entry functions_module;
 bool functions_fix_pathinfo(void);
 HashTable *functions_user_ini_cache(void);
-void functions_watch_signals(void);
+void functions_hide(void);
 
 /* status.c: fpm_get_status() */
 PHP_FUNCTION(fpm_get_status);

@@ -102,6 +102,24 @@ fn the_distributions_files_are_the_default() {
 }
 
 #[test]
+fn functions_are_those_of_fpm() {
+    let mut host = Host::with_distribution(&[]);
+    let extensions = host.says("extensions").unwrap().to_owned();
+    assert!(!extensions.split(',').any(|name| name == "pcntl"), "{extensions}");
+    let mut worker = host.worker(0);
+    let script = host.script(
+        "functions.php",
+        "<?php foreach (['fastcgi_finish_request', 'apache_request_headers', 'getallheaders', 'fpm_get_status', 'pcntl_fork', 'chroot', 'dl'] as $f)
+           echo (int)function_exists($f);
+         echo (int)extension_loaded('pcntl'), (int)defined('WNOHANG'), (int)defined('STDIN'), (int)defined('E_ALL'), strlen(phpinfo_text()) > 9999 ? 'info' : '';
+         function phpinfo_text() { ob_start(); phpinfo(); return ob_get_clean(); }",
+    );
+    for _ in 0..2 {
+        assert_eq!(worker.run(&Ask::get(&script)).text(), "11110000001info");
+    }
+}
+
+#[test]
 fn messages_of_the_start_are_told() {
     let host = Host::start("extension=no_such_extension\n", &[]);
     assert!(
