@@ -74,6 +74,8 @@ pub struct Entry {
     target: Option<Target>,
     stamp: Stamp,
     kind: &'static Kind,
+    /// `Last-Modified`, seconds since 1970. Never later than when it was said (RFC 9110 section 8.8.2.1).
+    modified: u64,
     is_versioned: bool,
     may_change_unseen: bool,
     plain: Rc<Representation>,
@@ -181,6 +183,7 @@ impl Entry {
             target,
             stamp,
             kind,
+            modified: stamp.modified_seconds().min(u64::try_from(wall / 1_000_000_000).unwrap_or(0)),
             is_versioned: kind.keeps && expiry::is_versioned_name(&path),
             may_change_unseen: stamp.is_fresh(wall),
             plain: Rc::new(Representation::new(Coding::Identity, &stamp, content)),
@@ -211,6 +214,11 @@ impl Entry {
     /// What the content is compared by.
     pub fn stamp(&self) -> &Stamp {
         &self.stamp
+    }
+
+    /// `Last-Modified`, seconds since 1970.
+    pub fn modified(&self) -> u64 {
+        self.modified
     }
 
     /// The content as it is.
@@ -326,7 +334,7 @@ impl Entry {
             if coding != Coding::Identity {
                 lines.add("Content-Encoding", coding.name());
             }
-            lines.add("Last-Modified", &http_date(self.stamp.modified_seconds()));
+            lines.add("Last-Modified", &http_date(self.modified));
         }
         lines.add("ETag", etag);
         if coding == Coding::Identity && !shape.not_modified {

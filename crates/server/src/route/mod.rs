@@ -103,9 +103,13 @@ impl Finder<'_> {
         let mut named = false;
         for end in segment_ends(path).filter(|end| path[..*end].ends_with(b".php")) {
             named = true;
-            if let Node::Script(filename) = self.look(&path[..end], Purpose::Run) {
-                let (name, path_info) = (path[..end].to_vec(), path[end..].to_vec());
-                return Some(self.run(Script { filename, name, path_info }));
+            match self.look(&path[..end], Purpose::Run) {
+                Node::Script(filename) => {
+                    let (name, path_info) = (path[..end].to_vec(), path[end..].to_vec());
+                    return Some(self.run(Script { filename, name, path_info }));
+                }
+                Node::Unavailable => return Some(Way::Refuse(503)),
+                _ => {}
             }
         }
         // A missing script is a plain 404: nobody links to one but scanners, and they come by the thousand.
@@ -122,12 +126,14 @@ impl Finder<'_> {
     fn index(&self, request: &Request, path: Vec<u8>) -> Way {
         for name in &self.thread.setup().plan.files.index {
             let candidate = [&path, name.as_bytes()].concat();
-            if name.ends_with(".php") {
-                if let Node::Script(filename) = self.look(&candidate, Purpose::Run) {
+            let purpose = if name.ends_with(".php") { Purpose::Run } else { Purpose::Serve };
+            match self.look(&candidate, purpose) {
+                Node::Script(filename) => {
                     return self.run(Script { filename, name: candidate, path_info: Vec::new() });
                 }
-            } else if let Node::File(entry) = self.look(&candidate, Purpose::Serve) {
-                return serve(request, entry);
+                Node::File(entry) => return serve(request, entry),
+                Node::Unavailable => return Way::Refuse(503),
+                Node::Directory | Node::Missing => {}
             }
         }
         Way::Refuse(403)
