@@ -243,6 +243,9 @@ impl Server {
     /// A second signal: nobody waits any longer.
     fn give_up(&self) {
         self.process.log.warn(format_args!("ending at once"));
+        for (pool, _) in pools(&self.process.setup()) {
+            pool.stop(Duration::ZERO);
+        }
         self.remove_sockets();
         self.process.log.close();
         std::process::exit(1);

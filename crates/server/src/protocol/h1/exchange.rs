@@ -49,7 +49,10 @@ impl Exchange {
         let mut reply = match self.reply(connection, rest).await {
             Ok(reply) => reply,
             Err(Trouble::Gone) => return Step::Close,
-            Err(Trouble::Answer(reply)) => reply,
+            Err(Trouble::Answer(mut reply)) => {
+                reply.fields.push_block(&self.site.header_lines);
+                reply
+            }
         };
         let unread = !self.skip_content(rest);
         reply.close |= unread;
@@ -104,7 +107,9 @@ impl Exchange {
                 let most = self.site.plan.body_bytes;
                 content::read(connection, &mut self.request, rest, &self.setup.plan, most).await?;
                 connection.enter(Phase::Running);
-                Ok(php::run(thread, &self.site, &mut self.request, &script).await)
+                let mut reply = php::run(thread, &self.site, &mut self.request, &script).await;
+                reply.fields.push_block(&self.site.header_lines);
+                Ok(reply)
             }
         }
     }
