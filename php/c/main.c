@@ -4,6 +4,7 @@
  */
 #include "worker.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -276,8 +277,28 @@ static void choose_ini(void)
 	}
 }
 
+/*
+ * Whether libphp is of the version whose headers this program was built with. Each version's library calls itself
+ * libphp.so, so the system may give us another one, whose structures differ. Newer libraries tell their version before
+ * they are started; an older one is told from a newer by not doing so.
+ */
+static bool same_version(void)
+{
+	unsigned (*version)(void) = (unsigned (*)(void))dlsym(RTLD_DEFAULT, "php_version_id");
+	unsigned found = version ? version() / 100 : 0, built = PHP_VERSION_ID / 100;
+	if (found == built || (!found && built < 804)) {
+		return true;
+	}
+	main_fail("built for PHP %d.%d, but libphp.so is of another version: build Millrace again, or choose the library with "
+		"update-alternatives --config libphp8", PHP_MAJOR_VERSION, PHP_MINOR_VERSION);
+	return false;
+}
+
 static bool start_php(char *program)
 {
+	if (!same_version()) {
+		return false;
+	}
 	if (options.ini_file && access(options.ini_file, R_OK) != 0) {
 		main_fail("the ini file %s cannot be read: %s", options.ini_file, strerror(errno));
 		return false;

@@ -6,8 +6,8 @@ use std::process::{Command, Output};
 
 use driver::{Ask, Host};
 
-fn program(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_millrace-php")).args(words).output().unwrap()
+fn run(words: &[&str]) -> Output {
+    Command::new(driver::program()).args(words).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -16,7 +16,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn check_says_what_it_finds() {
-    let output = program(&["--check"]);
+    let output = run(&["--check"]);
     let said = text(&output.stdout);
     assert!(output.status.success(), "{output:?}");
     for line in ["protocol=1", "php_version=8.", "sapi=fpm-fcgi", "opcache=on", "ini_file=/etc/php"] {
@@ -30,16 +30,16 @@ fn check_says_what_it_finds() {
 
 #[test]
 fn wrong_use_is_explained() {
-    let output = program(&[]);
+    let output = run(&[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("millrace serve"), "{output:?}");
     for words in [&["--nonsense"][..], &["--max-requests", "many"], &["--grace-seconds", "-1"], &["word"]] {
-        let output = program(words);
+        let output = run(words);
         assert_eq!(output.status.code(), Some(2), "{words:?}");
         assert!(text(&output.stderr).contains("--ini-file FILE"), "{words:?}");
     }
-    assert!(text(&program(&["--version"]).stdout).starts_with("millrace-php 0."));
-    assert!(text(&program(&["--help"]).stdout).contains("--max-requests N"));
+    assert!(text(&run(&["--version"]).stdout).starts_with("millrace-php 0."));
+    assert!(text(&run(&["--help"]).stdout).contains("--max-requests N"));
 }
 
 #[test]
@@ -117,6 +117,24 @@ fn functions_are_those_of_fpm() {
     for _ in 0..2 {
         assert_eq!(worker.run(&Ask::get(&script)).text(), "11110000001info");
     }
+}
+
+#[test]
+fn preloading_works() {
+    let folder = std::env::temp_dir().join(format!("millrace-preload-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("preload.php");
+    std::fs::write(&file, "<?php class Preloaded { const A = 'there'; } mt_rand();").unwrap();
+    let user = std::env::var("USER").unwrap_or_else(|_| "root".into());
+    let ini = format!("zend_extension=opcache\nopcache.preload={}\nopcache.preload_user={user}\n", file.display());
+    let mut host = Host::start(&ini, &[]);
+    assert_eq!(host.says("opcache"), Some("on"), "{:?}", host.log);
+    let mut worker = host.worker(0);
+    let script = host.script("p.php", "<?php echo Preloaded::A;");
+    for _ in 0..2 {
+        assert_eq!(worker.run(&Ask::get(&script)).text(), "there");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
