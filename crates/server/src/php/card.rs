@@ -26,6 +26,7 @@ pub struct Card {
     /// When the request is to be over; 0: whenever.
     deadline: AtomicU64,
     overdue: AtomicBool,
+    killed: AtomicBool,
     task: Mutex<Task>,
 }
 
@@ -50,6 +51,7 @@ impl Card {
             since: AtomicU64::new(0),
             deadline: AtomicU64::new(0),
             overdue: AtomicBool::new(false),
+            killed: AtomicBool::new(false),
             task: Mutex::default(),
         })
     }
@@ -106,7 +108,13 @@ impl Card {
 
     /// Ends the process at once.
     pub fn kill(&self) {
+        self.killed.store(true, Ordering::Release);
         // It may have ended by itself: nothing to do then.
         let _ = self.process.as_ref().map(Process::kill);
+    }
+
+    /// Whether that was done.
+    pub fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::Acquire)
     }
 }

@@ -16,6 +16,7 @@ use millrace_wire::frames::{Body as FrameBody, INLINE_BODY_MAX, TooLong};
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 
 use super::answer::{Answer, AnswerHead};
+use super::loopback::Ports;
 use super::pool::{Lease, Refused};
 use super::stream::{self, KEEP_BYTES};
 use super::variables;
@@ -59,7 +60,7 @@ pub async fn run(thread: &Rc<Thread>, site: &Arc<Site>, request: &mut Request, s
     let stats = &thread.stats;
     let (mut attempts, mut repeated) = (0, false);
     loop {
-        let lease = match pool.shared().acquire(thread, is_local(request)).await {
+        let lease = match pool.shared().acquire(thread, local(request)).await {
             Ok(lease) => lease,
             Err(refused) => {
                 let counter = match refused {
@@ -126,6 +127,7 @@ async fn attempt(
         }
     })
     .await;
+    thread.clock.read();
     if let Err(error) = read {
         return Err(failure(thread, &mut lease, error));
     }
@@ -176,7 +178,6 @@ async fn send(
         let limit = shared.settings.request_timeout.as_millis() as u64;
         worker.card.begin(site.name(), &script.filename, now, if limit == 0 { 0 } else { now + limit });
         worker.begin();
-        thread.stats.add(Counter::PhpRequests, 1);
         let attached = file.as_ref().map(File::descriptor);
         let sent = worker.send_now(frame, attached);
         // All of it, as good as always. Otherwise the rest is kept by itself.
@@ -264,8 +265,9 @@ fn refusal(thread: &Thread, script: &Script, failure: &Failure) -> Reply {
     }
 }
 
-/// Whether the request comes from this machine: from a script, perhaps.
-fn is_local(request: &Request) -> bool {
-    let Some(client) = request.ends.client_ip() else { return false };
-    client.is_loopback() || request.ends.local.is_some_and(|local| local.ip().to_canonical() == client)
+/// The request's connection, if that begins on this machine: with a script, perhaps.
+fn local(request: &Request) -> Option<Ports> {
+    let (client, local) = (request.ends.client?, request.ends.local?);
+    let here = client.ip().is_loopback() || client.ip() == local.ip();
+    here.then(|| Ports { client: client.port(), server: local.port() })
 }

@@ -16,6 +16,7 @@
 //! - [`waiters`]: requests that wait for a worker, a value without clock and sockets;
 //! - [`supervisor`]: the pool's own thread: it starts and restarts the host, has workers forked and ended, ends what
 //!   takes too long, and looks after workers that nobody waits for any more;
+//! - [`loopback`]: scripts that wait for their own site;
 //! - [`host`]: starting the program `millrace-php`, and its control socket; [`inject`]: the PHP file it is given;
 //! - [`worker`]: one worker's socket; [`card`]: what is known of it without a lock; [`scoreboard`];
 //! - [`exchange`]: one request, from REQUEST to a Reply, and what happens if the worker dies;
@@ -28,15 +29,16 @@
 mod answer;
 mod card;
 mod exchange;
-#[cfg(test)]
-mod fake;
 mod host;
 mod inject;
+mod loopback;
 mod pool;
 mod scoreboard;
 mod status;
 mod stream;
 mod supervisor;
+#[cfg(test)]
+mod tests;
 mod variables;
 mod waiters;
 mod worker;

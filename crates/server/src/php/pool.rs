@@ -22,6 +22,7 @@ use tokio::sync::oneshot;
 use super::card::Card;
 use super::host::Started;
 use super::inject::Injected;
+use super::loopback::Ports;
 use super::supervisor;
 use super::waiters::Waiters;
 use super::worker::{Phase, Worker};
@@ -29,9 +30,13 @@ use crate::engine::Thread;
 use crate::log::Log;
 use crate::stats::Registry;
 
-/// Workers beyond `workers` that may be forked for requests from this machine, which may come from a script that
-/// waits for them.
+/// Workers beyond `workers` that may be forked for requests that workers themselves wait for.
 pub const EXTRA: usize = 4;
+
+/// Workers that die before they have finished one request are replaced at once that many times in a row.
+const STILLBORN: u32 = 3;
+/// Longest pause before something is started again, milliseconds.
+const BACK_OFF_MS: u64 = 5_000;
 
 /// The workers of all sites whose `[php]` settings are equal. Dropping it retires it.
 #[derive(Debug)]
@@ -160,8 +165,10 @@ pub struct State {
     pub waiters: Waiters<oneshot::Sender<Lease>>,
     /// Workers that the supervisor shall look after.
     pub inbox: Vec<Box<Worker>>,
-    /// Workers in a row that ended without having finished a request.
-    pub stillborn: u32,
+    /// Workers in a row that died before they had finished a request.
+    stillborn: u32,
+    /// When the next worker may be forked, milliseconds.
+    pub spawn_at: u64,
     /// Why there is no host.
     pub trouble: Option<String>,
 }
@@ -209,6 +216,7 @@ impl State {
             waiters: Waiters::default(),
             inbox: Vec::new(),
             stillborn: 0,
+            spawn_at: 0,
             trouble: None,
         }
     }
@@ -232,6 +240,14 @@ impl State {
         (self.live, self.starting) = (0, 0);
         let seats = std::iter::repeat_with(|| Seat::Free).take(count).collect();
         std::mem::replace(&mut self.seats, seats)
+    }
+
+    /// A worker died. If they all do, the next ones are forked with growing pauses.
+    pub fn note_death(&mut self, now: u64) {
+        self.stillborn += 1;
+        if self.stillborn > STILLBORN {
+            self.spawn_at = now + back_off(self.stillborn - STILLBORN + 1);
+        }
     }
 
     /// Workers that take requests or will soon.
@@ -349,12 +365,16 @@ impl Shared {
         self.over.notify_all();
     }
 
-    /// A worker for a request of this thread, waiting for one if need be. `local`: the request comes from this
-    /// machine. Cancel-safe.
+    /// A worker for a request of this thread, waiting for one if need be. `local`: its connection, if that
+    /// begins on this machine. Cancel-safe.
     ///
     /// # Errors
     /// Too many wait, or it took too long.
-    pub async fn acquire(self: &Arc<Self>, thread: &Rc<Thread>, local: bool) -> Result<Lease, Refused> {
+    pub async fn acquire(
+        self: &Arc<Self>,
+        thread: &Rc<Thread>,
+        local: Option<Ports>,
+    ) -> Result<Lease, Refused> {
         let (waiting, woken) = match self.take_or_queue(thread, local)? {
             Turn::Now(lease) => return Ok(lease),
             Turn::Later(waiting, woken) => (waiting, woken),
@@ -362,10 +382,11 @@ impl Shared {
         // The supervisor lets go of those that have waited too long.
         let lease = woken.await;
         std::mem::forget(waiting);
+        thread.clock.read();
         lease.map_err(|_| Refused::Timeout)
     }
 
-    fn take_or_queue(self: &Arc<Self>, thread: &Thread, local: bool) -> Result<Turn<'_>, Refused> {
+    fn take_or_queue(self: &Arc<Self>, thread: &Thread, local: Option<Ports>) -> Result<Turn<'_>, Refused> {
         let mut state = self.lock();
         if let Some(worker) = state.idle.take(thread.index) {
             drop(state);
@@ -429,6 +450,9 @@ impl Shared {
         worker.card.end();
         let slot = worker.card.slot as usize;
         if worker.card.generation == state.generation {
+            if worker.is_lost() {
+                state.note_death(now);
+            }
             match state.set_seat(slot, Seat::Free) {
                 Seat::Live(card) => drop(state.set_seat(slot, Seat::Leaving(card, now))),
                 Seat::Ended(_) => (),
@@ -455,6 +479,14 @@ impl Shared {
 enum Turn<'a> {
     Now(Lease),
     Later(Waiting<'a>, oneshot::Receiver<Lease>),
+}
+
+/// Pause before the next attempt after that many failures in a row, milliseconds: none after the first.
+pub fn back_off(failures: u32) -> u64 {
+    match failures {
+        0 | 1 => 0,
+        more => (100 << (more - 2).min(16)).min(BACK_OFF_MS),
+    }
 }
 
 /// Takes a waiter out of the queue when it stops waiting.

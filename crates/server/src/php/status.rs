@@ -1,6 +1,6 @@
 //! A pool as people see it.
 
-use millrace_wire::frames::{STATE_BACKGROUND, STATE_EXITING, STATE_RUNNING, STATE_STARTING};
+use millrace_wire::frames::{STATE_BACKGROUND, STATE_EXITING, STATE_STARTING};
 
 use super::Pool;
 use super::card::Card;
@@ -39,13 +39,13 @@ impl Pool {
     }
 }
 
-/// Where a worker is counted. The scoreboard says what it does; that it has a request is known here before it knows.
+/// Where a worker is counted. Whether it has a request is known here better than by the scoreboard.
 fn count<'s>(status: &'s mut PoolStatus, card: &Card) -> &'s mut u64 {
     match (card.scoreboard.state(card.slot), card.is_busy()) {
-        (STATE_STARTING, false) => &mut status.starting,
-        (STATE_BACKGROUND, _) => &mut status.background,
         (STATE_EXITING, _) => &mut status.exiting,
-        (STATE_RUNNING, _) | (_, true) => &mut status.running,
-        _ => &mut status.idle,
+        (STATE_BACKGROUND, true) => &mut status.background,
+        (_, true) => &mut status.running,
+        (STATE_STARTING, false) => &mut status.starting,
+        (_, false) => &mut status.idle,
     }
 }

@@ -169,6 +169,7 @@ async fn pump(thread: Rc<Thread>, mut lease: Lease, pipe: Rc<Pipe>) {
     })
     .await;
     let end = into.end;
+    thread.clock.read();
     match result {
         Err(error) => {
             exchange::note_loss(&thread, &mut lease, &error);

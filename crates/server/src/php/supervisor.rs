@@ -3,6 +3,7 @@
 //! Each turn: look at the state under the lock and decide; do it; wait for the control socket, the host's standard
 //! error, workers that nobody else looks after, a wake-up, or the next moment at which something may be due.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -17,7 +18,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::answer::Unheard;
 use super::card::Card;
 use super::host::{Errors, Host, Started, ending, slots};
-use super::pool::{EXTRA, Seat, Shared, Stage, State};
+use super::loopback;
+use super::pool::{EXTRA, Seat, Shared, Stage, State, back_off};
 use super::worker::{Phase, Worker};
 use crate::engine::Clock;
 
@@ -33,12 +35,8 @@ const HOST_WORKED: Duration = Duration::from_secs(1);
 const FORK_MS: u64 = 10_000;
 /// How long a closed worker may take to end before it is killed, milliseconds.
 const LEAVING_MS: u64 = 10_000;
-/// No worker has become free for so long: a request from this machine may be one that a worker waits for.
-const STUCK_MS: u64 = 250;
-/// Workers that end before they finish one request are replaced at once that many times in a row.
-const STILLBORN: u32 = 3;
-/// Longest pause before something is started again, milliseconds.
-const BACK_OFF_MS: u64 = 5_000;
+/// No worker has become free for so long: a waiting request may be one that a worker waits for.
+const STUCK_MS: u64 = 100;
 
 /// Starts the thread; returns when PHP is up.
 ///
@@ -71,8 +69,8 @@ struct Supervisor {
     failed_hosts: u32,
     /// When the next host may be started, milliseconds.
     launch_at: u64,
-    /// When the next worker may be forked, milliseconds.
-    spawn_at: u64,
+    /// When it was last looked whether workers wait for themselves, milliseconds.
+    helped: u64,
     message: Vec<u8>,
 }
 
@@ -100,14 +98,13 @@ impl Supervisor {
             orphans: Vec::new(),
             failed_hosts: 0,
             launch_at: 0,
-            spawn_at: 0,
+            helped: 0,
             message: Vec::new(),
         }
     }
 
     fn run(mut self) {
-        while self.turn() {
-            self.wait();
+        while self.turn() && self.wait() {
             self.clock.read();
         }
         if let Some(host) = self.host.take() {
@@ -126,6 +123,12 @@ impl Supervisor {
     fn turn(&mut self) -> bool {
         if self.host.is_none() && self.launch_at <= self.now() && !self.launch() {
             return false;
+        }
+        if self.host.as_mut().is_some_and(|host| host.ended().is_some()) {
+            // Its control socket says so, too, unless somebody has inherited that. What it has still said is read.
+            if !self.read_control() || !self.lose_host("ended") {
+                return false;
+            }
         }
         let chores = self.look();
         let now = self.now();
@@ -149,6 +152,7 @@ impl Supervisor {
             return self.lose_host("does not answer");
         }
         self.spawn(chores.spawn);
+        self.help_stuck();
         !chores.over
     }
 
@@ -188,8 +192,8 @@ impl Supervisor {
         if let Some(host) = self.host.as_ref().filter(|_| state.started.is_none()) {
             chores.hung = self.clock.now().saturating_duration_since(host.since) > HOST_START;
         }
-        if self.host.is_some() && state.started.is_some() && self.spawn_at <= now {
-            chores.spawn = free_seats(&state, wanted(&state, settings.workers, now));
+        if self.host.is_some() && state.started.is_some() && state.spawn_at <= now {
+            chores.spawn = free_seats(&state, wanted(&state, settings.workers));
         }
         let busy = state.live() > chores.discard.len() || !self.left.is_empty() || !self.orphans.is_empty();
         let more = state.waiters.len() > 0 || !(state.dropped || matches!(state.stage, Stage::Stopping(_)));
@@ -333,8 +337,8 @@ impl Supervisor {
         let mut state = self.shared.lock();
         state.started = Some(Started { php_version });
         state.trouble = None;
+        state.spawn_at = 0;
         drop(state);
-        self.spawn_at = 0;
         if let Some(tell) = self.tell.take() {
             // Who asked may have given up.
             let _ = tell.send(Ok(()));
@@ -357,10 +361,34 @@ impl Supervisor {
                     if error.kind() != io::ErrorKind::WouldBlock {
                         self.shared.log.warn(format_args!("no socket for another PHP worker: {error}"));
                     }
-                    self.spawn_at = self.now() + 100;
+                    self.shared.lock().spawn_at = self.now() + 100;
                     return;
                 }
             }
+        }
+    }
+
+    /// Has one worker more forked if all wait, and one of them for a request that waits for a worker itself.
+    fn help_stuck(&mut self) {
+        let (now, most) = (self.now(), self.shared.settings.workers);
+        let Some(limit) = now.checked_sub(STUCK_MS) else { return };
+        let state = self.shared.lock();
+        let all_busy = state.starting() == 0 && (most..most + EXTRA).contains(&state.live());
+        let stuck = all_busy && state.last_release.max(self.helped) <= limit && state.started.is_some();
+        let connections = if stuck { state.waiters.local_older(limit) } else { HashSet::new() };
+        if connections.is_empty() {
+            return;
+        }
+        let live = state.seats().iter().filter_map(|seat| match seat {
+            Seat::Live(card) => Some(card.pid()),
+            _ => None,
+        });
+        let processes: Vec<u32> = live.collect();
+        let slots = free_seats(&state, state.live() + 1);
+        drop(state);
+        self.helped = now;
+        if loopback::any_held_by(&processes, &connections) {
+            self.spawn(slots);
         }
     }
 
@@ -389,33 +417,33 @@ impl Supervisor {
             Seat::Live(card) => {
                 gone =
                     state.idle.take_if(|w| w.card.slot as usize == slot && w.card.generation == generation);
+                self.tell_ending(&card, pid, status, gone.is_empty());
                 if gone.is_empty() {
-                    state.set_seat(slot, Seat::Ended(card.clone()));
+                    state.set_seat(slot, Seat::Ended(card));
+                } else {
+                    state.note_death(now);
                 }
-                state.stillborn += 1;
-                self.tell_ending(&card, pid, status);
             }
-            Seat::Starting(..) => state.stillborn += 1,
+            // Whoever had it saw its end before.
+            Seat::Leaving(card, _) if !status.success() => self.tell_ending(&card, pid, status, true),
+            Seat::Starting(..) => state.note_death(now),
             Seat::Ended(card) => drop(state.set_seat(slot, Seat::Ended(card))),
             Seat::Free | Seat::Leaving(..) => (),
-        }
-        if state.stillborn > STILLBORN {
-            self.spawn_at = now + back_off(state.stillborn - STILLBORN + 1);
         }
         drop(state);
         drop(gone);
     }
 
-    /// A worker that nobody ended has ended.
-    fn tell_ending(&self, card: &Card, pid: u32, status: ExitStatus) {
-        if card.is_overdue() {
+    /// A worker has ended, and nobody had told it to.
+    fn tell_ending(&self, card: &Card, pid: u32, status: ExitStatus, busy: bool) {
+        if card.is_killed() {
             return;
         }
         let task = card.task();
         let script = String::from_utf8_lossy(&task.script);
         let log = &self.shared.log;
         let ending = ending(status);
-        match (card.is_busy(), status.success()) {
+        match (busy, status.success()) {
             (true, _) => log.error(format_args!("PHP worker {pid} {ending} while it ran {script}")),
             (false, false) => {
                 log.error(format_args!("idle PHP worker {pid} {ending}; its last script was {script}"))
@@ -433,6 +461,7 @@ impl Supervisor {
                 Ok(true) => (),
                 Ok(false) => break,
                 Err(error) => {
+                    worker.give_up();
                     if error.kind() == io::ErrorKind::InvalidData {
                         self.shared
                             .log
@@ -463,8 +492,8 @@ impl Supervisor {
 
     // ---- waiting ----
 
-    /// Waits for something to do, and takes in what has come.
-    fn wait(&mut self) {
+    /// Waits for something to do, and takes in what has come; false when the pool is over.
+    fn wait(&mut self) -> bool {
         let timeout = Timespec::try_from(self.tick()).ok();
         let mut fds = vec![PollFd::new(self.shared.wake_descriptor(), PollFlags::IN)];
         fds.extend(self.host.iter().map(|host| PollFd::from_borrowed_fd(host.control(), PollFlags::IN)));
@@ -490,9 +519,7 @@ impl Supervisor {
             self.read_errors();
         }
         self.attend_left(&ready[left_at..]);
-        if hosts > 0 && ready[1] {
-            self.read_control();
-        }
+        hosts == 0 || !ready[1] || self.read_control()
     }
 
     fn read_errors(&mut self) {
@@ -536,17 +563,10 @@ fn retire_idle(state: &mut State, spare: usize, timeout: Duration, now: u64) -> 
 }
 
 /// How many workers there should be.
-fn wanted(state: &State, most: usize, now: u64) -> usize {
-    let (live, waiters) = (state.live(), state.waiters.len());
-    let needed = (live + waiters.saturating_sub(state.starting())).min(most);
+fn wanted(state: &State, most: usize) -> usize {
+    let needed = (state.live() + state.waiters.len().saturating_sub(state.starting())).min(most);
     match state.stage {
-        Stage::Serving => {
-            // All workers may wait for requests that they have made themselves to this server.
-            let stuck = state.last_release + STUCK_MS <= now
-                && state.starting() == 0
-                && now.checked_sub(STUCK_MS).is_some_and(|limit| state.waiters.local_older(limit) > 0);
-            if stuck && (most..most + EXTRA).contains(&live) { live + 1 } else { state.level.max(needed) }
-        }
+        Stage::Serving => state.level.max(needed),
         Stage::Retiring => needed,
         Stage::Stopping(_) | Stage::Over => 0,
     }
@@ -557,12 +577,4 @@ fn free_seats(state: &State, wanted: usize) -> Vec<usize> {
     let missing = wanted.saturating_sub(state.live());
     let free = state.seats().iter().enumerate().filter(|(_, seat)| matches!(seat, Seat::Free));
     free.map(|(slot, _)| slot).take(missing).collect()
-}
-
-/// Pause before the next attempt after that many failures in a row, milliseconds: none after the first.
-fn back_off(failures: u32) -> u64 {
-    match failures {
-        0 | 1 => 0,
-        more => (100 << (more - 2).min(16)).min(BACK_OFF_MS),
-    }
 }

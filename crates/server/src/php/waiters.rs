@@ -4,7 +4,9 @@
 //! if the oldest of all is older by less than [`LEAD_MS`] only: moving a worker's socket to another loop costs more
 //! than those milliseconds of order are worth.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
+
+use super::loopback::Ports;
 
 /// How much older a waiter of another event loop must be to be served first, milliseconds.
 const LEAD_MS: u64 = 10;
@@ -23,8 +25,8 @@ pub struct Waiter<T> {
     id: u64,
     /// When it came, milliseconds.
     pub since: u64,
-    /// Whether it comes from this machine.
-    pub local: bool,
+    /// Its connection, if that begins on this machine.
+    pub local: Option<Ports>,
     /// How it is woken.
     pub wake: T,
 }
@@ -42,7 +44,7 @@ impl<T> Waiters<T> {
     }
 
     /// Adds a waiter of event loop `thread`; the number serves to remove it.
-    pub fn push(&mut self, thread: usize, since: u64, local: bool, wake: T) -> u64 {
+    pub fn push(&mut self, thread: usize, since: u64, local: Option<Ports>, wake: T) -> u64 {
         if self.queues.len() <= thread {
             self.queues.resize_with(thread + 1, VecDeque::new);
         }
@@ -93,12 +95,11 @@ impl<T> Waiters<T> {
         self.take_older(u64::MAX)
     }
 
-    /// Those from this machine that have waited since `limit` or longer.
-    pub fn local_older(&self, limit: u64) -> usize {
-        let old = |queue: &VecDeque<Waiter<T>>| {
-            queue.iter().take_while(|w| w.since <= limit).filter(|w| w.local).count()
-        };
-        self.queues.iter().map(old).sum()
+    /// The connections from this machine that have waited since `limit` or longer.
+    pub fn local_older(&self, limit: u64) -> HashSet<Ports> {
+        let old =
+            self.queues.iter().flat_map(|queue| queue.iter().take_while(|waiter| waiter.since <= limit));
+        old.filter_map(|waiter| waiter.local).collect()
     }
 
     /// The thread whose first waiter came first, and when that was.
@@ -121,9 +122,9 @@ mod tests {
     fn first_come_first_served() {
         let mut waiters = Waiters::default();
         assert_eq!(next(&mut waiters, Some(0)), None);
-        waiters.push(0, 100, false, "a");
-        waiters.push(1, 100, false, "b");
-        waiters.push(0, 150, false, "c");
+        waiters.push(0, 100, None, "a");
+        waiters.push(1, 100, None, "b");
+        waiters.push(0, 150, None, "c");
         assert_eq!(waiters.len(), 3);
         for (thread, expected) in [(None, (0, "a")), (None, (1, "b")), (None, (0, "c"))] {
             assert_eq!(next(&mut waiters, thread), Some(expected));
@@ -134,9 +135,9 @@ mod tests {
     #[test]
     fn own_thread_is_preferred_for_a_moment() {
         let mut waiters = Waiters::default();
-        waiters.push(0, 100, false, "a");
-        waiters.push(1, 100 + LEAD_MS - 1, false, "b");
-        waiters.push(1, 100 + LEAD_MS, false, "c");
+        waiters.push(0, 100, None, "a");
+        waiters.push(1, 100 + LEAD_MS - 1, None, "b");
+        waiters.push(1, 100 + LEAD_MS, None, "c");
         assert_eq!(next(&mut waiters, Some(1)), Some((1, "b")), "hardly younger, and at home");
         assert_eq!(next(&mut waiters, Some(1)), Some((0, "a")), "it has waited long enough");
         assert_eq!(next(&mut waiters, Some(7)), Some((1, "c")));
@@ -145,14 +146,16 @@ mod tests {
     #[test]
     fn some_give_up_and_some_are_too_old() {
         let mut waiters = Waiters::default();
-        let gone = waiters.push(0, 1, false, "a");
-        waiters.push(0, 2, true, "b");
-        waiters.push(1, 3, true, "c");
-        waiters.push(1, 4, true, "d");
+        let gone = waiters.push(0, 1, None, "a");
+        let from = |client| Some(Ports { client, server: 80 });
+        waiters.push(0, 2, from(2), "b");
+        waiters.push(1, 3, from(3), "c");
+        waiters.push(1, 4, from(4), "d");
         waiters.remove(0, gone);
         waiters.remove(0, gone);
         waiters.remove(9, gone);
-        assert_eq!((waiters.len(), waiters.local_older(3)), (3, 2));
+        assert_eq!(waiters.len(), 3);
+        assert_eq!(waiters.local_older(3), [from(2), from(3)].into_iter().flatten().collect());
         let old: Vec<_> = waiters.take_older(3).into_iter().map(|w| w.wake).collect();
         assert_eq!((old, waiters.len()), (vec!["b", "c"], 1));
         assert_eq!(waiters.take_all().len(), 1);

@@ -38,6 +38,7 @@ pub struct Worker {
     /// The start of a frame whose rest has not come.
     rest: Vec<u8>,
     phase: Phase,
+    lost: bool,
     sequence: u64,
 }
 
@@ -87,6 +88,7 @@ impl Worker {
             decoder: Decoder::default(),
             rest: Vec::new(),
             phase: Phase::Ready,
+            lost: false,
             sequence: 0,
         }
     }
@@ -208,6 +210,12 @@ impl Worker {
     /// It is of no more use: its frames are broken, or it has gone.
     pub fn give_up(&mut self) {
         self.phase = Phase::Gone;
+        self.lost = true;
+    }
+
+    /// Whether it was given up.
+    pub fn is_lost(&self) -> bool {
+        self.lost
     }
 
     /// Reads once and gives the frames to `sink`. The socket must be settled on this event loop.

@@ -1,0 +1,172 @@
+//! Workers and hosts die.
+
+use std::time::Duration;
+
+use super::*;
+use millrace_sys::Process as Victim;
+
+#[test]
+fn not_begun_is_run_again_whatever_its_method() {
+    Rig::new(|_| ()).play(async |scene| {
+        for method in ["GET", "POST"] {
+            let script = format!("deaf-once:{};{HELLO}", scene.file(method));
+            let answer = read(scene.ask(method, &script, Content::Empty).await).await;
+            assert_eq!((answer.status, &answer.text[..]), (200, "hello"), "{method}");
+        }
+        assert_eq!(scene.count(Counter::PhpRetried), 2);
+    });
+}
+
+#[test]
+fn begun_is_run_again_once_if_idempotent() {
+    Rig::new(|_| ()).play(async |scene| {
+        let script = format!("note:{};die-once:{};{HELLO}", scene.file("get"), scene.file("died"));
+        assert_eq!(scene.get(&script).await.text, "hello");
+        assert_eq!(scene.lines("get"), 2);
+        let script = format!("note:{};die-once:{};{HELLO}", scene.file("post"), scene.file("died2"));
+        assert_eq!(scene.post(&script).await.status, 502);
+        assert_eq!(scene.lines("post"), 1, "a POST is not run twice");
+        let script = format!("note:{};die", scene.file("always"));
+        assert_eq!(scene.get(&script).await.status, 502);
+        assert_eq!(scene.lines("always"), 2);
+        assert_eq!(scene.get(HELLO).await.text, "hello");
+    });
+}
+
+#[test]
+fn dead_in_the_middle_of_the_head() {
+    Rig::new(|_| ()).play(async |scene| {
+        let script = format!("raw:{};flush;die-once:{};{HELLO}", "%01%02", scene.file("died"));
+        // Three bytes are no frame, and no garbage yet.
+        let script = script.replace("%01%02", "abc");
+        assert_eq!(scene.post(&script).await.status, 502);
+        assert_eq!(scene.get(HELLO).await.text, "hello");
+    });
+}
+
+#[test]
+fn dead_after_something_was_sent() {
+    Rig::new(|_| ()).play(async |scene| {
+        let script = format!("note:{};head:200;body:half;flush;sleep:50;die", scene.file("ran"));
+        let answer = scene.get(&script).await;
+        assert_eq!((answer.status, &answer.text[..]), (200, "half"));
+        assert!(answer.end.unwrap().is_err(), "the protocol must cut the connection");
+        assert_eq!(scene.lines("ran"), 1, "not run again");
+        assert_eq!(scene.get(HELLO).await.text, "hello");
+        assert_eq!(scene.count(Counter::PhpLost), 1);
+    });
+}
+
+#[test]
+fn garbage_costs_its_worker() {
+    Rig::new(|_| ()).play(async |scene| {
+        let before = scene.get("head:200;pid;end").await.text;
+        assert_eq!(
+            scene.get("raw:this is no frame at all;sleep:9000".replace(' ', "_").as_str()).await.status,
+            502
+        );
+        let script = "head:200;body:x;flush;sleep:50;raw:garbage_for_a_frame;flush;sleep:9000";
+        assert!(scene.get(script).await.end.unwrap().is_err());
+        let after = scene.get("head:200;pid;end").await.text;
+        assert_ne!(before, after);
+        gone(&before).await;
+    });
+}
+
+#[test]
+fn idle_workers_that_die_are_replaced() {
+    Rig::new(|php| (php.workers, php.workers_start, php.workers_spare) = (3, 3, 3)).play(async |scene| {
+        scene.until(5.0, "all up", |pool| pool.idle == 3).await;
+        let pid: u32 = scene.get("head:200;pid;end").await.text.parse().unwrap();
+        Victim::open(pid).unwrap().kill().unwrap();
+        // At this moment the pool may know of it or not: nobody notices.
+        assert_eq!(scene.post(HELLO).await.text, "hello");
+        scene.until(1.0, "whole again", |pool| pool.idle == 3).await;
+    });
+}
+
+#[test]
+fn workers_that_always_die_are_not_forked_without_pause() {
+    Rig::new(|_| ()).play(async |scene| {
+        let began = Instant::now();
+        let answer = scene.post("deaf").await;
+        assert_eq!(answer.status, 502);
+        assert_eq!(scene.count(Counter::PhpRetried), 4, "five attempts in all");
+        assert!(began.elapsed() > Duration::from_millis(100), "with pauses");
+        assert_eq!(scene.get(HELLO).await.text, "hello");
+    });
+}
+
+#[test]
+fn a_worker_that_ends_in_order_is_replaced() {
+    Rig::new(|_| ()).play(async |scene| {
+        let first = scene.get("head:200;pid;end:exiting").await.text;
+        let second = scene.get("head:200;pid;end").await.text;
+        assert_ne!(first, second);
+        assert_eq!((scene.count(Counter::PhpLost), scene.count(Counter::PhpRetried)), (0, 0));
+    });
+}
+
+/// Waits for a process to end.
+async fn gone(pid: &str) {
+    for _ in 0..500 {
+        if !std::path::Path::new(&format!("/proc/{pid}/cmdline")).exists() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    panic!("process {pid} has not ended");
+}
+
+/// The parent of a process.
+fn parent(pid: &str) -> u32 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    text.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_host_that_dies_is_started_again() {
+    let rig = Rig::new(|php| (php.workers, php.workers_start, php.workers_spare) = (2, 2, 2));
+    rig.play(async |scene| {
+        scene.until(5.0, "all up", |pool| pool.idle == 2).await;
+        let other = scene.clone();
+        let slow = "head:200;pid;flush;sleep:700;body:-end;end";
+        let running = tokio::task::spawn_local(async move { other.get(slow).await });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let idle = scene.get("head:200;pid;end").await.text;
+        let host = Victim::open(parent(&idle)).unwrap();
+        host.kill().unwrap();
+        // Until this is noticed, its idle workers still serve.
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        let answer = scene.get("head:200;pid;end").await;
+        assert_eq!(answer.status, 200, "served by the new host");
+        assert_ne!(parent(&answer.text), host.id());
+        scene.until(1.0, "whole again", |pool| pool.idle == 2).await;
+        let answer = running.await.unwrap();
+        assert!(answer.text.ends_with("-end") && answer.end.unwrap().is_ok(), "what ran has finished");
+        let pid = answer.text.trim_end_matches("-end");
+        gone(pid).await;
+    });
+}
+
+#[test]
+fn a_host_that_does_not_come_up_again_is_tried_until_it_does() {
+    let dir = std::env::temp_dir().join(format!("millrace-host-{}", std::process::id()));
+    let path = dir.display().to_string();
+    let rig = Rig::new(|php| {
+        php.ini.insert("fake.words".into(), "out of luck".into());
+        // Only while this file can be made: not now, for there is no such directory.
+        php.ini.insert("fake.once".into(), format!("{path}/once"));
+    });
+    rig.play(async |scene| {
+        let pid = scene.get("head:200;pid;end").await.text;
+        std::fs::create_dir(&dir).unwrap();
+        Victim::open(parent(&pid)).unwrap().kill().unwrap();
+        scene
+            .until(2.0, "trouble", |pool| pool.trouble.as_deref().is_some_and(|t| t.contains("out of luck")))
+            .await;
+        assert_eq!(scene.get(HELLO).await.text, "hello");
+        assert_eq!(scene.status().trouble, None);
+    });
+    std::fs::remove_dir_all(&dir).unwrap();
+}

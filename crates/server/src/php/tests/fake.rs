@@ -1,0 +1,319 @@
+//! FakePhp: a host and workers that do what a script of the test says, so that the pool's rules are tested without
+//! PHP. They are real processes: the test program starts itself again, and the test [`play`] then plays the part that
+//! the environment names.
+//!
+//! What a worker does stands in the request's QUERY_STRING, commands separated by `;`:
+//!
+//! | command | what it does |
+//! | --- | --- |
+//! | `head:404,X-A: b` | HEAD with that status and fields |
+//! | `body:TEXT`, `fill:N` | BODY with the text; with N bytes |
+//! | `pid`, `input`, `vars` | BODY with the process id; the request's content; the variables, a line each |
+//! | `log:TEXT` | LOG |
+//! | `end`, `end:exiting`, `end:background`, `ready` | END, READY |
+//! | `raw:TEXT` | those bytes, no frame |
+//! | `flush` | what was written so far leaves; at the end everything does |
+//! | `torn` | the same, byte by byte |
+//! | `sleep:MS`, `aborted:MS` | waits; waits until the server says that the client has gone |
+//! | `note:FILE` | appends the process id to the file |
+//! | `die`, `die-once:FILE` | is killed; only if the file is not there yet |
+//!
+//! `deaf` and `deaf-once:FILE` before all others: as `die`, before the request is acknowledged.
+//!
+//! The host obeys ini values: `fake.fail=TEXT` (FAILED), `fake.words=TEXT` (says that on standard error and ends),
+//! `fake.once=FILE` (with those: only if the file is not there yet).
+
+use std::env;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IoSliceMut, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::Duration;
+
+use millrace_sys::SharedWords;
+use millrace_wire::frames::{
+    Body, CONTROL_EXITED, CONTROL_FAILED, CONTROL_READY, CONTROL_RETIRE, CONTROL_SPAWN, CONTROL_STARTED, End,
+    Header, PROTOCOL, Parsed, SCOREBOARD_DESCRIPTOR, SCOREBOARD_HEAD, SLOT_ABORTED, SLOT_BYTES,
+    SLOT_RECEIVED, SLOT_STATE, STATE_IDLE, STATE_RUNNING, answer,
+};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
+
+/// What the program that stands for `millrace-php` is told to play.
+const PART: &str = "MILLRACE_FAKE_PART";
+const ARGUMENTS: &str = "MILLRACE_FAKE_ARGUMENTS";
+const SLOT: &str = "MILLRACE_FAKE_SLOT";
+
+/// Writes a program that plays `millrace-php` and returns its path.
+pub fn program(dir: &Path) -> PathBuf {
+    let path = dir.join("fake-php");
+    let own = env::current_exe().unwrap();
+    let own = own.display();
+    // The arguments are not the test program's.
+    let text = format!(
+        "#!/bin/sh\n{ARGUMENTS}=\"$*\" {PART}=host exec '{own}' --exact php::tests::fake::play --nocapture <&3 3<&-\n"
+    );
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    path
+}
+
+/// Does nothing as a test; plays a part if it was started for that.
+#[test]
+fn play() {
+    match env::var(PART).as_deref() {
+        Ok("host") => host(),
+        Ok("worker") => worker(),
+        _ => (),
+    }
+}
+
+/// The scoreboard. No standard stream can be it: the test program writes to those.
+fn scoreboard() -> SharedWords {
+    let path = format!("/proc/self/fd/{SCOREBOARD_DESCRIPTOR}");
+    let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    SharedWords::open(file.into()).unwrap()
+}
+
+// ---- the host: its control socket is standard input ----
+
+fn host() {
+    let ini = |name: &str| {
+        let arguments = env::var(ARGUMENTS).unwrap();
+        let at = arguments.find(&format!("-d {name}="))? + 4 + name.len();
+        Some(arguments[at..].split(" -").next().unwrap().trim().to_owned())
+    };
+    let now = match ini("fake.once") {
+        Some(file) => OpenOptions::new().write(true).create_new(true).open(file).is_ok(),
+        None => true,
+    };
+    if let Some(text) = ini("fake.words").filter(|_| now) {
+        eprintln!("{text}");
+        std::process::exit(3);
+    }
+    if let Some(text) = ini("fake.fail").filter(|_| now) {
+        say(CONTROL_FAILED, text.as_bytes());
+        return;
+    }
+    say(CONTROL_READY, format!("php_version=8.2.0-fake\nopcache=on\nprotocol={PROTOCOL}\n").as_bytes());
+    let children = Arc::new(Mutex::new(0));
+    let mut retiring = false;
+    loop {
+        if retiring && *children.lock().unwrap() == 0 {
+            std::process::exit(0);
+        }
+        let mut bytes = [0; 64];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let length = match recvmsg(io::stdin(), &mut parts, &mut ancillary, flags) {
+            Ok(message) => message.bytes,
+            Err(_) => {
+                sleep(Duration::from_millis(1));
+                continue;
+            }
+        };
+        let descriptor = ancillary.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+            _ => None,
+        });
+        match Header::decode(&bytes[..length]) {
+            None => std::process::exit(0),
+            Some(header) if header.kind == CONTROL_SPAWN => {
+                let slot = u32::from_ne_bytes(bytes[8..12].try_into().unwrap());
+                spawn(slot, descriptor.unwrap(), children.clone());
+            }
+            Some(header) => retiring = header.kind == CONTROL_RETIRE,
+        }
+    }
+}
+
+fn say(kind: u8, payload: &[u8]) {
+    let header = Header { length: payload.len() as u32, kind, flags: 0, extra: 0 };
+    let _ = send(io::stdin(), &[&header.encode()[..], payload].concat(), SendFlags::NOSIGNAL);
+}
+
+fn spawn(slot: u32, socket: OwnedFd, children: Arc<Mutex<u32>>) {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "php::tests::fake::play", "--nocapture"]);
+    command.env(PART, "worker").env(SLOT, slot.to_string());
+    command.stdin(Stdio::from(socket)).stdout(Stdio::null());
+    let mut child = command.process_group(0).spawn().unwrap();
+    drop(command);
+    *children.lock().unwrap() += 1;
+    let pid = child.id();
+    say(CONTROL_STARTED, &[slot.to_ne_bytes(), pid.to_ne_bytes()].concat());
+    std::thread::spawn(move || {
+        let status = child.wait().unwrap().into_raw();
+        let words = [slot.to_ne_bytes(), pid.to_ne_bytes(), status.to_ne_bytes()].concat();
+        say(CONTROL_EXITED, &[&words[..], &0u64.to_ne_bytes()].concat());
+        *children.lock().unwrap() -= 1;
+    });
+}
+
+// ---- a worker: its socket is standard input ----
+
+fn worker() {
+    let slot: usize = env::var(SLOT).unwrap().parse().unwrap();
+    let mut worker = Fake { board: scoreboard(), at: SCOREBOARD_HEAD + slot * SLOT_BYTES, out: Vec::new() };
+    worker.state(STATE_IDLE);
+    while let Some((bytes, file)) = receive() {
+        let (request, _) = Parsed::decode(&bytes).unwrap().unwrap();
+        worker.serve(&request, file);
+    }
+    std::process::exit(0);
+}
+
+/// One REQUEST with its file.
+fn receive() -> Option<(Vec<u8>, Option<File>)> {
+    let (mut bytes, mut file) = (Vec::new(), None);
+    while Parsed::decode(&bytes).unwrap().is_none() {
+        let mut piece = [0; 65536];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [IoSliceMut::new(&mut piece)];
+        let length = recvmsg(io::stdin(), &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC).ok()?.bytes;
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                file = descriptors.last().map(File::from);
+            }
+        }
+        if length == 0 {
+            return None;
+        }
+        bytes.extend_from_slice(&piece[..length]);
+    }
+    Some((bytes, file))
+}
+
+struct Fake {
+    board: SharedWords,
+    at: usize,
+    out: Vec<u8>,
+}
+
+impl Fake {
+    fn state(&self, state: u32) {
+        self.board.u32_at(self.at + SLOT_STATE).store(state, SeqCst);
+    }
+
+    fn serve(&mut self, request: &Parsed<'_>, mut file: Option<File>) {
+        let value = |name: &[u8]| request.variables.iter().find(|(n, _)| *n == name).map(|(_, value)| *value);
+        let script = String::from_utf8(value(b"QUERY_STRING").unwrap().to_vec()).unwrap();
+        let mut commands =
+            script.split(';').filter(|c| !c.is_empty()).map(|c| c.split_once(':').unwrap_or((c, "")));
+        let mut command = commands.next();
+        if let Some(("deaf", argument) | ("deaf-once", argument)) = command {
+            die(argument);
+            command = commands.next();
+        }
+        self.board.u64_at(self.at + SLOT_RECEIVED).store(request.sequence, SeqCst);
+        self.state(STATE_RUNNING);
+        while let Some((name, argument)) = command {
+            self.obey(name, argument, request, &mut file);
+            command = commands.next();
+        }
+        self.flush();
+        self.state(STATE_IDLE);
+    }
+
+    fn obey(&mut self, name: &str, argument: &str, request: &Parsed<'_>, file: &mut Option<File>) {
+        let out = &mut self.out;
+        match name {
+            "head" => {
+                let parts: Vec<&str> = argument.split(',').collect();
+                answer::head(out, parts[0].parse().unwrap(), "", &parts[1..]);
+            }
+            "body" => answer::body(out, argument.as_bytes()),
+            "fill" => answer::body(out, &vec![b'x'; argument.parse().unwrap()]),
+            "pid" => answer::body(out, std::process::id().to_string().as_bytes()),
+            "input" => answer::body(out, &input(request, file)),
+            "vars" => {
+                for (name, value) in &request.variables {
+                    answer::body(out, &[name, &b"="[..], value, b"\n"].concat());
+                }
+            }
+            "log" => answer::log(out, 4, argument.as_bytes()),
+            "end" | "ready" => {
+                let ready = argument.is_empty();
+                let end = End { ready, exiting: argument == "exiting", ..End::default() };
+                if name == "end" {
+                    answer::end(out, end)
+                } else {
+                    answer::ready(out, end)
+                }
+                if argument == "exiting" {
+                    self.flush();
+                    std::process::exit(0);
+                }
+            }
+            "raw" => out.extend_from_slice(argument.as_bytes()),
+            "flush" => self.flush(),
+            "torn" => {
+                for byte in std::mem::take(out) {
+                    self.out.push(byte);
+                    self.flush();
+                    sleep(Duration::from_micros(100));
+                }
+            }
+            "sleep" => sleep(Duration::from_millis(argument.parse().unwrap())),
+            "aborted" => {
+                let word = self.board.u64_at(self.at + SLOT_ABORTED);
+                for _ in 0..argument.parse().unwrap() {
+                    if word.load(SeqCst) == request.sequence {
+                        return;
+                    }
+                    sleep(Duration::from_millis(1));
+                }
+                std::process::exit(9);
+            }
+            "note" => {
+                let mut file = OpenOptions::new().append(true).create(true).open(argument).unwrap();
+                writeln!(file, "{}", std::process::id()).unwrap();
+            }
+            "die" | "die-once" => {
+                self.flush();
+                die(argument);
+            }
+            other => panic!("no command {other}"),
+        }
+    }
+
+    fn flush(&mut self) {
+        let mut rest = &self.out[..];
+        while !rest.is_empty() {
+            match send(io::stdin(), rest, SendFlags::NOSIGNAL) {
+                Ok(sent) => rest = &rest[sent..],
+                Err(_) => std::process::exit(0),
+            }
+        }
+        self.out.clear();
+    }
+}
+
+/// Is killed, unless the file is there already.
+fn die(file: &str) {
+    if file.is_empty() || OpenOptions::new().write(true).create_new(true).open(file).is_ok() {
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    }
+}
+
+fn input(request: &Parsed<'_>, file: &mut Option<File>) -> Vec<u8> {
+    match request.body {
+        Body::None => Vec::new(),
+        Body::Inline(bytes) => bytes.to_vec(),
+        Body::Descriptor(length) => {
+            let mut bytes = Vec::new();
+            io::Read::read_to_end(file.as_mut().unwrap(), &mut bytes).unwrap();
+            assert_eq!(bytes.len() as u64, length);
+            let _ = file.as_ref().unwrap().as_fd();
+            bytes
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Start, reload, end; several event loops.
+
+use std::time::Duration;
+
+use super::*;
+
+#[test]
+fn says_why_php_does_not_start() {
+    let start = |change: &dyn Fn(&mut plan::Php)| Rig::start(change).map(|_| ()).unwrap_err();
+    let error = start(&|php| drop(php.ini.insert("fake.fail".into(), "no such user".into())));
+    assert!(error.contains("no such user"), "{error}");
+    let error = start(&|php| drop(php.ini.insert("fake.words".into(), "libphp.so: cannot open".into())));
+    assert!(error.contains("libphp.so: cannot open") && error.contains("status 3"), "{error}");
+    let error = start(&|php| php.program = Some("/nowhere/millrace-php".into()));
+    assert!(error.contains("/nowhere/millrace-php can't be started"), "{error}");
+}
+
+/// Pids of all children of this process's host, and the host itself, by way of one worker.
+async fn processes(scene: &Scene) -> Vec<String> {
+    let worker = scene.get("head:200;pid;end").await.text;
+    let stat = std::fs::read_to_string(format!("/proc/{worker}/stat")).unwrap();
+    let host = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().to_owned();
+    vec![worker, host]
+}
+
+fn all_gone(processes: &[String]) -> bool {
+    processes.iter().all(|pid| !std::path::Path::new(&format!("/proc/{pid}/cmdline")).exists())
+}
+
+#[test]
+fn a_retired_pool_finishes_and_ends() {
+    let rig = Rig::new(|php| (php.workers, php.workers_start, php.workers_spare) = (2, 2, 2));
+    rig.play(async |scene| {
+        scene.until(5.0, "up", |pool| pool.idle == 2).await;
+        let processes = processes(&scene).await;
+        let other = scene.clone();
+        let running =
+            tokio::task::spawn_local(async move { other.get("sleep:300;head:200;body:late;end").await });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        scene.site.pool.as_ref().unwrap().retire();
+        scene.until(2.0, "idle ones end", |pool| pool.idle == 0 && pool.exiting == 0).await;
+        assert_eq!(scene.get(HELLO).await.text, "hello", "a request of the old set-up is served");
+        assert_eq!(running.await.unwrap().text, "late");
+        scene.until(2.0, "none is left", |pool| pool.idle + pool.running + pool.exiting == 0).await;
+        assert!(!all_gone(&processes[1..]), "the host waits for the last who has the pool");
+        drop(scene);
+        let Rig { .. } = &rig;
+        rig.pool().stop(Duration::ZERO);
+        assert!(all_gone(&processes));
+    });
+}
+
+#[test]
+fn a_dropped_pool_leaves_nothing() {
+    let mut rig = Rig::new(|_| ());
+    let mut seen = Vec::new();
+    rig.play(async |scene| seen = processes(&scene).await);
+    // Another pool takes its place, and nobody has the old one any more.
+    let other = Rig::new(|_| ());
+    std::mem::swap(&mut rig.site, &mut Arc::clone(&other.site));
+    rig.process.replace_setup(other.process.setup());
+    let began = Instant::now();
+    while !all_gone(&seen) {
+        assert!(began.elapsed() < Duration::from_secs(5), "{seen:?} are still there");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn stop_gives_time_and_then_kills() {
+    let rig = Rig::new(|php| (php.workers, php.workers_start) = (2, 2));
+    rig.play(async |scene| {
+        let seen = processes(&scene).await;
+        let other = scene.clone();
+        let quick = tokio::task::spawn_local(async move { other.get("sleep:100;head:200;body:x;end").await });
+        let other = scene.clone();
+        let endless = tokio::task::spawn_local(async move { other.get("sleep:60000").await });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let began = Instant::now();
+        let site = scene.site.clone();
+        let stopping = std::thread::spawn(move || {
+            site.pool.as_ref().unwrap().stop(Duration::from_millis(400));
+        });
+        assert_eq!(quick.await.unwrap().text, "x");
+        assert!(began.elapsed() < Duration::from_millis(350));
+        assert_eq!(scene.get(HELLO).await.status, 503, "nobody is let in any more");
+        assert_eq!(endless.await.unwrap().status, 503, "killed, and no worker for another attempt");
+        stopping.join().unwrap();
+        let took = began.elapsed();
+        assert!(took > Duration::from_millis(390) && took < Duration::from_secs(3), "{took:?}");
+        assert!(all_gone(&seen));
+    });
+}
+
+#[test]
+fn workers_move_between_event_loops() {
+    let rig = Rig::new(|_| ());
+    let mut pids = Vec::new();
+    for round in 0..4 {
+        rig.on_thread(round % 2, async |scene| pids.push(scene.get("head:200;pid;end").await.text));
+    }
+    assert!(pids.iter().all(|pid| *pid == pids[0]), "{pids:?}");
+}
+
+#[test]
+fn a_worker_goes_to_who_waits_on_another_loop() {
+    let rig = Rig::new(|_| ());
+    std::thread::scope(|scope| {
+        let rig = &rig;
+        let first = scope.spawn(move || {
+            rig.on_thread(0, async |scene| {
+                for _ in 0..200 {
+                    assert_eq!(scene.get(HELLO).await.text, "hello");
+                }
+            });
+        });
+        rig.on_thread(1, async |scene| {
+            for _ in 0..200 {
+                assert_eq!(scene.get(HELLO).await.text, "hello");
+            }
+        });
+        first.join().unwrap();
+    });
+}

@@ -1,0 +1,149 @@
+//! Time-outs, the queue, the number of workers.
+
+use std::time::Duration;
+
+use super::*;
+
+const SLOW: &str = "sleep:400;head:200;body:slow;end";
+
+/// Starts a request and lets it get to its worker.
+async fn begin(scene: &Scene, script: &'static str) -> tokio::task::JoinHandle<Answer> {
+    let other = scene.clone();
+    let task = tokio::task::spawn_local(async move { other.get(script).await });
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    task
+}
+
+#[test]
+fn what_takes_too_long_is_killed() {
+    Rig::new(|php| php.request_timeout = Duration::from_millis(300)).play(async |scene| {
+        let began = Instant::now();
+        let script = format!("note:{};sleep:9000", scene.file("ran"));
+        assert_eq!(scene.get(&script).await.status, 504);
+        let took = began.elapsed();
+        assert!(took > Duration::from_millis(290) && took < Duration::from_millis(1500), "{took:?}");
+        assert_eq!(scene.lines("ran"), 1, "not run again");
+        let answer = scene.get("head:200;body:x;flush;sleep:9000").await;
+        assert!(answer.text == "x" && answer.end.unwrap().is_err());
+        assert_eq!(scene.count(Counter::PhpTimeouts), 2);
+        assert_eq!(scene.get(HELLO).await.text, "hello");
+    });
+}
+
+#[test]
+fn background_work_takes_part_in_the_limit() {
+    Rig::new(|php| php.request_timeout = Duration::from_millis(300)).play(async |scene| {
+        assert_eq!(scene.get("head:200;body:x;end:background;flush;sleep:9000").await.text, "x");
+        let began = Instant::now();
+        assert_eq!(scene.get(HELLO).await.text, "hello");
+        assert!(began.elapsed() < Duration::from_secs(3));
+    });
+}
+
+#[test]
+fn a_full_queue_refuses_at_once() {
+    Rig::new(|php| php.queue = 1).play(async |scene| {
+        scene.get(HELLO).await;
+        let first = begin(&scene, SLOW).await;
+        let second = begin(&scene, HELLO).await;
+        let began = Instant::now();
+        let refused = scene.get(HELLO).await;
+        assert_eq!((refused.status, began.elapsed() < Duration::from_millis(200)), (503, true));
+        assert!(
+            refused.fields.iter().any(|field| field.starts_with("Retry-After: ")),
+            "{:?}",
+            refused.fields
+        );
+        assert_eq!(scene.count(Counter::PhpQueueFull), 1);
+        assert_eq!((first.await.unwrap().text, second.await.unwrap().text), ("slow".into(), "hello".into()));
+    });
+}
+
+#[test]
+fn who_waits_too_long_is_refused() {
+    Rig::new(|php| php.queue_timeout = Duration::from_millis(200)).play(async |scene| {
+        let first = begin(&scene, SLOW).await;
+        let began = Instant::now();
+        assert_eq!(scene.get(HELLO).await.status, 503);
+        let took = began.elapsed();
+        assert!(took > Duration::from_millis(150) && took < Duration::from_millis(380), "{took:?}");
+        assert_eq!((scene.count(Counter::PhpQueueTimeouts), scene.status().waiting), (1, 0));
+        assert_eq!(first.await.unwrap().text, "slow");
+    });
+}
+
+#[test]
+fn who_gives_up_leaves_the_queue() {
+    Rig::new(|_| ()).play(async |scene| {
+        let first = begin(&scene, SLOW).await;
+        let waiting = begin(&scene, HELLO).await;
+        assert_eq!(scene.status().waiting, 1);
+        waiting.abort();
+        scene.until(0.2, "the queue is empty", |pool| pool.waiting == 0).await;
+        assert_eq!(first.await.unwrap().text, "slow");
+        assert_eq!(scene.get(HELLO).await.text, "hello");
+    });
+}
+
+#[test]
+fn first_come_first_served() {
+    Rig::new(|_| ()).play(async |scene| {
+        let first = begin(&scene, SLOW).await;
+        let file = scene.file("order");
+        let waiting = (0..5).map(|number| {
+            let (scene, script) = (scene.clone(), format!("note:{file}{number};note:{file};sleep:5;{HELLO}"));
+            tokio::task::spawn_local(async move {
+                scene.thread.clock.read();
+                scene.get(&script).await;
+                std::fs::read_to_string(scene.file("order")).unwrap().lines().count()
+            })
+        });
+        let waiting: Vec<_> = waiting.collect();
+        first.await.unwrap();
+        for (at, task) in waiting.into_iter().enumerate() {
+            // Its own line, and perhaps that of the next, which may have begun already.
+            let lines = task.await.unwrap();
+            assert!((at + 1..=at + 2).contains(&lines), "{lines} had been served after number {at}");
+        }
+    });
+}
+
+#[test]
+fn workers_grow_with_demand_and_end_when_idle() {
+    let rig = Rig::new(|php| {
+        (php.workers, php.workers_start, php.workers_spare) = (4, 1, 2);
+        php.idle_timeout = Duration::from_secs(1);
+    });
+    rig.play(async |scene| {
+        // Spare ones are kept, so they are there from the start.
+        scene.until(5.0, "up", |pool| pool.idle == 2).await;
+        let tasks: Vec<_> = (0..8)
+            .map(|_| {
+                let scene = scene.clone();
+                tokio::task::spawn_local(async move { scene.get(SLOW).await.text })
+            })
+            .collect();
+        scene.until(2.0, "four run", |pool| pool.running == 4 && pool.waiting == 4).await;
+        for task in tasks {
+            assert_eq!(task.await.unwrap(), "slow");
+        }
+        assert_eq!(scene.status().idle, 4);
+        scene.until(5.0, "two are left", |pool| pool.idle == 2 && pool.exiting == 0).await;
+        tokio::time::sleep(Duration::from_millis(1300)).await;
+        assert_eq!(scene.status().idle, 2, "spare ones stay");
+    });
+}
+
+#[test]
+fn without_spare_none_stays() {
+    let rig = Rig::new(|php| {
+        (php.workers_start, php.workers_spare) = (0, 0);
+        php.idle_timeout = Duration::from_millis(100);
+    });
+    rig.play(async |scene| {
+        assert_eq!(scene.status().workers().iter().map(|(_, count)| count).sum::<u64>(), 0);
+        assert_eq!(scene.get(HELLO).await.text, "hello");
+        scene.until(2.0, "none is left", |pool| pool.idle + pool.exiting == 0).await;
+        assert_eq!(scene.get(HELLO).await.text, "hello");
+    });
+}

@@ -1,0 +1,193 @@
+//! The pool's rules, with FakePhp in PHP's place.
+
+mod deaths;
+mod fake;
+mod life;
+mod limits;
+mod talk;
+
+use std::future::Future;
+use std::io;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use millrace_settings::{Source, plan};
+use millrace_wire::head::{Head, Limits};
+use tokio::task::LocalSet;
+
+use super::{Pool, run};
+use crate::engine::{Process, Setup, Thread};
+use crate::log::Log;
+use crate::reply::{Body, Reply};
+use crate::request::{Content, Ends, Request, Scheme};
+use crate::route::{Script, Site};
+use crate::stats::{Counter, PoolStatus, Registry};
+
+/// A site whose PHP is FakePhp.
+struct Rig {
+    dir: PathBuf,
+    process: Arc<Process>,
+    site: Arc<Site>,
+}
+
+impl Rig {
+    /// With one worker, all limits far away, unless `change` says otherwise.
+    fn new(change: impl FnOnce(&mut plan::Php)) -> Rig {
+        Rig::start(change).unwrap()
+    }
+
+    fn start(change: impl FnOnce(&mut plan::Php)) -> Result<Rig, String> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("millrace-pool-{}-{number}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        let source = Source { site_dir: Some(dir.clone()), ..Source::default() };
+        let (plan, _) = millrace_settings::load(&source).unwrap();
+        let mut site = plan.sites[0].clone();
+        let mut php = site.php.clone().unwrap();
+        php.program = Some(fake::program(&dir));
+        (php.workers, php.workers_start, php.workers_spare) = (1, 1, 1);
+        php.request_timeout = Duration::from_secs(20);
+        php.queue_timeout = Duration::from_secs(20);
+        (php.user, php.group, php.ini_file) = (None, None, None);
+        php.ini.clear();
+        change(&mut php);
+        site.php = Some(php.clone());
+        let (log, stats) = (Log::quiet(), Registry::new(2));
+        let pool = Pool::start(&php, &log, &stats).inspect_err(|_| drop(std::fs::remove_dir_all(&dir)))?;
+        let site = Site::new(0, site, Some(pool));
+        let setup = Setup::new(plan, vec![site.clone()]);
+        Ok(Rig { dir, process: Process::new(setup, stats, log), site })
+    }
+
+    /// Plays `scene` on an event loop with this number.
+    fn on_thread<F: Future<Output = ()>>(&self, index: usize, scene: impl FnOnce(Scene) -> F) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        LocalSet::new().block_on(&runtime, async {
+            let thread = Thread::new(index, self.process.clone());
+            let scene = scene(Scene { thread, site: self.site.clone(), dir: self.dir.clone() });
+            tokio::time::timeout(Duration::from_secs(30), scene).await.expect("a test takes too long");
+        });
+    }
+
+    fn play<F: Future<Output = ()>>(&self, scene: impl FnOnce(Scene) -> F) {
+        self.on_thread(0, scene);
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.pool().stop(Duration::ZERO);
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+impl Rig {
+    fn pool(&self) -> &Pool {
+        self.site.pool.as_deref().unwrap()
+    }
+}
+
+/// An event loop that asks for things.
+#[derive(Clone)]
+struct Scene {
+    thread: Rc<Thread>,
+    site: Arc<Site>,
+    dir: PathBuf,
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    fields: Vec<String>,
+    text: String,
+    /// How the stream ended, if it was one.
+    end: Option<io::Result<()>>,
+}
+
+impl Scene {
+    fn request(&self, method: &str, script: &str, content: Content) -> Request {
+        let text = format!("{method} /x.php?{script} HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        let mut head = Head::default();
+        let limits = Limits { bytes: 16384, fields: 100, target: 8192 };
+        head.parse(text.as_bytes(), &limits).unwrap().unwrap();
+        let ends = Ends { client: None, local: None, scheme: Scheme::Http };
+        Request { head, ends, forwarded_host: None, content, content_is_read: true }
+    }
+
+    /// Asks; the answer as it comes out of the room.
+    async fn ask(&self, method: &str, script: &str, content: Content) -> Reply {
+        let mut request = self.request(method, script, content);
+        let script =
+            Script { filename: (*b"/x.php").into(), name: b"/x.php".to_vec(), path_info: Vec::new() };
+        self.thread.clock.read();
+        run(&self.thread, &self.site, &mut request, &script).await
+    }
+
+    async fn get(&self, script: &str) -> Answer {
+        read(self.ask("GET", script, Content::Empty).await).await
+    }
+
+    async fn post(&self, script: &str) -> Answer {
+        read(self.ask("POST", script, Content::Empty).await).await
+    }
+
+    /// The path of a file that only this test uses.
+    fn file(&self, name: &str) -> String {
+        self.dir.join(name).display().to_string()
+    }
+
+    /// Lines of such a file.
+    fn lines(&self, name: &str) -> usize {
+        std::fs::read_to_string(self.dir.join(name)).map_or(0, |text| text.lines().count())
+    }
+
+    fn count(&self, counter: Counter) -> u64 {
+        self.thread.process.stats.value(counter)
+    }
+
+    fn status(&self) -> PoolStatus {
+        self.site.pool.as_ref().unwrap().status("test")
+    }
+
+    /// Waits until the pool is as it should be, for so long.
+    async fn until(&self, seconds: f64, what: &str, good: impl Fn(&PoolStatus) -> bool) {
+        let began = Instant::now();
+        while !good(&self.status()) {
+            let waited = began.elapsed().as_secs_f64();
+            assert!(waited < seconds, "{what}: not after {waited:.1} s: {:?}", self.status());
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
+
+async fn read(reply: Reply) -> Answer {
+    let fields = reply.fields.iter().map(|(name, value)| {
+        format!("{}: {}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
+    });
+    let mut answer =
+        Answer { status: reply.status, fields: fields.collect(), text: String::new(), end: None };
+    let mut content = Vec::new();
+    match reply.body {
+        Body::Bytes(bytes) => content = bytes,
+        Body::Stream(mut stream) => {
+            answer.end = Some(loop {
+                match stream.next(&mut content).await {
+                    Ok(true) => (),
+                    Ok(false) => break Ok(()),
+                    Err(error) => break Err(error),
+                }
+            });
+        }
+        Body::Empty | Body::Omitted(_) => (),
+        other => panic!("a script's answer has no such body: {other:?}"),
+    }
+    answer.text = String::from_utf8(content).unwrap();
+    answer
+}
+
+const HELLO: &str = "head:200,Content-Type:text/html;body:hello;end";
