@@ -135,8 +135,9 @@ impl Server {
                 _ = interrupt.recv() => break,
             }
         }
+        let until = Instant::now() + self.process.setup().plan.server.shutdown_grace;
         tokio::select! {
-            () = self.drain() => {}
+            () = async { self.drain(until).await; self.stop_pools(until).await } => {}
             _ = terminate.recv() => self.give_up(),
             _ = interrupt.recv() => self.give_up(),
         }
@@ -224,19 +225,34 @@ impl Server {
     }
 
     /// Accepts nothing more and lets what runs finish, for as long as the configuration says.
-    async fn drain(&mut self) {
+    async fn drain(&self, until: Instant) {
         let grace = self.process.setup().plan.server.shutdown_grace;
         self.process.log.info(format_args!("ending: what runs may finish for {} s", grace.as_secs()));
         self.process.set_stage(Stage::Draining);
         for active in self.listeners.values() {
             let _ = active.closed.send(true);
         }
-        let until = Instant::now() + grace;
         for event_loop in &self.loops {
             event_loop.order(Order::Drain { until });
         }
         while self.loops.iter().any(|l| !l.is_finished()) && Instant::now() < until + Duration::from_secs(1) {
             tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Scripts that run on though their client has its answer have the rest of the time, too.
+    async fn stop_pools(&self, until: Instant) {
+        let setup = self.process.setup();
+        let (done, ended) = oneshot::channel();
+        let stopping = std::thread::Builder::new().name("stop-php".to_owned()).spawn(move || {
+            for (pool, _) in pools(&setup) {
+                pool.stop(until.saturating_duration_since(Instant::now()));
+            }
+            // A second signal may have ended the wait.
+            let _ = done.send(());
+        });
+        if stopping.is_ok() {
+            let _ = ended.await;
         }
     }
 
@@ -252,10 +268,6 @@ impl Server {
     }
 
     fn end(&mut self) {
-        let setup = self.process.setup();
-        for (pool, _) in pools(&setup) {
-            pool.stop(Duration::from_secs(5));
-        }
         self.remove_sockets();
         self.process.log.info(format_args!("ended"));
         self.process.log.close();

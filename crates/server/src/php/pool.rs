@@ -133,9 +133,12 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Goes on to `next`, never back.
+    /// Goes on to `next`, never back; an end comes no later than was said before.
     pub fn advance(&mut self, next: Stage) {
-        *self = (*self).max(next);
+        *self = match (*self, next) {
+            (Stage::Stopping(before), Stage::Stopping(after)) => Stage::Stopping(before.min(after)),
+            (now, next) => now.max(next),
+        };
     }
 }
 
@@ -242,7 +245,8 @@ impl State {
         std::mem::replace(&mut self.seats, seats)
     }
 
-    /// A worker died. If they all do, the next ones are forked with growing pauses.
+    /// A worker died without having taken a request: no script's fault. If they all do, the next ones are forked
+    /// with growing pauses.
     pub fn note_death(&mut self, now: u64) {
         self.stillborn += 1;
         if self.stillborn > STILLBORN {
@@ -450,7 +454,7 @@ impl Shared {
         worker.card.end();
         let slot = worker.card.slot as usize;
         if worker.card.generation == state.generation {
-            if worker.is_lost() {
+            if worker.is_lost() && !worker.has_received_any() {
                 state.note_death(now);
             }
             match state.set_seat(slot, Seat::Free) {

@@ -420,7 +420,7 @@ impl Supervisor {
                 self.tell_ending(&card, pid, status, gone.is_empty());
                 if gone.is_empty() {
                     state.set_seat(slot, Seat::Ended(card));
-                } else {
+                } else if !gone.iter().any(|worker| worker.has_received_any()) {
                     state.note_death(now);
                 }
             }

@@ -148,6 +148,11 @@ impl Worker {
         self.card.scoreboard.received(self.card.slot) == self.sequence
     }
 
+    /// Whether it has ever read a request.
+    pub fn has_received_any(&self) -> bool {
+        self.card.scoreboard.received(self.card.slot) > 0
+    }
+
     /// Tells it that nobody waits any more for the answer.
     pub fn abort(&self) {
         self.card.scoreboard.abort(self.card.slot, self.sequence);

@@ -57,7 +57,7 @@ fn a_dropped_pool_leaves_nothing() {
     rig.play(async |scene| seen = processes(&scene).await);
     // Another pool takes its place, and nobody has the old one any more.
     let other = Rig::new(|_| ());
-    std::mem::swap(&mut rig.site, &mut Arc::clone(&other.site));
+    rig.site = Arc::clone(&other.site);
     rig.process.replace_setup(other.process.setup());
     let began = Instant::now();
     while !all_gone(&seen) {
