@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::accept::{Accepted, Permit, Stream};
 use crate::engine::{Deadline, Expire, HasDeadline, Stage, Thread};
+use crate::log::{Asked, Entry};
 use crate::reply::{self, Reply};
 use crate::request::{Ends, Request};
 use crate::stats::Counter;
@@ -52,6 +53,7 @@ pub struct Connection {
     phase: Cell<Phase>,
     deadline: Deadline,
     requests: Cell<u64>,
+    timed_out: Cell<bool>,
     _permit: Permit,
 }
 
@@ -67,6 +69,7 @@ impl Connection {
             phase: Cell::new(Phase::Idle),
             deadline: Deadline::default(),
             requests: Cell::new(0),
+            timed_out: Cell::new(false),
             _permit: permit,
         })
     }
@@ -139,6 +142,11 @@ impl Connection {
             && self.thread.process.stage() == Stage::Running
     }
 
+    /// Whether it was ended because the client took too long.
+    pub(super) fn is_timed_out(&self) -> bool {
+        self.timed_out.get()
+    }
+
     fn patience(&self, time: Duration) {
         self.deadline.set(self.thread.clock.ticks() + time.as_millis() as u64);
     }
@@ -160,12 +168,19 @@ impl Connection {
         send::refusal(&self.thread, &reply, &mut output);
         self.thread.stats.count_reply(reply.status);
         let _ = self.stream().try_write(&output);
+        if self.phase.get() == Phase::Head {
+            // There is no request that could be named. With content on its way, its exchange knows.
+            let (asked, client) = (Asked::Malformed(b""), self.ends.client_ip());
+            let entry = Entry { asked, client, status: 408, bytes: 0, duration: Duration::ZERO };
+            self.thread.access.record(&self.thread, &entry);
+        }
     }
 }
 
 impl Expire for Connection {
     fn expire(&self) {
         self.thread.stats.add(Counter::ConnectionsTimedOut, 1);
+        self.timed_out.set(true);
         if matches!(self.phase.get(), Phase::Head | Phase::Content) {
             self.say_timed_out();
         }

@@ -17,6 +17,9 @@ use crate::request::Request;
 use crate::route::{self, Response, Site};
 use crate::stats::Class;
 
+/// What the access log says of a request whose client left before its content was here, as nginx does.
+const CLIENT_GONE: u16 = 499;
+
 /// A request on its way to its answer.
 pub(super) struct Exchange {
     pub(super) request: Request,
@@ -48,7 +51,11 @@ impl Exchange {
         let thread = connection.thread.clone();
         let mut reply = match self.reply(connection, rest).await {
             Ok(reply) => reply,
-            Err(Trouble::Gone) => return Step::Close,
+            Err(Trouble::Gone) => {
+                let status = if connection.is_timed_out() { 408 } else { CLIENT_GONE };
+                self.log(&thread, status, 0);
+                return Step::Close;
+            }
             Err(Trouble::Answer(mut reply)) => {
                 reply.fields.push_block(&self.site.header_lines);
                 reply
@@ -83,10 +90,14 @@ impl Exchange {
         first_byte: Duration,
     ) {
         thread.stats.count_reply(status);
+        thread.stats.took(class, first_byte, thread.clock.now().duration_since(self.started));
+        self.log(thread, status, bytes);
+    }
+
+    /// Writes a line of the access log.
+    fn log(&self, thread: &Thread, status: u16, bytes: u64) {
         let duration = thread.clock.now().duration_since(self.started);
-        thread.stats.took(class, first_byte, duration);
-        let asked = Asked::Request(&self.request);
-        let client = self.request.ends.client_ip();
+        let (asked, client) = (Asked::Request(&self.request), self.request.ends.client_ip());
         thread.access.record(thread, &Entry { asked, client, status, bytes, duration });
     }
 
