@@ -132,6 +132,8 @@ impl Host {
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::from(scoreboard.try_clone().unwrap()))
             .env("MILLRACE_TEST", "inherited")
+            // For builds with AddressSanitizer: what PHP itself leaves at its end is none of our business.
+            .env("ASAN_OPTIONS", "detect_leaks=0")
             .spawn()
             .unwrap();
         let mut host =
