@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use millrace_settings::Plan;
 use millrace_settings::plan::{Address, Php};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::event_loop::{self, EventLoop, Order};
@@ -49,10 +49,33 @@ pub fn run(plan: Plan, reload: Reload) -> Result<(), StartError> {
         .map_err(|e| StartError(format!("cannot start the control loop: {e}")))?;
     // The admin address becomes part of this runtime when it is bound.
     let _inside = runtime.enter();
+    // Before anything is started: one that comes meanwhile waits, and does not end the process.
+    let signals = Signals::catch()?;
     let mut server = Server::start(plan)?;
-    let result = tokio::task::LocalSet::new().block_on(&runtime, server.control(Arc::new(reload)));
+    let control = server.control(Arc::new(reload), signals);
+    let result = tokio::task::LocalSet::new().block_on(&runtime, control);
     server.end();
     result
+}
+
+/// The signals that mean something.
+struct Signals {
+    hangup: Signal,
+    reopen: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn catch() -> Result<Signals, StartError> {
+        let on = |kind| signal(kind).map_err(|e| StartError(format!("cannot wait for signals: {e}")));
+        Ok(Signals {
+            hangup: on(SignalKind::hangup())?,
+            reopen: on(SignalKind::user_defined1())?,
+            terminate: on(SignalKind::terminate())?,
+            interrupt: on(SignalKind::interrupt())?,
+        })
+    }
 }
 
 /// A running server, as its control thread sees it.
@@ -121,25 +144,22 @@ impl Server {
     }
 
     /// Waits for signals and the admin address until the server has to end.
-    async fn control(&mut self, reload: Arc<Reload>) -> Result<(), StartError> {
-        let on = |kind| signal(kind).map_err(|e| StartError(format!("cannot wait for signals: {e}")));
-        let (mut hangup, mut reopen) = (on(SignalKind::hangup())?, on(SignalKind::user_defined1())?);
-        let (mut terminate, mut interrupt) = (on(SignalKind::terminate())?, on(SignalKind::interrupt())?);
+    async fn control(&mut self, reload: Arc<Reload>, mut signals: Signals) -> Result<(), StartError> {
         let mut reloads = self.serve_admin();
         loop {
             tokio::select! {
-                _ = hangup.recv() => drop(self.reload(&reload)),
+                _ = signals.hangup.recv() => drop(self.reload(&reload)),
                 Some(asker) = reloads.recv() => drop(asker.send(self.reload(&reload))),
-                _ = reopen.recv() => self.process.log.reopen(&self.process.setup().plan.log),
-                _ = terminate.recv() => break,
-                _ = interrupt.recv() => break,
+                _ = signals.reopen.recv() => self.process.log.reopen(&self.process.setup().plan.log),
+                _ = signals.terminate.recv() => break,
+                _ = signals.interrupt.recv() => break,
             }
         }
         let until = Instant::now() + self.process.setup().plan.server.shutdown_grace;
         tokio::select! {
             () = async { self.drain(until).await; self.stop_pools(until).await } => {}
-            _ = terminate.recv() => self.give_up(),
-            _ = interrupt.recv() => self.give_up(),
+            _ = signals.terminate.recv() => self.give_up(),
+            _ = signals.interrupt.recv() => self.give_up(),
         }
         Ok(())
     }

@@ -279,6 +279,13 @@ impl Supervisor {
             }
             (false, words) => format!("the PHP host {ending} before PHP was up:\n{words}"),
         };
+        // Killed from outside while it was starting, for want of memory or by a tool: PHP itself has said nothing against
+        // being started.
+        if status.is_some_and(|status| status.signal() == Some(9)) && self.failed_hosts < 3 {
+            self.failed_hosts += 1;
+            self.shared.log.error(format_args!("{text}; it is started again at once"));
+            return true;
+        }
         self.host_failed(&text)
     }
 

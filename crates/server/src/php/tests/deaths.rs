@@ -110,7 +110,7 @@ fn a_worker_that_ends_in_order_is_replaced() {
 /// Waits for a process to end.
 async fn gone(pid: &str) {
     for _ in 0..500 {
-        if !std::path::Path::new(&format!("/proc/{pid}/cmdline")).exists() {
+        if !runs(pid) {
             return;
         }
         tokio::time::sleep(Duration::from_millis(2)).await;

@@ -24,7 +24,7 @@ async fn processes(scene: &Scene) -> Vec<String> {
 }
 
 fn all_gone(processes: &[String]) -> bool {
-    processes.iter().all(|pid| !std::path::Path::new(&format!("/proc/{pid}/cmdline")).exists())
+    processes.iter().all(|pid| !runs(pid))
 }
 
 #[test]

@@ -190,4 +190,9 @@ async fn read(reply: Reply) -> Answer {
     answer
 }
 
+/// Whether a process runs: one that has ended, but nobody has asked how, has no command line.
+fn runs(pid: &str) -> bool {
+    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty())
+}
+
 const HELLO: &str = "head:200,Content-Type:text/html;body:hello;end";
