@@ -104,6 +104,13 @@ void functions_hide(void)
 		module_registry.pDestructor = destructor;
 	}
 	zend_hash_str_del(CG(function_table), "chroot", sizeof "chroot" - 1);
+	/*
+	 * At the end of a request PHP cuts both tables back to the length that they had at its start (zend_hash_discard() in
+	 * shutdown_executor()). Holes would be squeezed out when a script makes the table grow, and as many of the script's
+	 * functions would survive it. So they are squeezed out now.
+	 */
+	zend_hash_rehash(CG(function_table));
+	zend_hash_rehash(EG(zend_constants));
 }
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_bool, 0, 0, _IS_BOOL, 0)

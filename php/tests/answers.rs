@@ -307,3 +307,17 @@ fn messages_for_the_log() {
     assert_eq!((answer.log[3].len(), answer.log.len()), (frames::LOG_MAX, 4));
     assert!(std::fs::read_to_string(host.root.join("own.log")).unwrap().contains("] three"));
 }
+
+#[test]
+fn the_next_request_finds_no_function_or_constant_of_this_one() {
+    let (host, mut worker) = start();
+    // Enough of them to make PHP's tables grow, which squeezes holes out of them.
+    let many = "<?php function first() {} define('FIRST', 1);\
+                for ($i = 0; $i < 5000; $i++) { eval(\"function f$i() {} define('C$i', 1);\"); }\
+                echo count(get_defined_functions()['user']), ' ', count(get_defined_constants(true)['user']);";
+    let script = host.script("many.php", many);
+    for _ in 0..3 {
+        let answer = worker.run(&Ask::get(&script));
+        assert_eq!((answer.status, &answer.text()[..]), (200, "5001 5001"));
+    }
+}

@@ -126,7 +126,8 @@ fn preloading_works() {
     let file = folder.join("preload.php");
     std::fs::write(&file, "<?php class Preloaded { const A = 'there'; } mt_rand();").unwrap();
     let user = std::env::var("USER").unwrap_or_else(|_| "root".into());
-    let ini = format!("zend_extension=opcache\nopcache.preload={}\nopcache.preload_user={user}\n", file.display());
+    let ini =
+        format!("zend_extension=opcache\nopcache.preload={}\nopcache.preload_user={user}\n", file.display());
     let mut host = Host::start(&ini, &[]);
     assert_eq!(host.says("opcache"), Some("on"), "{:?}", host.log);
     let mut worker = host.worker(0);
