@@ -88,6 +88,7 @@ struct Server {
     started: SystemTime,
     /// Until it is served.
     admin: Option<admin::Listener>,
+    admin_task: Option<tokio::task::JoinHandle<()>>,
 }
 
 /// A listening address.
@@ -113,7 +114,7 @@ impl Server {
         let loops = event_loop::start(&process)
             .map_err(|e| StartError(format!("cannot start an event loop: {e}")))?;
         let (listeners, started) = (BTreeMap::new(), SystemTime::now());
-        let mut server = Server { process, loops, listeners, descriptors, started, admin };
+        let mut server = Server { process, loops, listeners, descriptors, started, admin, admin_task: None };
         for (address, bound) in bound {
             server.listen(address, bound);
         }
@@ -158,8 +159,8 @@ impl Server {
         let until = Instant::now() + self.process.setup().plan.server.shutdown_grace;
         tokio::select! {
             () = async { self.drain(until).await; self.stop_pools(until).await } => {}
-            _ = signals.terminate.recv() => self.give_up(),
-            _ = signals.interrupt.recv() => self.give_up(),
+            _ = signals.terminate.recv() => self.give_up().await,
+            _ = signals.interrupt.recv() => self.give_up().await,
         }
         Ok(())
     }
@@ -184,7 +185,7 @@ impl Server {
                     })
                 }),
             };
-            tokio::task::spawn_local(admin::serve(listener, Rc::new(state)));
+            self.admin_task = Some(tokio::task::spawn_local(admin::serve(listener, Rc::new(state))));
         }
         reloads
     }
@@ -277,8 +278,13 @@ impl Server {
     }
 
     /// A second signal: nobody waits any longer.
-    fn give_up(&self) {
+    async fn give_up(&mut self) {
         self.process.log.warn(format_args!("ending at once"));
+        if let Some(task) = self.admin_task.take() {
+            // Its socket file goes with it.
+            task.abort();
+            let _ = task.await;
+        }
         for (pool, _) in pools(&self.process.setup()) {
             pool.stop(Duration::ZERO);
         }

@@ -178,6 +178,7 @@ async fn send(
         let limit = shared.settings.request_timeout.as_millis() as u64;
         worker.card.begin(site.name(), &script.filename, now, if limit == 0 { 0 } else { now + limit });
         worker.begin();
+        thread.stats.add(Counter::PhpRequests, 1);
         let attached = file.as_ref().map(File::descriptor);
         let sent = worker.send_now(frame, attached);
         // All of it, as good as always. Otherwise the rest is kept by itself.
