@@ -7,7 +7,7 @@ import { cleanUp, freePort, temporary } from '../lib/processes.mjs';
 import { startBrowser } from '../lib/browser.mjs';
 import { startMariaDb } from '../lib/mariadb.mjs';
 import { kind, repository, serve, version } from '../lib/server.mjs';
-import { forgetInstallation, newWordPress, photograph, phpErrors } from '../lib/wordpress.mjs';
+import { newWordPress, photograph, phpErrors } from '../lib/wordpress.mjs';
 import * as steps from './steps.mjs';
 
 const report = new Report();
@@ -38,8 +38,7 @@ async function story(database, picture) {
     const site = await part.step('make the site', async () => {
       const maria = database === 'mariadb' && (await startMariaDb(join(scratch, 'db')));
       if (maria) await maria.create('wordpress', 'wp', 'secret');
-      const made = await newWordPress({ root, url, title: 'Mill and race', socket: maria?.socket });
-      if (!maria) forgetInstallation(root);
+      const made = await newWordPress({ root, url, title: 'Mill and race', socket: maria?.socket, installed: Boolean(maria) });
       return { ...made, url, picture };
     }, { seconds: 240 });
     server = await part.step('start the server', () => serve({ root, port, scratch: join(scratch, database) }));
@@ -50,6 +49,7 @@ async function story(database, picture) {
   }
   if (browser) await verdict(part, browser);
   if (server) {
+    if (process.env.KEEP) part.note(`site and logs: ${join(scratch, database)}`);
     const complaints = phpErrors(server.log());
     part.check('no PHP error in the log', complaints.length === 0, complaints.join(' | '));
     const end = await server.stop();

@@ -52,13 +52,12 @@ class Browser {
     context.setDefaultTimeout(45_000);
     context.on('response', (response) => this.#answered(who, response));
     context.on('requestfailed', (request) => this.#failed(who, request));
-    context.on('weberror', ({ error }) => error && this.#complain(who, error().message ?? String(error)));
+    context.on('weberror', (event) => this.#complain(who, event.error().message ?? String(event.error())));
     context.on('console', (message) => {
       if (message.type() === 'error') this.#complain(who, message.text(), message.location()?.url);
     });
     const page = await context.newPage();
     watch(page);
-    page.on('pageerror', (error) => this.#complain(who, error.message));
     return { who, context, page };
   }
 

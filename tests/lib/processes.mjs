@@ -131,6 +131,12 @@ export async function cleanUp() {
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
   process.once(signal, () => cleanUp().finally(() => process.exit(1)));
 }
+for (const event of ['uncaughtException', 'unhandledRejection']) {
+  process.once(event, (error) => {
+    console.log(`not ok the test itself: ${String(error?.stack ?? error).replace(/\s+/g, ' ')}`);
+    cleanUp().finally(() => process.exit(1));
+  });
+}
 process.on('exit', () => {
   for (const daemon of running) daemon.child.kill('SIGKILL');
 });

@@ -1,6 +1,6 @@
 // A WordPress made by `millrace new wordpress`, whichever server then serves it.
 
-import { cpSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { run } from './processes.mjs';
 import { program } from './server.mjs';
@@ -10,28 +10,18 @@ const CLASSIC_THEME = '/usr/share/wordpress/wp-content/themes/twentytwentyone';
 
 /**
  * Makes a site in `root`. `socket`, if given, is that of a MariaDB with a database `wordpress` for user `wp`, password
- * `secret`; without it the site has SQLite. $WORDPRESS_FROM (a zip or a directory) replaces the sources of `new`.
- * Returns `{ root, user, password }`.
+ * `secret`; without it the site has SQLite. Without `installed` WordPress's own installation is left to the browser.
+ * $WORDPRESS_FROM (a zip or a directory) replaces the sources of `new`. Returns `{ root, user, password }`.
  */
-export async function newWordPress({ root, url, title, socket }) {
+export async function newWordPress({ root, url, title, socket, installed }) {
   const site = { root, user: 'editor-in-chief', password: 'A rather long pass-phrase 1' };
-  const from = process.env.WORDPRESS_FROM ? ['--from', process.env.WORDPRESS_FROM] : [];
   const database = socket ? `mysql://wp:secret@localhost/wordpress?socket=${socket}` : 'sqlite';
-  await run(program(), [
-    'new', 'wordpress', root, '--db', database, '--url', url, '--title', title,
-    '--admin', site.user, '--password', site.password, ...from,
-  ], { seconds: 180 });
+  const first = installed ? ['--title', title, '--admin', site.user, '--password', site.password] : ['--no-install'];
+  const from = process.env.WORDPRESS_FROM ? ['--from', process.env.WORDPRESS_FROM] : [];
+  await run(program(), ['new', 'wordpress', root, '--db', database, '--url', url, ...first, ...from], { seconds: 180 });
   stayAtHome(root);
   cpSync(CLASSIC_THEME, join(root, 'wp-content/themes/twentytwentyone'), { recursive: true, dereference: true });
   return site;
-}
-
-/** Forgets the SQLite database: the next visitor is offered WordPress's own five-minute install. */
-export function forgetInstallation(root) {
-  const folder = join(root, 'wp-content/database');
-  const files = readdirSync(folder).filter((name) => /^\.ht\.[0-9a-f]+\.sqlite/.test(name));
-  if (files.length === 0) throw new Error(`there is no database in ${folder}`);
-  for (const file of files) rmSync(join(folder, file));
 }
 
 /** No request to wordpress.org: the test must not depend on it. */
@@ -42,9 +32,13 @@ function stayAtHome(root) {
   writeFileSync(file, text.replace('<?php', "<?php\ndefine( 'WP_HTTP_BLOCK_EXTERNAL', true );\n"), { mode });
 }
 
-/** Lines of a server's log in which PHP complains; that wordpress.org can't be reached is what `stayAtHome` wants. */
+/** PHP's complaints in a server's log, each with the two lines after it; that wordpress.org can't be reached is what `stayAtHome` wants. */
 export function phpErrors(log) {
-  return log.split('\n').filter((line) => /PHP (Fatal|Parse|Warning|Recoverable)|database error/.test(line) && !line.includes('WordPress.org'));
+  const lines = log.split('\n');
+  return lines.flatMap((line, at) => {
+    if (!/PHP (Fatal|Parse|Warning|Recoverable)|database error/.test(line) || line.includes('WordPress.org')) return [];
+    return [lines.slice(at, at + 3).join(' ').replace(/<[^>]*>/g, ' ')];
+  });
 }
 
 /** A photograph-like JPEG of more than a megabyte, so that the upload goes through a spooled file. */
