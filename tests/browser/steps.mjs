@@ -216,6 +216,7 @@ const ELSEWHERE = {
   dotorg_communication: 'the test lets WordPress talk to no other machine',
   http_requests: 'the test blocks outside requests on purpose',
   background_updates: 'needs wordpress.org',
+  theme_version: 'one theme more than WordPress recommends is installed',
   wordpress_version: 'needs wordpress.org',
   php_extensions: 'the distribution\'s choice of PHP modules',
   persistent_object_cache: 'none is installed',
