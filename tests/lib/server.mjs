@@ -24,7 +24,7 @@ export async function serve({ root, port, scratch, profile = 'wordpress', follow
 
 /** The program under test: $MILLRACE, or what `cargo build --release` made. */
 export function program() {
-  const path = process.env.MILLRACE ?? join(repository, 'target/release/millrace');
+  const path = process.env.MILLRACE || join(repository, 'target/release/millrace');
   if (!existsSync(path)) throw new Error(`${path} is not there: cargo build --release, or set MILLRACE`);
   return path;
 }

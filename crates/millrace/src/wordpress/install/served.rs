@@ -15,6 +15,10 @@ use std::time::{Duration, Instant};
 /// PHP starts within a second; a machine busy with other things takes longer.
 const START: Duration = Duration::from_secs(60);
 
+/// Run before each script of the installation: WordPress would call the site's address to run its scheduled events, where
+/// nobody, or another site, listens yet, and take that for a run under way: none then starts for a minute.
+const NO_CRON: &str = "<?php define( 'DISABLE_WP_CRON', true );\n";
+
 /// A server that ends when this is dropped.
 pub struct Served {
     child: Child,
@@ -112,6 +116,9 @@ fn spawn(site: &Path, private: &Path, socket: &Path, address: &SiteAddress) -> R
     command.arg("serve").arg(site).arg("--listen").arg(format!("unix:{}", socket.display()));
     command.args(["--profile", "wordpress", "--set", "admin.listen=off", "--set", "php.workers=2"]);
     command.args(["--set", "log.level=warn"]);
+    let no_cron = private.join("no-cron.php");
+    fs::write(&no_cron, NO_CRON).or_fail(|| no_cron.display().to_string())?;
+    command.arg("--set").arg(format!("php.ini.auto_prepend_file={}", no_cron.display()));
     if address.is_https() {
         command.args(["--set", "server.trusted_proxies=unix"]);
     }
