@@ -391,8 +391,9 @@ static struct status parse_status(const char *text)
 		status.code = status.code * 10 + (*text++ - '0');
 	}
 	if (*text == ' ') {
+		/* As sapi/cgi/cgi_main.c: "Status: NNN " and the reason in 1023 bytes (php-src's bug80849-cgi.phpt). */
 		status.reason = text + 1;
-		status.reason_length = MIN(strcspn(text + 1, "\r\n"), 1000);
+		status.reason_length = MIN(strcspn(text + 1, "\r\n"), 1011);
 	}
 	return status;
 }

@@ -262,7 +262,19 @@ impl Head {
         Span { start, end: self.bytes.len() as u32 }
     }
 
+    /// The lines of the head. A target with bytes that are not UTF-8, as old clients send them, is read with these bytes
+    /// percent-encoded: the parser takes only text, and a script decodes both to the same.
     fn read_grammar(&mut self, input: &[u8], limits: &Limits) -> Result<(), Refusal> {
+        match self.read_lines(input, limits) {
+            Err(refusal) => match with_ascii_target(input) {
+                Some(encoded) => self.read_lines(&encoded, limits),
+                None => Err(refusal),
+            },
+            good => good,
+        }
+    }
+
+    fn read_lines(&mut self, input: &[u8], limits: &Limits) -> Result<(), Refusal> {
         self.bytes.clear();
         self.bytes.extend_from_slice(input);
         self.fields.clear();
@@ -319,14 +331,12 @@ impl Head {
         let rest = &target[scheme.len()..];
         let authority = rest.iter().position(|b| matches!(b, b'/' | b'?')).unwrap_or(rest.len());
         let path = start + (scheme.len() + authority) as u32;
-        if rest.get(authority) == Some(&b'?') {
-            return Err(Refusal::Bad("an http URI with a query has a path"));
-        }
         self.authority = Span { start: start + scheme.len() as u32, end: path };
         self.path_query = Span { start: path, end };
-        if path == end {
-            // `GET http://example.com`: the path is `/` (RFC 9112 section 3.2.1).
-            self.path_query = self.append(b"/");
+        if !self.text(self.path_query).starts_with(b"/") {
+            // `GET http://example.com?a`: the path is `/` (RFC 9112 section 3.2.1).
+            let with_path = [b"/", self.text(self.path_query)].concat();
+            self.path_query = self.append(&with_path);
         }
         Ok(())
     }
@@ -485,6 +495,23 @@ fn check_target_length(line: &[u8], limits: &Limits) -> Result<(), Refusal> {
     if end - start - 1 > limits.target { Err(Refusal::TargetTooLong) } else { Ok(()) }
 }
 
+/// The head with the target's bytes above 127 percent-encoded, if its request line is not UTF-8.
+fn with_ascii_target(input: &[u8]) -> Option<Vec<u8>> {
+    let line = input.split(|b| *b == b'\r').next()?;
+    std::str::from_utf8(line).err()?;
+    let start = line.iter().position(|b| *b == b' ')? + 1;
+    let end = start + line[start..].iter().position(|b| *b == b' ')?;
+    let mut encoded = input[..start].to_vec();
+    for byte in &input[start..end] {
+        match byte {
+            0x80.. => encoded.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+            _ => encoded.push(*byte),
+        }
+    }
+    encoded.extend_from_slice(&input[end..]);
+    Some(encoded)
+}
+
 fn grammar_refusal(error: httparse::Error, input: &[u8]) -> Refusal {
     match error {
         httparse::Error::TooManyHeaders => Refusal::TooLarge,
@@ -498,12 +525,14 @@ fn grammar_refusal(error: httparse::Error, input: &[u8]) -> Refusal {
     }
 }
 
-/// Whether the request line ends with a well-formed `HTTP/digit.digit`.
+/// Whether the request line has three words, the last a well-formed `HTTP/digit.digit`.
 fn names_a_version(input: &[u8]) -> bool {
     let line = input.split(|b| *b == b'\r').next().unwrap_or(&[]);
-    let version = line.rsplit(|b| *b == b' ').next().unwrap_or(&[]);
-    matches!(version, [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
-        if major.is_ascii_digit() && minor.is_ascii_digit())
+    let mut words = line.split(|b| *b == b' ').skip(2);
+    let version = words.next().unwrap_or(&[]);
+    words.next().is_none()
+        && matches!(version, [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
+            if major.is_ascii_digit() && minor.is_ascii_digit())
 }
 
 /// `uri-host [":" port]` (RFC 9110 section 7.2): no user information, at least one character of host.
@@ -578,10 +607,24 @@ mod tests {
 
     #[test]
     fn the_authority_of_the_target_wins() {
-        let head = accepted("GET http://a:81?x HTTP/1.1\r\nHost: b\r\n\r\n".replace("?x", "/?x").as_str());
-        assert_eq!((head.authority(), head.path_query()), ("a:81", &b"/?x"[..]));
+        for text in [
+            "GET http://a:81/?x HTTP/1.1\r\nHost: b\r\n\r\n",
+            "GET http://a:81?x HTTP/1.1\r\nHost: b\r\n\r\n",
+        ] {
+            let head = accepted(text);
+            assert_eq!((head.authority(), head.path_query()), ("a:81", &b"/?x"[..]));
+        }
         assert_eq!(accepted("GET http://a HTTP/1.1\r\nHost: b\r\n\r\n").path_query(), b"/");
         assert_eq!(accepted("OPTIONS * HTTP/1.1\r\nHost: b\r\n\r\n").path_query(), b"*");
+    }
+
+    #[test]
+    fn a_target_that_is_not_utf8_is_encoded() {
+        let mut head = Head::default();
+        let text = b"GET /caf\xe9?a=\xc6\xfc HTTP/1.1\r\nHost: a\r\nX: \xe9\r\n\r\n";
+        assert!(matches!(head.parse(text, &LIMITS), Ok(Some(n)) if n == text.len()));
+        assert_eq!((head.path_query(), head.field("x")), (&b"/caf%E9?a=%C6%FC"[..], Some(&b"\xe9"[..])));
+        assert!(Head::default().parse(b"G\xe9T / HTTP/1.1\r\nHost: a\r\n\r\n", &LIMITS).is_err());
     }
 
     #[test]
@@ -646,6 +689,8 @@ mod tests {
     fn request_lines() {
         for bad in [
             "GET  / HTTP/1.1",
+            "GET /  HTTP/1.1",
+            "GET /a b HTTP/1.1",
             "GET / HTTP/1.1 ",
             "GET /",
             "GET / http/1.1",

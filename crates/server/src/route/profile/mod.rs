@@ -40,7 +40,8 @@ impl Profile {
         }
         let name = path.rsplit(|b| *b == b'/').next().unwrap_or(&[]);
         let mut room = [0u8; 255];
-        let Some(name) = lower_case(name, &mut room) else { return true };
+        // No file has so long a name, so there is nothing to hide: it may be a page of the front controller.
+        let Some(name) = lower_case(name, &mut room) else { return false };
         generic::is_php_source(name)
             || [&generic::NEVER_SERVED, self].into_iter().any(|rules| {
                 rules.never_served_names.iter().any(|n| n.as_bytes() == name)
@@ -84,6 +85,7 @@ mod tests {
     #[test]
     fn what_is_never_served() {
         let profile = Profile::of(plan::Profile::WordPress);
+        assert!(!profile.never_serves(&[b"/".as_slice(), &[b'a'; 300]].concat()));
         for path in [
             "/.env",
             "/.git/config",
