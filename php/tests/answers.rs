@@ -78,6 +78,13 @@ fn status_as_under_fpm() {
 }
 
 #[test]
+fn a_reason_is_cut_where_fpm_cuts_it() {
+    let (host, mut worker) = start();
+    let script = host.script("reason.php", "<?php header('HTTP/1.1 201 ' . str_repeat('A', 5000));");
+    assert_eq!(worker.run(&Ask::get(&script)).reason, "A".repeat(1011));
+}
+
+#[test]
 fn fields_of_the_answer() {
     let (host, mut worker) = start();
     let script = host.script(
