@@ -12,13 +12,13 @@ export const kind = process.env.SERVER ?? 'millrace';
 
 /**
  * Serves `root` on 127.0.0.1:`port`. `scratch` holds configuration and logs. Options: `profile` (`wordpress`,
- * `generic`), `followLinks` (symbolic links may leave the root), `ini` (PHP values).
+ * `generic`), `followLinks` (symbolic links may leave the root), `workers` (of PHP, at most).
  * Returns `{ url, stop, log }`; `stop` answers how the server ended, '' if as it should; `log` reads its error log.
  */
-export async function serve({ root, port, scratch, profile = 'wordpress', followLinks = false, ini = {} }) {
+export async function serve({ root, port, scratch, profile = 'wordpress', followLinks = false, workers }) {
   mkdirSync(scratch, { recursive: true });
-  if (kind === 'nginx') return nginx({ root, port, scratch, profile, ini });
-  if (kind === 'millrace') return millrace({ root, port, scratch, profile, followLinks, ini });
+  if (kind === 'nginx') return nginx({ root, port, scratch, profile, workers });
+  if (kind === 'millrace') return millrace({ root, port, scratch, profile, followLinks, workers });
   throw new Error(`SERVER is ${kind}; it must be millrace or nginx`);
 }
 
@@ -29,10 +29,10 @@ export function program() {
   return path;
 }
 
-async function millrace({ root, port, scratch, profile, followLinks, ini }) {
+async function millrace({ root, port, scratch, profile, followLinks, workers }) {
   const args = ['serve', root, '--listen', `127.0.0.1:${port}`, '--profile', profile];
   if (followLinks) args.push('--set', 'files.symlinks=follow');
-  for (const [name, value] of Object.entries(ini)) args.push('--set', `php.ini.${name}=${value}`);
+  if (workers) args.push('--set', `php.workers=${workers}`);
   const daemon = new Daemon(program(), args, { log: join(scratch, 'millrace.log'), cwd: scratch });
   await daemon.until(() => answers(port));
   return {
@@ -46,9 +46,9 @@ async function millrace({ root, port, scratch, profile, followLinks, ini }) {
   };
 }
 
-async function nginx({ root, port, scratch, profile, ini }) {
+async function nginx({ root, port, scratch, profile, workers = 4 }) {
   const socket = join(scratch, 'fpm');
-  writeFileSync(join(scratch, 'fpm.conf'), fpmConfiguration(scratch, socket, ini));
+  writeFileSync(join(scratch, 'fpm.conf'), fpmConfiguration(scratch, socket, workers));
   writeFileSync(join(scratch, 'nginx.conf'), await nginxConfiguration(root, port, scratch, socket, profile));
   const fpm = new Daemon('php-fpm8.2', [...(superuser ? ['-R'] : []), '-F', '-y', join(scratch, 'fpm.conf')], {
     log: join(scratch, 'fpm.log'),
@@ -69,8 +69,7 @@ async function nginx({ root, port, scratch, profile, ini }) {
   };
 }
 
-function fpmConfiguration(scratch, socket, ini) {
-  const values = Object.entries(ini).map(([name, value]) => `php_admin_value[${name}] = ${value}`);
+function fpmConfiguration(scratch, socket, workers) {
   return `[global]
 error_log = ${join(scratch, 'fpm.log')}
 daemonize = no
@@ -78,9 +77,8 @@ daemonize = no
 ${superuser ? 'user = root\ngroup = root' : ''}
 listen = ${socket}
 pm = static
-pm.max_children = 4
+pm.max_children = ${workers}
 catch_workers_output = yes
-${values.join('\n')}
 `;
 }
 
