@@ -92,9 +92,16 @@ def ask(server, target="/", method="GET", fields=(), timeout=10.0, **parts):
 
 
 def admin(server, target="/status.json", method="GET"):
-    """One request on the admin address."""
+    """One request on the admin address, which is there a moment after the port."""
     data = request(target, method, ["Connection: close"])
-    return raw.once(str(server.admin), data, method)
+    end = time.monotonic() + 3
+    while True:
+        try:
+            return raw.once(str(server.admin), data, method)
+        except (FileNotFoundError, ConnectionRefusedError):
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.01)
 
 
 def status(server):
