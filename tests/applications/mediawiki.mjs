@@ -19,7 +19,7 @@ export async function install(site) {
     copied: ['includes', 'maintenance'],
     without: ['images', 'config', 'LocalSettings.php', 'mw-config'],
   });
-  mkdirSync(join(site.root, 'images'));
+  for (const folder of [join(site.root, 'images'), join(site.scratch, 'cache')]) mkdirSync(folder);
   await site.database.create('wiki', 'wiki', 'secret');
   await run('php', [
     join(site.root, 'maintenance/install.php'), '--dbname', 'wiki', '--dbuser', 'wiki', '--dbpass', 'secret',
@@ -27,6 +27,7 @@ export async function install(site) {
     '--skins', 'Vector,MonoBook', '--extensions', 'WikiEditor,ParserFunctions,Cite', 'Mill wiki', ADMIN,
   ], { seconds: 110, cwd: site.root });
   appendFileSync(join(site.root, 'LocalSettings.php'), `
+$wgCacheDirectory = '${site.scratch}/cache';
 $wgArticlePath = '/index.php/$1';
 $wgEnableUploads = true;
 $wgUseImageMagick = false;
