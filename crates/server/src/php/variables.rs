@@ -201,3 +201,176 @@ fn is_passed(name: &str) -> bool {
         && !SECRET.iter().any(|secret| secret.eq_ignore_ascii_case(name))
         && !name.get(..12).is_some_and(|start| start.eq_ignore_ascii_case("x-litespeed-"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::request::{Content, Ends};
+    use millrace_settings::{Source, load};
+    use millrace_wire::frames::{Body, Parsed};
+    use millrace_wire::head::{Head, Limits};
+
+    fn site(names: &[&str]) -> std::sync::Arc<Site> {
+        let source = Source { site_dir: Some(std::env::temp_dir()), ..Source::default() };
+        let mut site = load(&source).unwrap().0.sites[0].clone();
+        site.names = names.iter().map(|name| name.to_string()).collect();
+        site.root = PathBuf::from("/srv/www");
+        Site::new(0, site, None)
+    }
+
+    fn request(head: &str) -> Request {
+        let text = format!("{}\r\n\r\n", head.replace('\n', "\r\n"));
+        let mut head = Head::default();
+        let limits = Limits { bytes: 65536, fields: 100, target: 8192 };
+        head.parse(text.as_bytes(), &limits).unwrap().unwrap();
+        let ends = Ends {
+            client: Some("192.0.2.7:50123".parse().unwrap()),
+            local: Some("10.0.0.255:8080".parse().unwrap()),
+            scheme: Scheme::Http,
+        };
+        Request { head, ends, forwarded_host: None, content: Content::Empty, content_is_read: true }
+    }
+
+    fn script(path_info: &str) -> Script {
+        let (filename, name) = ((*b"/srv/www/a/x.php").into(), b"/a/x.php".to_vec());
+        Script { filename, name, path_info: path_info.into() }
+    }
+
+    fn write_all(site: &Site, request: &Request, script: &Script) -> Vec<(String, String)> {
+        let mut out = Vec::new();
+        write(&mut out, 1, site, request, script, None).finish(Body::None).unwrap();
+        let (parsed, _) = Parsed::decode(&out).unwrap().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        parsed.variables.into_iter().map(|(name, value)| (text(name), text(value))).collect()
+    }
+
+    /// The variable's values: none, one, or - which must not be - more.
+    fn get<'a>(all: &'a [(String, String)], name: &str) -> Vec<&'a str> {
+        all.iter().filter(|(n, _)| n == name).map(|(_, value)| &value[..]).collect()
+    }
+
+    #[test]
+    fn all_in_the_order_of_nginx() {
+        let request =
+            request("GET /a/x.php/info?q=1&r=%20 HTTP/1.1\nHost: a.test:8080\nAccept: */*\nX-One: 1");
+        let all = write_all(&site(&["a.test"]), &request, &script("/info"));
+        let expected = "QUERY_STRING=q=1&r=%20 REQUEST_METHOD=GET CONTENT_TYPE= CONTENT_LENGTH= SCRIPT_NAME=/a/x.php \
+            REQUEST_URI=/a/x.php/info?q=1&r=%20 DOCUMENT_URI=/a/x.php/info DOCUMENT_ROOT=/srv/www \
+            SERVER_PROTOCOL=HTTP/1.1 REQUEST_SCHEME=http GATEWAY_INTERFACE=CGI/1.1 SERVER_SOFTWARE=Millrace/VERSION \
+            REMOTE_ADDR=192.0.2.7 REMOTE_PORT=50123 SERVER_ADDR=10.0.0.255 SERVER_PORT=8080 SERVER_NAME=a.test \
+            REDIRECT_STATUS=200 SCRIPT_FILENAME=/srv/www/a/x.php PATH_INFO=/info PATH_TRANSLATED=/srv/www/info \
+            SCRIPT_URL=/a/x.php/info SCRIPT_URI=http://a.test:8080/a/x.php/info HTTP_HOST=a.test:8080 HTTP_ACCEPT=*/* \
+            HTTP_X_ONE=1";
+        let expected = expected.replace("VERSION", env!("CARGO_PKG_VERSION"));
+        let shown: Vec<String> = all.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(shown, expected.split_ascii_whitespace().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn content_is_told_by_its_true_length() {
+        let mut post =
+            request("POST / HTTP/1.1\nHost: a\nContent-Type: text/plain\nTransfer-Encoding: chunked");
+        post.content = Content::Memory(b"hello".to_vec());
+        let all = write_all(&site(&[]), &post, &script(""));
+        assert_eq!((get(&all, "CONTENT_LENGTH"), get(&all, "CONTENT_TYPE")), (vec!["5"], vec!["text/plain"]));
+        let post = request("POST / HTTP/1.1\nHost: a\nContent-Length: 0");
+        assert_eq!(get(&write_all(&site(&[]), &post, &script("")), "CONTENT_LENGTH"), ["0"]);
+    }
+
+    #[test]
+    fn the_target_wins_over_host() {
+        let absolute = request("GET http://a.test/p?q HTTP/1.1\nHost: evil.test\nAccept: x");
+        let all = write_all(&site(&[]), &absolute, &script(""));
+        assert_eq!((get(&all, "HTTP_HOST"), get(&all, "REQUEST_URI")), (vec!["a.test"], vec!["/p?q"]));
+        assert_eq!(get(&all, "SERVER_NAME"), ["a.test"]);
+        assert!(!all.iter().any(|(_, value)| value.contains("evil")));
+        let old = request("GET http://a.test:81/p HTTP/1.0");
+        assert_eq!(
+            get(&write_all(&site(&[]), &old, &script("")), "HTTP_HOST"),
+            ["a.test:81"],
+            "without the field"
+        );
+        let none = write_all(&site(&[]), &request("GET / HTTP/1.0"), &script(""));
+        assert!(get(&none, "HTTP_HOST").is_empty());
+    }
+
+    #[test]
+    fn a_trusted_proxy_speaks_for_the_client() {
+        let mut proxied = request("GET / HTTP/1.1\nHost: backend");
+        proxied.forwarded_host = Some("shop.test".into());
+        proxied.ends =
+            Ends { client: Some("[2001:db8::1]:9".parse().unwrap()), local: None, scheme: Scheme::Https };
+        let all = write_all(&site(&["*.test"]), &proxied, &script(""));
+        for (name, value) in [
+            ("HTTP_HOST", "shop.test"),
+            ("SERVER_NAME", "shop.test"),
+            ("HTTPS", "on"),
+            ("REQUEST_SCHEME", "https"),
+            ("SERVER_PORT", "443"),
+            ("SERVER_ADDR", "unix:"),
+            ("REMOTE_ADDR", "2001:db8::1"),
+            ("REMOTE_PORT", "9"),
+        ] {
+            assert_eq!(get(&all, name), [value], "{name}");
+        }
+        proxied.ends.client = Some("[::ffff:192.0.2.1]:9".parse().unwrap());
+        assert_eq!(get(&write_all(&site(&[]), &proxied, &script("")), "REMOTE_ADDR"), ["192.0.2.1"]);
+        assert_eq!(
+            get(&write_all(&site(&[]), &request("GET / HTTP/1.1\nHost: a"), &script("")), "HTTPS").len(),
+            0
+        );
+    }
+
+    #[test]
+    fn fields_that_lie_do_not_pass() {
+        let head = "GET / HTTP/1.1\nHost: a\nProxy: x\npROXY: x\nX_Real_IP: x\nX-LSCACHE: x\nx-lscache-vary-value: x\n\
+            X-LiteSpeed-Tag: x\nX-LiteMage: x\nX.Y: x\nX!: x\nX-Real-IP: y";
+        let all = write_all(&site(&[]), &request(head), &script(""));
+        let fields: Vec<_> =
+            all.iter().map(|(name, _)| &name[..]).filter(|n| n.starts_with("HTTP_")).collect();
+        assert_eq!(fields, ["HTTP_HOST", "HTTP_X_REAL_IP"]);
+        assert_eq!(get(&all, "HTTP_X_REAL_IP"), ["y"]);
+        let polite = write_all(
+            &site(&[]),
+            &request("GET / HTTP/1.1\nHost: a\nProxy-X: x\nAuthorization: z"),
+            &script(""),
+        );
+        assert_eq!(
+            (get(&polite, "HTTP_PROXY_X"), get(&polite, "HTTP_AUTHORIZATION")),
+            (vec!["x"], vec!["z"])
+        );
+    }
+
+    #[test]
+    fn repeated_fields_are_one_variable() {
+        let head = "GET / HTTP/1.1\nHost: a\nX-A: 1\nCookie: a=1\nx-a: 2\nB: 0\nX-a: 3\ncookie: b=2";
+        let all = write_all(&site(&[]), &request(head), &script(""));
+        assert_eq!(get(&all, "HTTP_X_A"), ["1, 2, 3"]);
+        assert_eq!(get(&all, "HTTP_COOKIE"), ["a=1; b=2"]);
+        assert_eq!(get(&all, "HTTP_B"), ["0"]);
+    }
+
+    #[test]
+    fn names_that_only_look_repeated() {
+        // All of one length, with one first and one last letter.
+        let head = "GET / HTTP/1.1\nHost: a\nX-ab-Y: 1\nX-cd-Y: 2\nX-ef-Y: 3";
+        let all = write_all(&site(&[]), &request(head), &script(""));
+        assert_eq!((get(&all, "HTTP_X_AB_Y"), get(&all, "HTTP_X_EF_Y")), (vec!["1"], vec!["3"]));
+    }
+
+    #[test]
+    fn numbers_and_hosts() {
+        for value in [0, 7, 10, 99, 100, 65535, u64::MAX] {
+            let mut digits = [0; 20];
+            let length = decimal(&mut digits, value);
+            assert_eq!(std::str::from_utf8(&digits[..length]), Ok(&value.to_string()[..]));
+        }
+        for (authority, expected) in
+            [("a:80", "a"), ("a", "a"), ("[::1]:80", "[::1]"), ("[::1]", "[::1]"), ("", "")]
+        {
+            assert_eq!(host(authority), expected);
+        }
+    }
+}
