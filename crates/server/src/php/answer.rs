@@ -74,12 +74,16 @@ impl AnswerHead {
         let mut status = head.status;
         let mut reason = std::str::from_utf8(head.reason).unwrap_or_default();
         let mut length = None;
+        let mut located = false;
         let mut fields = Fields::default();
         for (name, value) in head.fields() {
             // The frame was checked: a name is a token, thus ASCII.
             let Ok(name) = std::str::from_utf8(name) else { continue };
             match Special::of(name) {
-                None => fields.push(name, value),
+                None => {
+                    located |= name.eq_ignore_ascii_case("location");
+                    fields.push(name, value);
+                }
                 Some(Special::Length) => length = decimal(value),
                 Some(Special::Status) if head.status == 200 && head.reason.is_empty() => {
                     if let Some((code, text)) = status_field(value) {
@@ -88,6 +92,10 @@ impl AnswerHead {
                 }
                 Some(Special::Status | Special::Ours) => (),
             }
+        }
+        // A Location without a Status is a redirect (RFC 3875 section 6.2.3), and PHP gives none for 200.
+        if located && status == 200 && reason.is_empty() {
+            status = 302;
         }
         let reason = (!reason.is_empty() && reason != reason_phrase(status)).then(|| reason.into());
         AnswerHead { status, reason, fields, length }
@@ -172,6 +180,14 @@ mod tests {
         for bad in ["Content-Length: -1", "Content-Length: +1", "Content-Length:", "Content-Length: 1,1"] {
             assert_eq!(read(200, "", &[bad]).length, None, "{bad}");
         }
+    }
+
+    #[test]
+    fn location_without_status_is_a_redirect() {
+        assert_eq!(read(200, "", &["Location: /x"]).status, 302);
+        assert_eq!(read(201, "", &["Location: /x"]).status, 201);
+        assert_eq!(read(200, "", &["Location: /x", "Status: 203"]).status, 203);
+        assert_eq!(read(200, "Fine", &["Location: /x"]).status, 200);
     }
 
     #[test]

@@ -78,6 +78,8 @@ fn connection(frame: &mut frames::Request<'_>, site: &Site, request: &Request) {
         Some(client) => number(frame, b"REMOTE_PORT", client.port().into()),
         None => frame.variable(b"REMOTE_PORT", b""),
     }
+    // Who is logged in by our word. nginx fills in any name that the client claims; applications believe it.
+    frame.variable(b"REMOTE_USER", b"");
     address(frame, b"SERVER_ADDR", ends.local);
     match (ends.local, ends.scheme) {
         (Some(local), _) => number(frame, b"SERVER_PORT", local.port().into()),
@@ -259,7 +261,7 @@ mod tests {
         let expected = "QUERY_STRING=q=1&r=%20 REQUEST_METHOD=GET CONTENT_TYPE= CONTENT_LENGTH= SCRIPT_NAME=/a/x.php \
             REQUEST_URI=/a/x.php/info?q=1&r=%20 DOCUMENT_URI=/a/x.php/info DOCUMENT_ROOT=/srv/www \
             SERVER_PROTOCOL=HTTP/1.1 REQUEST_SCHEME=http GATEWAY_INTERFACE=CGI/1.1 SERVER_SOFTWARE=Millrace/VERSION \
-            REMOTE_ADDR=192.0.2.7 REMOTE_PORT=50123 SERVER_ADDR=10.0.0.255 SERVER_PORT=8080 SERVER_NAME=a.test \
+            REMOTE_ADDR=192.0.2.7 REMOTE_PORT=50123 REMOTE_USER= SERVER_ADDR=10.0.0.255 SERVER_PORT=8080 SERVER_NAME=a.test \
             REDIRECT_STATUS=200 SCRIPT_FILENAME=/srv/www/a/x.php PATH_INFO=/info PATH_TRANSLATED=/srv/www/info \
             SCRIPT_URL=/a/x.php/info SCRIPT_URI=http://a.test:8080/a/x.php/info HTTP_HOST=a.test:8080 HTTP_ACCEPT=*/* \
             HTTP_X_ONE=1";
