@@ -11,7 +11,10 @@ use super::json::Json;
 use super::machine::Machine;
 use super::{State, VERSION};
 use crate::engine::{Setup, Stage};
-use crate::stats::{ALL, Class, Counter, PoolStatus, Registry, Summary, TABLE};
+use crate::stats::{ALL, BusyWorker, Class, Counter, PoolStatus, Registry, Summary, TABLE};
+
+/// Busy workers of a pool that the text names: the longest at work.
+const BUSY_SHOWN: usize = 8;
 
 /// Requests and bytes of the last minute.
 #[derive(Debug, Default)]
@@ -301,6 +304,11 @@ impl Status {
             if let Some(trouble) = &pool.trouble {
                 writeln!(text, "  {:<12}{trouble}", "")?;
             }
+            for worker in pool.busy.iter().take(BUSY_SHOWN) {
+                let background = if worker.background { ", in the background" } else { "" };
+                let seconds = worker.time.as_secs_f64();
+                writeln!(text, "  {:<12}{} {seconds:.1} s {}{background}", "", worker.pid, worker.script)?;
+            }
         }
         Ok(())
     }
@@ -343,6 +351,17 @@ fn pool_json(pool: &PoolStatus) -> Json {
         ("waiting", pool.waiting.into()),
         ("memory_bytes", pool.memory.into()),
         ("trouble", pool.trouble.clone().into()),
+        ("busy", pool.busy.iter().map(busy_json).collect()),
+    ])
+}
+
+fn busy_json(worker: &BusyWorker) -> Json {
+    Json::object([
+        ("pid", u64::from(worker.pid).into()),
+        ("script", worker.script.as_str().into()),
+        ("seconds", worker.time.as_secs_f64().into()),
+        ("background", worker.background.into()),
+        ("memory_bytes", worker.memory.into()),
     ])
 }
 

@@ -80,9 +80,14 @@ impl Card {
         self.deadline.store(0, Ordering::Relaxed);
     }
 
+    /// When it got its request; `None`: it has none.
+    pub fn busy_since(&self) -> Option<u64> {
+        Some(self.since.load(Ordering::Acquire)).filter(|since| *since != 0)
+    }
+
     /// Whether it has a request.
     pub fn is_busy(&self) -> bool {
-        self.since.load(Ordering::Acquire) != 0
+        self.busy_since().is_some()
     }
 
     /// Its site and script; the last ones if it has none now.

@@ -127,7 +127,6 @@ async fn attempt(
         }
     })
     .await;
-    thread.clock.read();
     if let Err(error) = read {
         return Err(failure(thread, &mut lease, error));
     }

@@ -1,16 +1,21 @@
 //! A pool as people see it.
 
+use std::cmp::Reverse;
+use std::time::Duration;
+
 use millrace_wire::frames::{STATE_BACKGROUND, STATE_EXITING, STATE_STARTING};
 
 use super::Pool;
 use super::card::Card;
 use super::pool::Seat;
-use crate::stats::PoolStatus;
+use crate::engine::Clock;
+use crate::stats::{BusyWorker, PoolStatus};
 
 impl Pool {
     /// How the pool is; `name` is what people know it by.
     pub fn status(&self, name: &str) -> PoolStatus {
         let shared = self.shared();
+        let now = shared.since_epoch(Clock::default().now());
         let state = shared.lock();
         let mut status = PoolStatus {
             name: name.to_owned(),
@@ -31,12 +36,26 @@ impl Pool {
                 Seat::Live(card) => {
                     *count(&mut status, card) += 1;
                     status.memory += card.scoreboard.rss(card.slot);
+                    status.busy.extend(busy(card, now));
                 }
                 Seat::Leaving(..) | Seat::Ended(_) => status.exiting += 1,
             }
         }
+        drop(state);
+        status.busy.sort_by_key(|worker| Reverse(worker.time));
         status
     }
+}
+
+fn busy(card: &Card, now: u64) -> Option<BusyWorker> {
+    let since = card.busy_since()?;
+    Some(BusyWorker {
+        pid: card.pid(),
+        background: card.scoreboard.state(card.slot) == STATE_BACKGROUND,
+        script: String::from_utf8_lossy(&card.task().script).into_owned(),
+        time: Duration::from_millis(now.saturating_sub(since)),
+        memory: card.scoreboard.rss(card.slot),
+    })
 }
 
 /// Where a worker is counted. Whether it has a request is known here better than by the scoreboard.

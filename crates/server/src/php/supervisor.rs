@@ -548,7 +548,7 @@ impl Supervisor {
         let settings = &self.shared.settings;
         let times = [settings.request_timeout, settings.queue_timeout, settings.idle_timeout];
         let shortest = times.into_iter().filter(|time| !time.is_zero()).min().unwrap_or(Duration::MAX);
-        (shortest / 10).clamp(Duration::from_millis(10), Duration::from_millis(250))
+        (shortest / 10).clamp(Duration::from_millis(10), Duration::from_millis(100))
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 pub use exposition::Exposition;
 pub use latency::{BOUNDS, Class, Summary};
-pub use pool::PoolStatus;
+pub use pool::{BusyWorker, PoolStatus};
 pub use table::{ALL, Counter, Kind, Row, TABLE};
 
 use latency::Histograms;

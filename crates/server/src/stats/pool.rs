@@ -25,6 +25,23 @@ pub struct PoolStatus {
     pub memory: u64,
     /// Why there are no workers, if the host process does not start.
     pub trouble: Option<String>,
+    /// What the workers run, the longest first.
+    pub busy: Vec<BusyWorker>,
+}
+
+/// A worker that runs a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BusyWorker {
+    /// Its process id.
+    pub pid: u32,
+    /// Whether the answer is complete already (`fastcgi_finish_request`).
+    pub background: bool,
+    /// The script's path.
+    pub script: String,
+    /// Since it got the request.
+    pub time: std::time::Duration,
+    /// Resident memory, bytes, as it last said.
+    pub memory: u64,
 }
 
 impl PoolStatus {

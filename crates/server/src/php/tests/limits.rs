@@ -124,6 +124,8 @@ fn workers_grow_with_demand_and_end_when_idle() {
             })
             .collect();
         scene.until(2.0, "four run", |pool| pool.running == 4 && pool.waiting == 4).await;
+        let busy = scene.status().busy;
+        assert!(busy.len() == 4 && busy.iter().all(|worker| worker.script == "/x.php"), "{busy:?}");
         for task in tasks {
             assert_eq!(task.await.unwrap(), "slow");
         }
