@@ -99,8 +99,21 @@ def served(stage):
     """Millrace with that configuration."""
     path, port = configured(stage)
     server = rig.Process([rig.program("millrace"), "serve", "--config", path], stage.folder / "millrace.log")
-    server.await_up(lambda: rig.answers(("127.0.0.1", port)), 30)
+    server.await_up(lambda: rig.serves(port), 30)
     return server, port
+
+
+def sighup_while_starting(stage):
+    """A SIGHUP that comes early is no reason to end."""
+    path, port = configured(stage)
+    with rig.Process([rig.program("millrace"), "serve", "--config", path], stage.folder / "millrace.log") as server:
+        check(rig.wait_for(lambda: rig.answers(("127.0.0.1", port)), 20, 0.001), "it does not start")
+        for _ in range(5):
+            if server.child.poll() is None:
+                os.kill(server.pid, signal.SIGHUP)
+            time.sleep(0.01)
+        check(rig.wait_for(lambda: rig.serves(port), 20), f"it does not serve: exit status {server.child.poll()}")
+        check(get(port, "/pid.php").status == 200, "PHP")
 
 
 class Hammer(threading.Thread):
@@ -208,4 +221,4 @@ def port_taken(stage):
             check(str(taken.getsockname()[1]) in server.tail(), f"the message does not name the address: {server.tail()}")
 
 
-TESTS = [drain, drain_of_a_download, grace_ends, second_sigterm, reload_under_load, wrong_reload, reload_php, sighup_storm, port_taken]
+TESTS = [drain, drain_of_a_download, grace_ends, second_sigterm, reload_under_load, wrong_reload, reload_php, sighup_while_starting, sighup_storm, port_taken]

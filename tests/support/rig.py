@@ -155,7 +155,19 @@ class Millrace(Process):
         for name, value in {"admin.listen": f"unix:{self.admin}", **(settings or {})}.items():
             command += ["--set", f"{name}={value}"]
         super().__init__(command + list(arguments), folder / "millrace.log", **options)
-        self.await_up(lambda: answers(("127.0.0.1", self.port)), 30)
+        self.await_up(lambda: serves(self.port), 30)
+
+
+def serves(port):
+    """Whether an HTTP server answers at the port: a listening socket may be there before anybody looks at it."""
+    with socket.socket() as s:
+        s.settimeout(5)
+        try:
+            s.connect(("127.0.0.1", port))
+            s.sendall(b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            return s.recv(5) == b"HTTP/"
+        except OSError:
+            return False
 
 
 def php_ini(path, lines=()):
