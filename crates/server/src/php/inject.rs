@@ -27,14 +27,17 @@ impl Injected {
     /// # Errors
     /// Where that is not possible, and what to do.
     pub fn write() -> Result<Arc<Injected>, String> {
-        let base = base();
-        Injected::write_below(&base).map(Arc::new).map_err(|error| {
-            format!(
-                "the PHP files that Millrace adds to a site can't be written below {}: {error}\n\
-                 make that directory writable, or set TMPDIR to one that is",
-                base.display()
-            )
-        })
+        let mut problems = String::new();
+        for base in bases() {
+            match Injected::write_below(&base) {
+                Ok(injected) => return Ok(Arc::new(injected)),
+                Err(error) => problems.push_str(&format!("\n  {}: {error}", base.display())),
+            }
+        }
+        Err(format!(
+            "the PHP files that Millrace adds to a site can't be written anywhere:{problems}\n\
+             make one of these directories writable, or set TMPDIR to one that is"
+        ))
     }
 
     fn write_below(base: &Path) -> io::Result<Injected> {
@@ -71,10 +74,20 @@ impl Drop for Injected {
     }
 }
 
-/// systemd's directory for the service, else the temporary directory.
-fn base() -> PathBuf {
-    let runtime = std::env::var_os("RUNTIME_DIRECTORY").map(PathBuf::from);
-    runtime.filter(|path| path.is_absolute()).unwrap_or_else(std::env::temp_dir)
+/// Where they may be: systemd's directory for the service, those for what lives as long as the machine or the user's
+/// session - a temporary directory is swept after some days - and then the temporary directory all the same.
+fn bases() -> Vec<PathBuf> {
+    let mut bases: Vec<PathBuf> =
+        std::env::var_os("RUNTIME_DIRECTORY").map(PathBuf::from).into_iter().collect();
+    if rustix::process::geteuid().is_root() {
+        bases.push("/run".into());
+    } else {
+        // Closed to others, but then PHP runs as the same user.
+        bases.extend(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
+    }
+    bases.push(std::env::temp_dir());
+    bases.retain(|base| base.is_absolute());
+    bases
 }
 
 /// A directory that nobody had before us: in a shared temporary directory a name is not enough.

@@ -4,6 +4,7 @@ mod deaths;
 mod fake;
 mod life;
 mod limits;
+mod storm;
 mod talk;
 
 use std::future::Future;
@@ -18,6 +19,7 @@ use millrace_settings::{Source, plan};
 use millrace_wire::head::{Head, Limits};
 use tokio::task::LocalSet;
 
+use super::pool::Seat;
 use super::{Pool, run};
 use crate::engine::{Process, Setup, Thread};
 use crate::log::Log;
@@ -82,6 +84,17 @@ impl Drop for Rig {
     fn drop(&mut self) {
         self.pool().stop(Duration::ZERO);
         let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+impl Pool {
+    /// Process ids of the workers that there are.
+    fn pids(&self) -> Vec<u32> {
+        let live = |seat: &Seat| match seat {
+            Seat::Live(card) => Some(card.pid()),
+            _ => None,
+        };
+        self.shared().lock().seats().iter().filter_map(live).collect()
     }
 }
 

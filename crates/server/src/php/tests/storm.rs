@@ -1,0 +1,86 @@
+//! Everything at once: two event loops, answers of all kinds, clients that go, workers and hosts that are killed.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::*;
+use millrace_sys::Process as Victim;
+
+/// What is asked for, and whether it can come to a good end.
+const KINDS: [(&str, bool); 8] = [
+    (HELLO, true),
+    ("sleep:3;head:200;pid;end", true),
+    ("head:200;flush;fill:100000;flush;sleep:2;fill:400000;end", true),
+    ("head:200;body:x;end:background;flush;sleep:5;ready", true),
+    ("head:200;body:x;end:exiting", true),
+    ("head:200;body:x;torn;end", true),
+    ("die", false),
+    ("head:200;body:x;flush;sleep:1;die", false),
+];
+
+/// A number that looks random, from one that does not.
+fn scatter(number: u64) -> u64 {
+    let mixed = (number ^ (number >> 15)).wrapping_mul(0x2545_f491_4f6c_dd1d);
+    mixed ^ (mixed >> 29)
+}
+
+async fn ask_many(scene: Scene, seed: u64) {
+    for round in 0..40 {
+        let dice = scatter(seed * 1000 + round);
+        let (script, good) = KINDS[(dice % KINDS.len() as u64) as usize];
+        let patience = if dice.is_multiple_of(11) { dice % 7 } else { 20_000 };
+        let method = if dice.is_multiple_of(3) { "POST" } else { "GET" };
+        let asked = async { read(scene.ask(method, script, Content::Empty).await).await };
+        match tokio::time::timeout(Duration::from_millis(patience), asked).await {
+            // Killed from outside: 502 or a broken end, whatever was asked for.
+            Ok(answer) => {
+                assert!(matches!(answer.status, 200 | 502), "{script}: {answer:?}");
+                let whole = answer.status == 200 && !matches!(answer.end, Some(Err(_)));
+                assert!(good || !whole, "{script} came to a good end: {answer:?}");
+            }
+            Err(_) => assert!(patience < 100, "{script} hangs"),
+        }
+    }
+}
+
+#[test]
+fn the_pool_survives() {
+    let rig = Rig::new(|php| (php.workers, php.workers_start, php.workers_spare) = (4, 4, 4));
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for index in 0..2 {
+            let rig = &rig;
+            scope.spawn(move || {
+                rig.on_thread(index, async |scene| {
+                    let tasks: Vec<_> = (0..4)
+                        .map(|task| {
+                            let seed = (index * 4 + task + 1) as u64;
+                            tokio::task::spawn_local(ask_many(scene.clone(), seed))
+                        })
+                        .collect();
+                    for task in tasks {
+                        task.await.unwrap();
+                    }
+                });
+            });
+        }
+        scope.spawn(|| {
+            let began = Instant::now();
+            let mut number = 1;
+            while began.elapsed() < Duration::from_secs(2) {
+                std::thread::sleep(Duration::from_millis(40));
+                number = scatter(number + 1);
+                let pids = rig.pool().pids();
+                let victim = pids.get(number as usize % pids.len().max(1)).and_then(|pid| Victim::open(*pid));
+                // It may have ended by itself.
+                let _ = victim.map(|victim| victim.kill());
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+    });
+    assert!(over.load(Ordering::Relaxed));
+    rig.play(async |scene| {
+        scene.until(10.0, "whole again", |pool| pool.idle == 4 && pool.running + pool.waiting == 0).await;
+        assert_eq!(scene.get(HELLO).await.text, "hello");
+    });
+}
