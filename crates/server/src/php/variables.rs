@@ -32,9 +32,6 @@ pub fn write<'b>(
     frame.variable(b"REDIRECT_STATUS", b"200");
     frame.variable(b"SCRIPT_FILENAME", &script.filename);
     frame.variable(b"PATH_INFO", &script.path_info);
-    if !script.path_info.is_empty() {
-        frame.parts(b"PATH_TRANSLATED", &[root, &script.path_info]);
-    }
     // As Apache's mod_rewrite and LiteSpeed have them; the LiteSpeed Cache plugin reads them.
     let path = request.raw_path();
     frame.variable(b"SCRIPT_URL", path);
@@ -262,7 +259,7 @@ mod tests {
             REQUEST_URI=/a/x.php/info?q=1&r=%20 DOCUMENT_URI=/a/x.php/info DOCUMENT_ROOT=/srv/www \
             SERVER_PROTOCOL=HTTP/1.1 REQUEST_SCHEME=http GATEWAY_INTERFACE=CGI/1.1 SERVER_SOFTWARE=Millrace/VERSION \
             REMOTE_ADDR=192.0.2.7 REMOTE_PORT=50123 REMOTE_USER= SERVER_ADDR=10.0.0.255 SERVER_PORT=8080 SERVER_NAME=a.test \
-            REDIRECT_STATUS=200 SCRIPT_FILENAME=/srv/www/a/x.php PATH_INFO=/info PATH_TRANSLATED=/srv/www/info \
+            REDIRECT_STATUS=200 SCRIPT_FILENAME=/srv/www/a/x.php PATH_INFO=/info \
             SCRIPT_URL=/a/x.php/info SCRIPT_URI=http://a.test:8080/a/x.php/info HTTP_HOST=a.test:8080 HTTP_ACCEPT=*/* \
             HTTP_X_ONE=1";
         let expected = expected.replace("VERSION", env!("CARGO_PKG_VERSION"));
