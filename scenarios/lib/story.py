@@ -54,26 +54,32 @@ class Stage:
         """Writes a PHP script."""
         return self.put(name, "<?php\n" + code)
 
-    def serve(self, php=False, settings=None, **options):
+    def serve(self, php=False, settings=None, prefix=()):
         """Millrace on the site, as plain PHP or files; use it in a `with` statement."""
-        chosen = {"server.threads": 2, **({"php.workers": 4} if php else {"php.enabled": "false"}), **(settings or {})}
-        return self.started(rig.Millrace(self.folder, self.site, profile="generic", settings=chosen, **options))
+        port, admin = rig.free_port(), self.folder / "admin.sock"
+        pool = {"php.workers": 4} if php else {"php.enabled": "false"}
+        chosen = {"admin.listen": f"unix:{admin}", "server.threads": 2, **pool, **(settings or {})}
+        command = [*prefix, rig.program("millrace"), "serve", self.site, "--listen", f"127.0.0.1:{port}", "--profile", "generic"]
+        for name, value in chosen.items():
+            command += ["--set", f"{name}={value}"]
+        return self.start(command, port)
 
     def serve_config(self, text, php=False):
-        """Millrace with a configuration file, into which PORT, FOLDER, SITE and ADMIN are filled in."""
-        port = rig.free_port()
-        config = self.folder / "millrace.toml"
+        """Millrace with a configuration file, into which PORT, FOLDER and SITE are filled in."""
+        port, config = rig.free_port(), self.folder / "millrace.toml"
         extra = f'[admin]\nlisten = "unix:{self.folder}/admin.sock"\n' + ("" if php else "[php]\nenabled = false\n")
         self.fill = lambda text: text.replace("PORT", str(port)).replace("FOLDER", str(self.folder)).replace("SITE", str(self.site)) + extra
         config.write_text(self.fill(text))
-        server = rig.Process([rig.program("millrace"), "serve", "--config", config], self.folder / "millrace.log")
-        server.port, server.config, server.admin = port, config, self.folder / "admin.sock"
-        server.await_up(lambda: rig.answers(("127.0.0.1", port)), 30)
-        return self.started(server)
+        server = self.start([rig.program("millrace"), "serve", "--config", config], port)
+        server.config = config
+        return server
 
-    def started(self, server):
+    def start(self, command, port):
+        """Starts a server and waits for its port, without a request: stories count them. The first waits in the queue."""
+        server = rig.Process(command, self.folder / "millrace.log")
+        server.port, server.address, server.admin = port, ("127.0.0.1", port), self.folder / "admin.sock"
         self.servers.append(server)
-        server.address = ("127.0.0.1", server.port)
+        server.await_up(lambda: rig.answers(server.address), 30)
         return server
 
 
