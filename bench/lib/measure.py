@@ -95,7 +95,7 @@ def nginx(folder, root, server, ini=None, workers=None):
         fpm = rig.PhpFpm(folder, ini, workers, prefix=PINNED)
         started.append(fpm)
         server = server.replace("FPM", str(fpm.socket))
-    front = rig.Nginx(folder, root, server, http=NGINX_HTTP + rig.PEER_HOST, prefix=PINNED)
+    front = rig.Nginx(folder, root, server, http=NGINX_HTTP + rig.PEER_HOST, name="bench.test", prefix=PINNED)
     started.append(front)
     shown = front.conf.read_text() + ("\n# php-fpm\n" + (Path(folder) / "fpm.conf").read_text() if workers else "")
     return started, Server(front.port, started, shown.replace(str(folder), "FOLDER"))
