@@ -111,7 +111,7 @@ pub struct Files {
     pub index: Vec<String>,
     /// What a symbolic link may point to.
     pub symlinks: Symlinks,
-    /// Whether `Cache-Control` and `Expires` by type are sent.
+    /// Whether `Cache-Control` by type is sent.
     pub expires: bool,
 }
 

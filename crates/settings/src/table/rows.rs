@@ -409,7 +409,7 @@ static FILES: &[Setting] = &[
         key: "files.expires",
         kind: Kind::Switch,
         default: Default::Fixed("true"),
-        line: "Whether `Cache-Control` and `Expires` by type are sent: a year for images, fonts, media, css and js; \
+        line: "Whether `Cache-Control` by type is sent: a year for images, fonts, media, css and js; \
                html is asked for again.",
         reason: "A browser that keeps a page's parts asks for the page alone. Applications name versions in the URLs \
                  of css and js.",
