@@ -224,6 +224,9 @@ const ELSEWHERE = {
   available_updates_disk_space: 'needs wordpress.org',
 };
 
+/** Those that may even be critical, because the test blocks outside requests. */
+const BLOCKED = ['dotorg_communication', 'http_requests'];
+
 /** The tests that judge the server: each must be there, and good. */
 const SERVER_TESTS = ['loopback_requests', 'authorization_header', 'rest_availability', 'scheduled_events', 'file_uploads', 'php_sessions'];
 
@@ -248,8 +251,8 @@ export async function siteHealth(page, site) {
   const problems = [];
   for (const [name, { status, label, description }] of results) {
     if (status === 'good') continue;
-    const reason = ELSEWHERE[name];
-    lines.push(`Site Health, ${status}: ${name}: ${label}${reason ? ` (${reason})` : ''}`);
+    const reason = status === 'critical' && !BLOCKED.includes(name) ? undefined : ELSEWHERE[name];
+    lines.push(`Site Health, ${status}: ${name}: ${label}${name === 'php_extensions' ? description.replace(/<[^>]*>|\s+/g, ' ').replace(/^.*hosting provider\.?/, '') : ''}${reason ? ` (${reason})` : ''}`);
     if (!reason) problems.push(`${name} is ${status}: ${label}: ${description.replace(/<[^>]*>/g, ' ')}`);
   }
   for (const name of SERVER_TESTS) if (!results.has(name)) problems.push(`no result of ${name}`);
