@@ -1,6 +1,8 @@
 // What a person does with WordPress in a browser, a function a step: (page, site) => done, or an Error that says what is
 // not as it should be. `site` is { url, root, user, password, picture }, and steps leave there what later ones need.
 
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { picturesDecode, settle, visit as go } from '../lib/browser.mjs';
 
 const TITLE = 'A picture from the mill';
@@ -189,6 +191,30 @@ export async function machines(page, site) {
   expect((await get('/wp-sitemap-posts-post-1.xml')).text.includes(site.post), 'the post is not in the sitemap');
   expect((await get('/robots.txt')).text.includes('Disallow: /wp-admin/'), 'robots.txt is not WordPress\'s');
   expect((await get('/?s=wheel')).text.includes(TITLE), 'the search does not find the post');
+}
+
+/** Writes an option thirty times, and says how many of them failed. */
+const WRITER = `<?php
+require 'wp-load.php';
+$wpdb->suppress_errors();
+$lost = 0;
+for ($i = 0; $i < 30; $i++) {
+  $wpdb->last_error = '';
+  update_option('written_by_' . (int) $_GET['n'], $i);
+  if ($wpdb->last_error) $lost++;
+  $wpdb->get_var("SELECT COUNT(*) FROM $wpdb->posts");
+}
+echo $lost;
+`;
+
+/** Six requests write at the same time: nothing of it may be lost, on SQLite neither. */
+export async function writeAtOnce(page, site) {
+  const script = join(site.root, 'write-at-once.php');
+  writeFileSync(script, WRITER);
+  const asked = [1, 2, 3, 4, 5, 6].map((n) => page.request.get(`${site.url}/write-at-once.php?n=${n}`));
+  const lost = await Promise.all((await Promise.all(asked)).map((answer) => answer.text()));
+  rmSync(script);
+  expect(lost.every((text) => text === '0'), `writes that were lost: ${lost.join(' ')}`);
 }
 
 /** Reads the post again: pictures, styles and scripts come from the browser's cache or with 304. */

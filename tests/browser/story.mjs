@@ -81,6 +81,7 @@ async function walk(part, browser, site, database) {
   await step('front page in the new theme', guest, steps.newTheme);
   await step('customizer', admin, steps.customize);
   await step('feed, REST API, sitemap, search', guest, steps.machines);
+  await part.step('six requests write at the same time', () => steps.writeAtOnce(guest.page, site));
   await part.step('repeat visit is revalidated, not sent again', () => steps.repeatVisit(guest.page, site));
   const health = await step('Site Health', admin, steps.siteHealth, 120);
   for (const line of health.lines) part.note(line);

@@ -32,17 +32,12 @@ function stayAtHome(root) {
   writeFileSync(file, text.replace('<?php', "<?php\ndefine( 'WP_HTTP_BLOCK_EXTERNAL', true );\n"), { mode });
 }
 
-/**
- * PHP's complaints in a server's log, each with the lines after it. Two are excused: that wordpress.org can't be reached is
- * what `stayAtHome` wants; and WordPress's SQLite plugin begins transactions that first read and then write, so that one of
- * two requests that mark a scheduled event at the same time loses (SQLITE_BUSY, whatever the server): only a transient is lost.
- */
+/** PHP's complaints in a server's log, each with the lines after it; that wordpress.org can't be reached is what `stayAtHome` wants. */
 export function phpErrors(log) {
   const lines = log.split('\n');
   return lines.flatMap((line, at) => {
     if (!/PHP (Fatal|Parse|Warning|Recoverable)|database error/.test(line) || line.includes('WordPress.org')) return [];
-    const message = lines.slice(at, at + 14).join(' ').replace(/<[^>]*>|\[[^\]]*\] WARNING: .*? said into stderr:/g, ' ');
-    return /database error.*?INTO `wp_options`.*?VALUES \('_(site_)?transient_/.test(message) ? [] : [message];
+    return [lines.slice(at, at + 14).join(' ').replace(/<[^>]*>|\[[^\]]*\] WARNING: .*? said into stderr:/g, ' ')];
   });
 }
 

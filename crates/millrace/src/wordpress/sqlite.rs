@@ -2,7 +2,8 @@
 //!
 //! WordPress loads `wp-content/db.php` instead of its MySQL layer. That file comes out of the plugin's `db.copy`, whose
 //! placeholders the plugin replaces when it is activated from the admin pages; here they are replaced beforehand, and relative
-//! to the site, so that it may be moved.
+//! to the site, so that it may be moved. Versions that lose one of two simultaneous writes get a connection that doesn't
+//! (`sqlite-turns.php`).
 
 use super::{fetch, playground, unpack};
 use crate::failure::{Explain, Failure};
@@ -15,6 +16,12 @@ const PLUGIN_URL: &str = "https://downloads.wordpress.org/plugin/sqlite-database
 
 /// The plugin's folder below `wp-content/plugins`.
 const PLUGIN: &str = "sqlite-database-integration";
+
+/// Goes into the drop-in, before the line `IMPLEMENTATION`, where the plugin begins transactions with the text `READER`.
+const TURNS: &str = include_str!("sqlite-turns.php");
+const IMPLEMENTATION: &str = "// Require the implementation from the plugin.\n";
+const READER: &str = "execute_sqlite_query( 'BEGIN' )";
+const TRANSLATOR: &str = "wp-includes/sqlite/class-wp-sqlite-translator.php";
 
 /// Installs the plugin (`archive`, or else downloaded), the drop-in and the folder for the database file.
 pub fn put_drop_in(site: &Path, archive: Option<Vec<u8>>) -> Result<(), Failure> {
@@ -29,7 +36,9 @@ pub fn put_drop_in(site: &Path, archive: Option<Vec<u8>>) -> Result<(), Failure>
     let text = fs::read_to_string(&template)
         .or_fail(|| format!("the SQLite plugin has no {}", template.display()))?;
     let drop_in = content.join("db.php");
-    fs::write(&drop_in, fill_in(&text)?).or_fail(|| drop_in.display().to_string())?;
+    let translator = fs::read_to_string(plugin.join(TRANSLATOR)).unwrap_or_default();
+    let filled = take_turns(fill_in(&text)?, &translator);
+    fs::write(&drop_in, filled).or_fail(|| drop_in.display().to_string())?;
     make_database_folder(&content.join("database"))
 }
 
@@ -66,6 +75,14 @@ fn fill_in(template: &str) -> Result<String, Failure> {
         .next("please report it; meanwhile a MySQL server works: --db mysql://USER:PASSWORD@HOST/NAME"));
     }
     Ok(text)
+}
+
+/// The drop-in with writers that wait for their turn, if this plugin's don't. A plugin of another make is left alone.
+fn take_turns(drop_in: String, translator: &str) -> String {
+    if translator.contains(READER) && translator.contains("'pre_query_sqlite_db'") {
+        return drop_in.replacen(IMPLEMENTATION, &format!("{TURNS}{IMPLEMENTATION}"), 1);
+    }
+    drop_in
 }
 
 /// Nobody but the site's own user gets in, whatever server the folder may end up behind.
@@ -114,6 +131,17 @@ mod tests {
         assert!(!content.join("plugins/sqlite-database-integration/tests").exists());
         let mode = fs::metadata(content.join("database")).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
+    }
+
+    #[test]
+    fn writers_wait_for_their_turn_where_the_plugin_lets_them_fail() {
+        let drop_in = format!("<?php\n{IMPLEMENTATION}require 'x';\n");
+        let reader = format!("apply_filters( 'pre_query_sqlite_db', null ); $this->{READER};");
+        let changed = take_turns(drop_in.clone(), &reader);
+        assert!(changed.find("Millrace_SQLite").expect("added") < changed.find("require 'x'").expect("kept"));
+        let cured = "apply_filters( 'pre_query_sqlite_db', null ); $this->query( 'BEGIN IMMEDIATE' );";
+        assert_eq!(take_turns(drop_in.clone(), cured), drop_in);
+        assert_eq!(take_turns("<?php\n".into(), &reader), "<?php\n");
     }
 
     #[test]
