@@ -150,18 +150,22 @@ impl Host {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Waits for its end for that long, then kills it; how it ended.
+    /// Waits for its end for that long, then kills it; how it ended by itself, if it did.
     pub fn end(mut self, patience: Duration) -> Option<ExitStatus> {
         let began = Instant::now();
-        while began.elapsed() < patience {
+        loop {
             if let Some(status) = self.ended() {
                 return Some(status);
+            }
+            if began.elapsed() >= patience {
+                break;
             }
             std::thread::sleep(Duration::from_millis(2));
         }
         // It may have ended in this moment; the wait tells.
         let _ = self.child.kill();
-        self.child.wait().ok()
+        let _ = self.child.wait();
+        None
     }
 }
 

@@ -20,7 +20,7 @@
 //!
 //! `deaf` and `deaf-once:FILE` before all others: as `die`, before the request is acknowledged.
 //!
-//! The host obeys ini values: `fake.fail=TEXT` (FAILED), `fake.words=TEXT` (says that on standard error and ends),
+//! The host obeys ini values: `fake.fail=TEXT` (FAILED), `fake.protocol=N` (says that it speaks that version), `fake.words=TEXT` (says that on standard error and ends),
 //! `fake.once=FILE` (with those: only if the file is not there yet).
 
 use std::env;
@@ -100,7 +100,8 @@ fn host() {
         say(CONTROL_FAILED, text.as_bytes());
         return;
     }
-    say(CONTROL_READY, format!("php_version=8.2.0-fake\nopcache=on\nprotocol={PROTOCOL}\n").as_bytes());
+    let protocol = ini("fake.protocol").unwrap_or(PROTOCOL.to_string());
+    say(CONTROL_READY, format!("php_version=8.2.0-fake\nopcache=on\nprotocol={protocol}\n").as_bytes());
     let children = Arc::new(Mutex::new(0));
     let mut retiring = false;
     loop {

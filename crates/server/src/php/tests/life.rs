@@ -11,6 +11,8 @@ fn says_why_php_does_not_start() {
     assert!(error.contains("no such user"), "{error}");
     let error = start(&|php| drop(php.ini.insert("fake.words".into(), "libphp.so: cannot open".into())));
     assert!(error.contains("libphp.so: cannot open") && error.contains("status 3"), "{error}");
+    let error = start(&|php| drop(php.ini.insert("fake.protocol".into(), "99".into())));
+    assert!(error.contains("another version"), "{error}");
     let error = start(&|php| php.program = Some("/nowhere/millrace-php".into()));
     assert!(error.contains("/nowhere/millrace-php can't be started"), "{error}");
 }
