@@ -3,12 +3,17 @@
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+/// How long the wall clock is not looked at.
+const WALL_CLOCK: Duration = Duration::from_millis(100);
+
 /// A thread's idea of now, read once a wake-up and not once a use.
 #[derive(Debug)]
 pub struct Clock {
     started: Instant,
     now: Cell<Instant>,
     wall: Cell<SystemTime>,
+    /// When the wall clock was looked at, and what it showed.
+    seen: Cell<(Instant, SystemTime)>,
     date_second: Cell<u64>,
     date: RefCell<String>,
 }
@@ -20,6 +25,7 @@ impl Default for Clock {
             started: Instant::now(),
             now: Cell::new(Instant::now()),
             wall: Cell::new(SystemTime::now()),
+            seen: Cell::new((Instant::now(), SystemTime::now())),
             date_second: Cell::new(u64::MAX),
             date: RefCell::new(String::new()),
         };
@@ -31,8 +37,17 @@ impl Default for Clock {
 impl Clock {
     /// Reads the time again.
     pub fn read(&self) {
-        self.now.set(Instant::now());
-        self.wall.set(SystemTime::now());
+        let now = Instant::now();
+        self.now.set(now);
+        // The wall clock can be set, but not often: between two looks at it the other one tells how far it has gone.
+        let (seen, wall) = self.seen.get();
+        let since = now.duration_since(seen);
+        if since < WALL_CLOCK {
+            self.wall.set(wall + since);
+        } else {
+            self.wall.set(SystemTime::now());
+            self.seen.set((now, self.wall.get()));
+        }
         let second = self.unix_time().as_secs();
         if self.date_second.replace(second) != second {
             *self.date.borrow_mut() = httpdate::fmt_http_date(self.wall.get());
