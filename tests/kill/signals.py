@@ -117,11 +117,12 @@ def sighup_while_starting(stage):
 
 
 class Hammer(threading.Thread):
-    """Asks again and again on one connection; a connection that ends without having said so is a fault."""
+    """Asks again and again, on one connection or on a fresh one each time; one that ends without having said so is a fault."""
 
-    def __init__(self, port, target):
+    def __init__(self, port, target, fresh=False):
         super().__init__(daemon=True)
-        self.port, self.target, self.done, self.count, self.faults, self.versions = port, target, False, 0, [], set()
+        self.fresh, self.port, self.target = fresh, port, target
+        self.done, self.count, self.faults, self.versions = False, 0, [], set()
         self.start()
 
     def run(self):
@@ -136,7 +137,7 @@ class Hammer(threading.Thread):
                     return
                 self.count += 1
                 self.versions.add(answer.value("x-version"))
-                if (answer.value("connection") or "") == "close":
+                if self.fresh or (answer.value("connection") or "") == "close":
                     wire.close()
                     wire = raw.Wire(("127.0.0.1", self.port))
             except (OSError, raw.Broken) as e:
@@ -149,6 +150,7 @@ def reload_under_load(stage):
     server, port = served(stage)
     with server:
         hammers = [Hammer(port, t) for t in ("/plain.txt", "/pid.php?us=500", "/plain.txt", "/pid.php?us=20000")]
+        hammers += [Hammer(port, t, fresh=True) for t in ("/plain.txt", "/pid.php?us=500")]
         slow = Later(port, "/slow.php?ms=2500")
         time.sleep(0.3)
         for version in range(2, 8):
