@@ -245,6 +245,11 @@ impl State {
         std::mem::replace(&mut self.seats, seats)
     }
 
+    /// Whether anybody has a use for a host: a pool that is about to end only if requests wait.
+    pub fn needs_host(&self) -> bool {
+        self.stage == Stage::Serving || self.waiters.len() > 0
+    }
+
     /// A worker died without having taken a request: no script's fault. If they all do, the next ones are forked
     /// with growing pauses.
     pub fn note_death(&mut self, now: u64) {

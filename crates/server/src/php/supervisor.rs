@@ -74,6 +74,17 @@ struct Supervisor {
     message: Vec<u8>,
 }
 
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let text =
+                "the thread of a PHP pool has panicked: PHP is not served any more; restart the server";
+            self.shared.log.error(format_args!("{text}"));
+        }
+        self.shared.set_over();
+    }
+}
+
 /// What one look at the state found to do.
 #[derive(Default)]
 struct Chores {
@@ -112,7 +123,6 @@ impl Supervisor {
             host.end(HOST_END);
         }
         self.shared.injected.remove();
-        self.shared.set_over();
     }
 
     fn now(&self) -> u64 {
@@ -121,7 +131,8 @@ impl Supervisor {
 
     /// Does what is due; false when the pool is over.
     fn turn(&mut self) -> bool {
-        if self.host.is_none() && self.launch_at <= self.now() && !self.launch() {
+        let due = self.host.is_none() && self.launch_at <= self.now() && self.shared.lock().needs_host();
+        if due && !self.launch() {
             return false;
         }
         if self.host.as_mut().is_some_and(|host| host.ended().is_some()) {
@@ -279,8 +290,8 @@ impl Supervisor {
             }
             (false, words) => format!("the PHP host {ending} before PHP was up:\n{words}"),
         };
-        // Killed from outside while it was starting, for want of memory or by a tool: PHP itself has said nothing against
-        // being started.
+        // Killed from outside, for want of memory or by a tool: PHP itself has said nothing against being started, not
+        // even for the first time.
         if status.is_some_and(|status| status.signal() == Some(9)) && self.failed_hosts < 3 {
             self.failed_hosts += 1;
             self.shared.log.error(format_args!("{text}; it is started again at once"));
