@@ -30,6 +30,13 @@
 # define MR_MODULE_STARTUP(sapi, module) php_module_startup((sapi), (module))
 #endif
 
+/* getenv() without a name has a hook of its own since 8.2; before, it takes the one of $_ENV, under php-fpm as well. */
+#if PHP_VERSION_ID < 80200
+# define MR_HOOK_GETENV(function) ((void)(function))
+#else
+# define MR_HOOK_GETENV(function) (php_load_environment_variables = (function))
+#endif
+
 /* Exported, but in no header; sapi/cli/php_cli.c declares them so too. */
 PHPAPI extern char *php_ini_opened_path;
 PHPAPI extern char *php_ini_scanned_path;

@@ -111,7 +111,7 @@ void vars_install(void)
 {
 	import_environment = php_import_environment_variables;
 	php_import_environment_variables = import;
-	php_load_environment_variables = load;
+	MR_HOOK_GETENV(load);
 }
 
 /* sapi_module.register_server_variables */
