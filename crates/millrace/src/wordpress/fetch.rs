@@ -114,8 +114,13 @@ pub fn run(command: &mut Command, what: &str) -> Result<Output, Failure> {
         return Ok(output);
     }
     let errors = String::from_utf8_lossy(&output.stderr);
-    let last = errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
-    Err(Failure::new(format!("{what}: {name} says: {}", last.trim())))
+    // npm goes on to say where it has put a log of itself.
+    let about =
+        errors.lines().map(|line| line.trim_start_matches("npm ERR!").trim_start_matches("npm error").trim());
+    let reason =
+        about.take_while(|line| !line.contains("complete log")).filter(|line| !line.is_empty()).last();
+    let last = reason.unwrap_or("no reason given");
+    Err(Failure::new(format!("{what}: {name} says: {}", last)))
 }
 
 #[cfg(test)]
@@ -142,6 +147,13 @@ mod tests {
         Digest::Sha1("a9993e364706816aba3e25717850c26c9cd0d89e".into())
             .check(&path)
             .expect_err("another file");
+    }
+
+    #[test]
+    fn the_reason_is_found_in_what_npm_says() {
+        let said = "npm ERR! code X\nnpm ERR! request failed\n\nnpm ERR! A complete log of this run\nnpm ERR!     /a.log";
+        let error = run(Command::new("sh").args(["-c", &format!("printf '{said}' >&2; exit 1")]), "it");
+        assert_eq!(error.expect_err("exit 1").to_string(), "millrace: it: sh says: request failed");
     }
 
     #[test]

@@ -40,10 +40,12 @@ pub fn package() -> Result<PathBuf, Failure> {
     let folder = path.with_extension("part");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).or_fail(|| folder.display().to_string())?;
-    let fetched =
-        fetch::run(Command::new("npm").args(["pack", "--silent", PACKAGE]).current_dir(&folder), PACKAGE)
-            .and_then(|_| SHA512.check(&folder.join(FILE)))
-            .and_then(|()| fs::rename(folder.join(FILE), &path).or_fail(|| path.display().to_string()));
+    let fetched = fetch::run(
+        Command::new("npm").args(["pack", "--loglevel=error", PACKAGE]).current_dir(&folder),
+        PACKAGE,
+    )
+    .and_then(|_| SHA512.check(&folder.join(FILE)))
+    .and_then(|()| fs::rename(folder.join(FILE), &path).or_fail(|| path.display().to_string()));
     let _ = fs::remove_dir_all(&folder);
     fetched.map(|()| path)
 }
