@@ -7,8 +7,8 @@ A benchmark is a script that starts the servers and makes a `Contest`:
     sys.exit(contest.finish({"nginx": nginx.conf, ...}))
 
 The server runs on core 0, wrk on the last core. CPU is user and system time of the server's process and all its
-descendants (also of those that ended meanwhile), from /proc, divided by the requests that wrk counted. The medians of the
-rounds are compared; the table goes to standard output and, with the configurations, to bench/results/DATE-NAME.md.
+descendants (also of those that ended meanwhile), from /proc, divided by the requests that wrk counted. The ratio is the
+median of the ratios of the rounds; the table goes to standard output and, with the configurations, to bench/results/DATE-NAME.md.
 """
 
 import argparse
@@ -41,8 +41,8 @@ MILLRACE_SETTINGS = {"server.threads": 1, "log.access": "off", "http.keep_alive"
 def options(about):
     """The command line that all benchmarks share."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5, help="measurements of each server, interleaved (5)")
-    parser.add_argument("--seconds", type=float, default=4, help="length of one measurement (4)")
+    parser.add_argument("--rounds", type=int, default=9, help="measurements of each server, interleaved (9)")
+    parser.add_argument("--seconds", type=float, default=2, help="length of one measurement (2)")
     parser.add_argument("--only-nginx", action="store_true", help="measure nginx against itself: how much does noise make?")
     parser.add_argument("--no-file", action="store_true", help="write nothing into bench/results")
     return parser.parse_args()
@@ -126,19 +126,23 @@ class Contest:
         for server in servers.values():
             load(server, path, connections, min(1, self.chosen.seconds), host)
         rounds = {name: [] for name in servers}
+        order = list(servers.items())
         for _ in range(self.chosen.rounds):
-            for name, server in servers.items():
+            for name, server in order:
                 rounds[name].append(load(server, path, connections, self.chosen.seconds, host))
+            order.reverse()  # whoever is measured first in a round is measured last in the next
         for name, found in rounds.items():
             self.details.append(f"{what}, {name}: " + ", ".join(f"{cpu:.1f} us at {rate:.0f}/s" for cpu, rate in found))
         cpu = {name: statistics.median(c for c, _ in found) for name, found in rounds.items()}
         rate = {name: statistics.median(r for _, r in found) for name, found in rounds.items()}
-        self.add(f"{what} ({length:,} bytes)", cpu, limit, "us of CPU a request", rate)
+        # What else the machine does changes from second to second: compare what was measured side by side.
+        ratio = statistics.median(ours[0] / theirs[0] for theirs, ours in zip(*rounds.values()))
+        self.add(f"{what} ({length:,} bytes)", cpu, limit, "us of CPU a request", rate, ratio)
 
-    def add(self, what, values, limit, unit, rate=None):
-        """Adds a row, and prints it."""
+    def add(self, what, values, limit, unit, rate=None, ratio=None):
+        """Adds a row, and prints it; `ratio` is that of the values unless a better one is known."""
         (first, a), (second, b) = values.items()
-        ratio = b / a if a else 0.0
+        ratio = ratio or (b / a if a else 0.0)
         good = ratio <= limit if limit is not None else True
         self.rows.append((what, first, a, second, b, ratio, limit, unit, rate or {}, good))
         print(f"{'ok' if good else 'not ok'} {self.name}: {what}: {first} {a:.2f}, {second} {b:.2f} {unit}, ratio {ratio:.2f}" + (f", at most {limit}" if limit is not None else ""), flush=True)
@@ -161,7 +165,7 @@ class Contest:
     def page(self, today, servers):
         """The result file."""
         lines = [f"# {self.name}, {today}", "", *machine(), ""]
-        lines += [f"{self.chosen.rounds} rounds of {self.chosen.seconds:g} s each, interleaved; medians.", ""]
+        lines += [f"{self.chosen.rounds} rounds of {self.chosen.seconds:g} s each, interleaved; medians. The ratio is the median of the rounds' ratios.", ""]
         lines += ["| what | nginx | Millrace | ratio | wanted | nginx requests/s | Millrace requests/s |", "| --- | --- | --- | --- | --- | --- | --- |"]
         for what, _, a, _, b, ratio, limit, unit, rate, good in self.rows:
             rates = [f"{rate[n]:,.0f}" if n in rate else "" for n in ("nginx", "Millrace")]
