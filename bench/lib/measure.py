@@ -84,8 +84,7 @@ def millrace(folder, site, profile="generic", ini=None, workers=None, **settings
     if workers:
         chosen |= {"php.workers": workers, "php.workers_start": workers, "php.workers_spare": workers}
     process = rig.Millrace(folder, site, profile=profile, ini=ini, settings=chosen, prefix=PINNED)
-    shown = " ".join(str(a).replace(str(folder), "FOLDER") for a in process.child.args)
-    return process, Server(process.port, [process], shown)
+    return process, Server(process.port, [process], without_paths(" ".join(map(str, process.child.args))))
 
 
 def nginx(folder, root, server, ini=None, workers=None):
@@ -98,7 +97,12 @@ def nginx(folder, root, server, ini=None, workers=None):
     front = rig.Nginx(folder, root, server, http=NGINX_HTTP + rig.PEER_HOST, name="bench.test", prefix=PINNED)
     started.append(front)
     shown = front.conf.read_text() + ("\n# php-fpm\n" + (Path(folder) / "fpm.conf").read_text() if workers else "")
-    return started, Server(front.port, started, shown.replace(str(folder), "FOLDER"))
+    return started, Server(front.port, started, without_paths(shown))
+
+
+def without_paths(text):
+    """A configuration without the folders of this machine and this run."""
+    return re.sub(r"[^ =\n:\"]*/millrace-[a-z]+-[a-z0-9_]{8}/(nginx/|Millrace/)?", "FOLDER/", text.replace(f"{rig.REPOSITORY}/", ""))
 
 
 def same_answers(servers, path, host="bench.test"):
