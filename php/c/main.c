@@ -17,8 +17,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* choose_ini() told PHP its directory by the environment; programs that scripts start shall not see it. */
-static bool scan_set;
+/* choose_ini() and start_php() told PHP these by the environment; programs that scripts start shall not see it. */
+static bool scan_set, huge_set;
 
 struct options options = { .grace_seconds = 5 };
 
@@ -245,7 +245,7 @@ static bool switch_user(void)
 static bool set_environment(void)
 {
 	const struct passwd *user = getpwuid(geteuid());
-	if (scan_set && unsetenv("PHP_INI_SCAN_DIR") != 0) {
+	if ((scan_set && unsetenv("PHP_INI_SCAN_DIR") != 0) || (huge_set && unsetenv("USE_ZEND_ALLOC_HUGE_PAGES") != 0)) {
 		return false;
 	}
 	if (!options.keep_environment && clearenv() != 0) {
@@ -305,6 +305,9 @@ static bool start_php(char *program)
 	}
 	zend_signal_startup();
 	choose_ini();
+	/* Read once, when the memory manager starts: its 2 MB chunks in huge pages save a page of WordPress 2 % of its CPU, for 1 MB
+	 * of memory a worker. Whoever sets it keeps what he set. */
+	huge_set = !getenv("USE_ZEND_ALLOC_HUGE_PAGES") && setenv("USE_ZEND_ALLOC_HUGE_PAGES", "1", 1) == 0;
 	sapi_millrace.executable_location = program;
 	char *file = sapi_millrace.php_ini_path_override;
 	sapi_startup(&sapi_millrace);
