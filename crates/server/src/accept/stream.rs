@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -20,12 +21,14 @@ pub enum Stream {
 impl Stream {
     /// Reads once. A read that does not fill `buffer` has emptied the socket and costs no second system call.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        let mut buffer = ReadBuf::new(buffer);
-        ready!(match self {
-            Stream::Tcp(s) => Pin::new(s).poll_read(cx, &mut buffer),
-            Stream::Unix(s) => Pin::new(s).poll_read(cx, &mut buffer),
-        })?;
-        Poll::Ready(Ok(buffer.filled().len()))
+        match self {
+            Stream::Tcp(s) => poll_receive(s, cx, buffer),
+            Stream::Unix(s) => {
+                let mut buffer = ReadBuf::new(buffer);
+                ready!(Pin::new(s).poll_read(cx, &mut buffer))?;
+                Poll::Ready(Ok(buffer.filled().len()))
+            }
+        }
     }
 
     /// Writes once.
@@ -40,7 +43,9 @@ impl Stream {
     /// Writes what fits without waiting.
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Stream::Tcp(s) => s.try_write(bytes),
+            Stream::Tcp(s) => {
+                s.try_io(Interest::WRITABLE, || Ok(rustix::net::send(s, bytes, SendFlags::NOSIGNAL)?))
+            }
             Stream::Unix(s) => s.try_write(bytes),
         }
     }
@@ -68,6 +73,29 @@ impl Stream {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 result => return Poll::Ready(result),
             }
+        }
+    }
+}
+
+/// What `TcpStream::poll_read` does, by a system call of rustix: the C library's makes itself a cancellation point on
+/// each call, which a process with threads pays for.
+fn poll_receive(socket: &TcpStream, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+    loop {
+        ready!(socket.poll_read_ready(cx))?;
+        let mut short = None;
+        let read = socket.try_io(Interest::READABLE, || {
+            let (_, read) = rustix::net::recv(socket, &mut *buffer, RecvFlags::empty())?;
+            if read == 0 || read == buffer.len() {
+                return Ok(read);
+            }
+            // Nothing is left: tokio learns it here, and need not find out by a read that fails.
+            short = Some(read);
+            Err(io::ErrorKind::WouldBlock.into())
+        });
+        match (short, read) {
+            (Some(read), _) => return Poll::Ready(Ok(read)),
+            (None, Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
+            (None, read) => return Poll::Ready(read),
         }
     }
 }

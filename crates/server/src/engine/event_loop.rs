@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
-use tokio::task::{LocalSet, spawn_local};
+use tokio::task::spawn_local;
 
 use super::deadlines::SWEEP_MS;
 use super::thread::{Process, Thread};
@@ -53,13 +54,22 @@ pub fn start(process: &Arc<Process>) -> io::Result<Vec<EventLoop>> {
 
 fn start_one(index: usize, process: Arc<Process>, pinned: bool) -> io::Result<EventLoop> {
     let (orders, inbox) = mpsc::unbounded_channel();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (started, has_started) = std::sync::mpsc::sync_channel(1);
     let thread = std::thread::Builder::new().name(format!("loop-{index}")).spawn(move || {
         if pinned {
             pin(index);
         }
-        LocalSet::new().block_on(&runtime, live(Thread::new(index, process), inbox));
+        // A local runtime spawns what is not Send by itself; a LocalSet would be a second scheduler on top.
+        let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+        match runtime {
+            Ok(runtime) => {
+                let _ = started.send(Ok(()));
+                runtime.block_on(live(Thread::new(index, process), inbox));
+            }
+            Err(error) => drop(started.send(Err(error))),
+        }
     })?;
+    has_started.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
     Ok(EventLoop { orders, thread })
 }
 

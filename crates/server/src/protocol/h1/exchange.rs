@@ -22,8 +22,8 @@ const CLIENT_GONE: u16 = 499;
 
 /// A request on its way to its answer.
 pub(super) struct Exchange {
-    pub(super) request: Request,
-    pub(super) site: Arc<Site>,
+    request: Request,
+    site: Arc<Site>,
     /// The configuration that it began with.
     setup: SharedSetup,
     started: Instant,
@@ -35,9 +35,9 @@ pub(super) struct Exchange {
 
 impl Exchange {
     /// A request that starts now.
-    pub(super) fn new(thread: &Thread, setup: &SharedSetup, site: Arc<Site>, request: Request) -> Exchange {
+    pub(super) fn new(thread: &Thread, setup: &SharedSetup, site: &Arc<Site>, request: Request) -> Exchange {
         let (started, class) = (thread.clock.now(), Class::Other);
-        Exchange { request, site, setup: setup.clone(), started, class, response: None }
+        Exchange { request, site: site.clone(), setup: setup.clone(), started, class, response: None }
     }
 
     /// The same, with what routing said.
@@ -70,7 +70,7 @@ impl Exchange {
         connection.enter(Phase::Running);
         let sent = send::reply(connection, &self.request, reply, close).await;
         thread.clock.read();
-        self.record(&thread, self.class, status, sent.bytes, first_byte);
+        self.record(&thread, status, sent.bytes, first_byte);
         thread.buffers.give_back(self.request.head);
         match (sent.whole, close) {
             (false, _) => Step::Close,
@@ -81,16 +81,9 @@ impl Exchange {
     }
 
     /// Counts an answer that began to leave after `first_byte`, and writes it into the access log.
-    pub(super) fn record(
-        &self,
-        thread: &Thread,
-        class: Class,
-        status: u16,
-        bytes: u64,
-        first_byte: Duration,
-    ) {
+    fn record(&self, thread: &Thread, status: u16, bytes: u64, first_byte: Duration) {
         thread.stats.count_reply(status);
-        thread.stats.took(class, first_byte, thread.clock.now().duration_since(self.started));
+        thread.stats.took(self.class, first_byte, thread.clock.now().duration_since(self.started));
         self.log(thread, status, bytes);
     }
 

@@ -222,20 +222,25 @@ fn answer(
     output: &mut Vec<u8>,
 ) -> Answered {
     let site = setup.site_for(request.authority());
-    let exchange = Exchange::new(thread, setup, site.clone(), request);
-    if exchange.request.head.framing() != Framing::None {
-        return Answered::Waits(Box::new(exchange));
+    if request.head.framing() != Framing::None {
+        return Answered::Waits(Box::new(Exchange::new(thread, setup, site, request)));
     }
-    match route::respond(thread, &exchange.site, &exchange.request) {
+    match route::respond(thread, site, &request) {
         (class, Response::Ready(reply)) if is_short(&reply) => {
-            let close = !connection.keeps(&exchange.request, &reply);
-            send::short(thread, &exchange.request, &reply, close, output);
-            let sent = if exchange.request.is_head() { 0 } else { reply.body.length().unwrap_or(0) };
-            exchange.record(thread, class, reply.status, sent, Duration::ZERO);
-            thread.buffers.give_back(exchange.request.head);
+            let close = !connection.keeps(&request, &reply);
+            send::short(thread, &request, &reply, close, output);
+            let bytes = if request.is_head() { 0 } else { reply.body.length().unwrap_or(0) };
+            thread.stats.count_reply(reply.status);
+            thread.stats.took(class, Duration::ZERO, Duration::ZERO);
+            let (asked, client) = (Asked::Request(&request), request.ends.client_ip());
+            let entry = Entry { asked, client, status: reply.status, bytes, duration: Duration::ZERO };
+            thread.access.record(thread, &entry);
+            thread.buffers.give_back(request.head);
             Answered::Ready { close }
         }
-        (class, response) => Answered::Waits(Box::new(exchange.with(class, response))),
+        (class, response) => {
+            Answered::Waits(Box::new(Exchange::new(thread, setup, site, request).with(class, response)))
+        }
     }
 }
 
