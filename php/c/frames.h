@@ -57,8 +57,8 @@
 #define MR_HEAD_MAX 1048576u
 /* Most bytes of a BODY's payload. */
 #define MR_BODY_MAX 1048576u
-/* Bytes of END's and READY's payload: u64 peak memory in bytes, u64 CPU time in microseconds. */
-#define MR_END_BYTES 16u
+/* Bytes of END's and READY's payload: u64 peak memory in bytes. */
+#define MR_END_BYTES 8u
 /* Most bytes of a LOG's payload. */
 #define MR_LOG_MAX 65536u
 /* Most bytes of a control message. */

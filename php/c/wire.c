@@ -333,31 +333,17 @@ void wire_log(int priority, const char *message, size_t length)
 	write_all(parts, 2);
 }
 
-/* CPU time of this process, microseconds. */
-static uint64_t cpu_us(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
-}
-
-/*
- * Completes the answer: END, or READY if END was written before (fastcgi_finish_request). CPU time is counted from
- * the last END of the worker, so each request also pays for the tidying up after the one before.
- */
+/* Completes the answer: END, or READY if END was written before (fastcgi_finish_request). */
 void wire_end(uint8_t flags)
 {
 	close_body(0);
-	uint64_t now = cpu_us();
 	uint64_t peak = zend_memory_peak_usage(0);
-	uint64_t payload[2] = { peak, now - worker->cpu_us };
-	worker->cpu_us = now;
 	bool background = worker->answer == ANSWER_ENDED;
-	if (worker->out.length + MR_HEADER_BYTES + sizeof payload > worker->out.room) {
+	if (worker->out.length + MR_HEADER_BYTES + sizeof peak > worker->out.room) {
 		wire_flush();
 	}
-	put_frame(background ? MR_KIND_READY : MR_KIND_END, flags, 0, sizeof payload);
-	put(payload, sizeof payload);
+	put_frame(background ? MR_KIND_READY : MR_KIND_END, flags, 0, sizeof peak);
+	put(&peak, sizeof peak);
 	if (peak > board_get64(worker->board, MR_SLOT_PEAK)) {
 		board_set64(worker->board, MR_SLOT_PEAK, peak);
 	}

@@ -61,7 +61,6 @@ struct worker {
 	const char *scoreboard;   /* all of it */
 	uint64_t max_requests;    /* with jitter; 0: no limit */
 	uint64_t requests;        /* served */
-	uint64_t cpu_us;          /* CPU time of the process at the last END */
 	volatile bool stop;       /* SIGTERM: no further request */
 	bool broken;              /* the socket cannot be written any more */
 	bool exiting;             /* the last END said so */

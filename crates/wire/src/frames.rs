@@ -98,8 +98,8 @@ constants! {
     HEAD_MAX: usize = 1 << 20;
     /// Most bytes of a BODY's payload.
     BODY_MAX: usize = 1 << 20;
-    /// Bytes of END's and READY's payload: u64 peak memory in bytes, u64 CPU time in microseconds.
-    END_BYTES: usize = 16;
+    /// Bytes of END's and READY's payload: u64 peak memory in bytes.
+    END_BYTES: usize = 8;
     /// Most bytes of a LOG's payload.
     LOG_MAX: usize = 64 << 10;
     /// Most bytes of a control message.

@@ -34,9 +34,9 @@ impl Stream {
     /// Writes once.
     pub fn poll_write(&mut self, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         match (self, pieces) {
-            (Stream::Tcp(s), [one]) => Pin::new(s).poll_write(cx, one),
-            (Stream::Tcp(s), _) => Pin::new(s).poll_write_vectored(cx, pieces),
             (Stream::Unix(s), _) => Pin::new(s).poll_write_vectored(cx, pieces),
+            (tcp, [one]) => tcp.poll_write_with(cx, |s| Ok(rustix::net::send(s, one, SendFlags::NOSIGNAL)?)),
+            (tcp, _) => tcp.poll_write_with(cx, |s| Ok(rustix::io::writev(s, pieces)?)),
         }
     }
 

@@ -51,8 +51,6 @@ pub struct End {
     pub aborted: bool,
     /// Most memory that PHP's allocator had in this request, bytes.
     pub peak_bytes: u64,
-    /// CPU time of the request, user and system, microseconds.
-    pub cpu_us: u64,
 }
 
 /// What [`Decoder::next`] found.
@@ -230,7 +228,6 @@ impl End {
             failed: header.flags & FLAG_FAILED != 0,
             aborted: header.flags & FLAG_ABORTED != 0,
             peak_bytes: u64_at(payload, 0).ok_or(broken)?,
-            cpu_us: u64_at(payload, 8).ok_or(broken)?,
         })
     }
 
@@ -284,7 +281,6 @@ pub fn log(out: &mut Vec<u8>, priority: u16, message: &[u8]) {
 fn end_or_ready(out: &mut Vec<u8>, kind: u8, end: End) {
     frame(out, kind, end.flags(), 0, END_BYTES);
     out.extend_from_slice(&end.peak_bytes.to_ne_bytes());
-    out.extend_from_slice(&end.cpu_us.to_ne_bytes());
 }
 
 fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, extra: u16, length: usize) {
@@ -331,7 +327,7 @@ mod tests {
         body(&mut out, b"Hello");
         log(&mut out, 5, b"");
         body(&mut out, b" World");
-        end(&mut out, End { failed: true, peak_bytes: 1, cpu_us: 2, ..End::default() });
+        end(&mut out, End { failed: true, peak_bytes: 1, ..End::default() });
         log(&mut out, 3, b"late");
         ready(&mut out, End { ready: true, ..End::default() });
         out
