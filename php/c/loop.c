@@ -88,12 +88,12 @@ static uint64_t jittered(uint64_t limit)
 
 /*
  * Work that comes in does not push the event loop off its core: a loop hands out all it has before the first worker
- * runs, and an answer is passed on as soon as it is there. Programs that scripts start are scheduled as usual.
+ * runs, and an answer is passed on as soon as it is there. Programs that scripts start inherit it.
  */
 static void yield_to_the_server(void)
 {
 	struct sched_param none = { 0 };
-	sched_setscheduler(0, SCHED_BATCH | SCHED_RESET_ON_FORK, &none);
+	sched_setscheduler(0, SCHED_BATCH, &none);
 }
 
 /* Makes this forked process a worker. */

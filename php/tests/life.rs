@@ -44,6 +44,18 @@ fn go(host: &Host) {
 }
 
 #[test]
+fn workers_and_their_programs_are_scheduled_behind_the_server() {
+    // Field 41 of /proc/PID/stat is the policy: 0 SCHED_OTHER, 3 SCHED_BATCH. A command's name may hold spaces.
+    let (host, mut worker) = start("", &[]);
+    let script = host.script(
+        "policy.php",
+        "<?php $policy = fn($stat) => explode(' ', substr(strrchr($stat, ')'), 2))[38]; \
+         echo $policy(file_get_contents('/proc/self/stat')), $policy(shell_exec('cat /proc/self/stat'));",
+    );
+    assert_eq!(worker.run(&Ask::get(&script)).text(), "33");
+}
+
+#[test]
 fn a_closed_socket_ends_the_worker() {
     let (mut host, worker) = start("", &[]);
     assert_eq!(host.board32(0, frames::SLOT_PID), worker.pid);
