@@ -263,15 +263,13 @@ impl Head {
     }
 
     /// The lines of the head. A target with bytes that are not UTF-8, as old clients send them, is read with these bytes
-    /// percent-encoded: the parser takes only text, and a script decodes both to the same.
+    /// percent-encoded: the parser takes only text, and a script decodes both to the same. It is no longer then than any
+    /// other target may be.
     fn read_grammar(&mut self, input: &[u8], limits: &Limits) -> Result<(), Refusal> {
-        match self.read_lines(input, limits) {
-            Err(refusal) => match with_ascii_target(input) {
-                Some(encoded) => self.read_lines(&encoded, limits),
-                None => Err(refusal),
-            },
-            good => good,
-        }
+        let Err(refusal) = self.read_lines(input, limits) else { return Ok(()) };
+        let encoded = with_ascii_target(input).ok_or(refusal)?;
+        self.read_lines(&encoded, limits)?;
+        if self.target().len() > limits.target { Err(Refusal::TargetTooLong) } else { Ok(()) }
     }
 
     fn read_lines(&mut self, input: &[u8], limits: &Limits) -> Result<(), Refusal> {
@@ -625,6 +623,9 @@ mod tests {
         assert!(matches!(head.parse(text, &LIMITS), Ok(Some(n)) if n == text.len()));
         assert_eq!((head.path_query(), head.field("x")), (&b"/caf%E9?a=%C6%FC"[..], Some(&b"\xe9"[..])));
         assert!(Head::default().parse(b"G\xe9T / HTTP/1.1\r\nHost: a\r\n\r\n", &LIMITS).is_err());
+        // It counts as it is kept: three bytes each.
+        let long = [b"GET /".as_slice(), &[0xe9; 40], b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat();
+        assert_eq!(Head::default().parse(&long, &LIMITS), Err(Refusal::TargetTooLong));
     }
 
     #[test]
