@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -93,18 +93,7 @@ impl Messages {
 
     /// Writes what is queued and ends the writer.
     pub fn close(&self) {
-        let (done, closed) = sync_channel(1);
-        let began = Instant::now();
-        while began.elapsed() < PATIENCE {
-            match self.queue.try_send(Job::Close { done: done.clone() }) {
-                Ok(()) => {
-                    let _ = closed.recv_timeout(PATIENCE);
-                    return;
-                }
-                Err(TrySendError::Full(_)) => thread::sleep(Duration::from_millis(10)),
-                Err(TrySendError::Disconnected(_)) => return,
-            }
-        }
+        super::end_writer(&self.queue, PATIENCE, |done| Job::Close { done });
     }
 }
 

@@ -15,6 +15,8 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
 
 use millrace_settings::plan::{self, Level};
 
@@ -153,6 +155,23 @@ impl Log {
 impl fmt::Debug for Log {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Log")
+    }
+}
+
+/// Asks a writer to end behind all that is queued, and waits for it: `patience` for a place in the queue, and as long
+/// for the writer.
+fn end_writer<J>(queue: &SyncSender<J>, patience: Duration, job: impl Fn(SyncSender<()>) -> J) {
+    let (done, closed) = sync_channel(1);
+    let began = Instant::now();
+    while began.elapsed() < patience {
+        match queue.try_send(job(done.clone())) {
+            Ok(()) => {
+                let _ = closed.recv_timeout(patience);
+                return;
+            }
+            Err(TrySendError::Full(_)) => std::thread::sleep(Duration::from_millis(10)),
+            Err(TrySendError::Disconnected(_)) => return,
+        }
     }
 }
 
