@@ -10,8 +10,18 @@ use std::process::Command;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 9] =
-    ["main.c", "host.c", "check.c", "loop.c", "sapi.c", "vars.c", "functions.c", "status.c", "wire.c"];
+const SOURCES: [&str; 10] = [
+    "main.c",
+    "host.c",
+    "check.c",
+    "loop.c",
+    "sapi.c",
+    "vars.c",
+    "functions.c",
+    "notes.c",
+    "status.c",
+    "wire.c",
+];
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(with_php)");

@@ -76,6 +76,10 @@ fn note(answer: &mut Answer, frame: &Frame<'_>) {
             assert!(head.fields().all(|(name, value)| !name.is_empty() && clean(name) && clean(value)));
             answer.frames.push(format!("{head:?} at {}", answer.content.len()));
         }
+        Frame::Note { text, .. } => {
+            assert!(!text.is_empty() && !text.iter().any(|b| matches!(b, 0 | b'\r' | b'\n')));
+            answer.frames.push(format!("{frame:?} at {}", answer.content.len()));
+        }
         frame => answer.frames.push(format!("{frame:?} at {}", answer.content.len())),
     }
 }

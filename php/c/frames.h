@@ -19,6 +19,8 @@
 #define MR_KIND_READY 19u
 /* Worker or host to server: a message for the error log. extra: syslog priority. */
 #define MR_KIND_LOG 20u
+/* Worker to server: what the script says to the page cache, in the grammar of the header of that name. extra: NOTE_*. */
+#define MR_KIND_NOTE 21u
 /* Server to host: fork a worker; its socket is attached. Payload: u32 slot. */
 #define MR_CONTROL_SPAWN 1u
 /* Server to host: end when all workers have ended. No payload. */
@@ -45,6 +47,12 @@
 #define MR_FLAG_FAILED 4u
 /* END: the client had gone, the script was aborted. */
 #define MR_FLAG_ABORTED 8u
+/* NOTE: tags of the page, `Millrace-Tag`. */
+#define MR_NOTE_TAG 1u
+/* NOTE: what to purge, `Millrace-Purge`. Sent when the script says it and again before END and READY. */
+#define MR_NOTE_PURGE 2u
+/* NOTE: how the page may be kept, `Millrace-Cache-Control`. The last one of an answer holds. */
+#define MR_NOTE_CONTROL 3u
 /* Bytes of the fixed start of a REQUEST: u64 sequence, u64 body length, u32 variables, u32 bytes of variables. */
 #define MR_REQUEST_BYTES 24u
 /* Bytes before the name of a variable: u16 name length, u16 zero, u32 value length. */
@@ -61,6 +69,8 @@
 #define MR_END_BYTES 8u
 /* Most bytes of a LOG's payload. */
 #define MR_LOG_MAX 65536u
+/* Most bytes of a NOTE's payload. */
+#define MR_NOTE_MAX 65536u
 /* Most bytes of a control message. */
 #define MR_CONTROL_MAX 32768u
 /* First word of the scoreboard. */

@@ -1,4 +1,5 @@
-/* The functions and settings that scripts find besides PHP's own; functions.stub.php describes them. */
+/* The functions and settings that scripts find besides PHP's own; functions.stub.php and
+   ../stubs/millrace.php describe them. */
 #include "worker.h"
 
 #include <string.h>
@@ -120,12 +121,25 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_MASK_EX(arginfo_status, 0, 0, MAY_BE_ARRAY | MAY_BE_FALSE)
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_cache_control, 0, 1, _IS_BOOL, 0)
+	ZEND_ARG_TYPE_INFO(0, directives, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_tag, 0, 0, _IS_BOOL, 0)
+	ZEND_ARG_VARIADIC_TYPE_INFO(0, tags, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_purge, 0, 0, _IS_BOOL, 0)
+	ZEND_ARG_VARIADIC_TYPE_INFO(0, items, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
 static const zend_function_entry functions[] = {
 	ZEND_FE(fastcgi_finish_request, arginfo_bool)
 	ZEND_FE(apache_request_headers, arginfo_array)
 	ZEND_FALIAS(getallheaders, apache_request_headers, arginfo_array)
 	ZEND_FE(apache_response_headers, arginfo_array)
 	ZEND_FE(fpm_get_status, arginfo_status)
+	ZEND_FE(millrace_cache_control, arginfo_cache_control)
+	ZEND_FE(millrace_tag, arginfo_tag)
+	ZEND_FE(millrace_purge, arginfo_purge)
 	ZEND_FE_END
 };
 

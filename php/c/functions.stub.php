@@ -2,7 +2,7 @@
 
 /**
  * Functions and settings that scripts find under this SAPI: those of php-fpm, and apache_response_headers().
- * functions.c holds the code; this file is for readers and for static analysis.
+ * functions.c holds the code; this file is for readers and for static analysis. ../stubs/millrace.php has those of ours.
  */
 
 /**

@@ -358,6 +358,7 @@ static void run_request(void)
 		/* Nothing of ours may cost the site its page: once more, without it. */
 		worker->answer = ANSWER_VOID;
 		end_request();
+		wire_unsay();
 		worker->answer = ANSWER_WAITING;
 		worker->request.body_read = 0;
 		if (!begin_request()) {

@@ -192,6 +192,8 @@ bool wire_read(void)
 	struct buffer *in = &worker->in;
 	in->length = 0;
 	worker->request = (struct request){ .body_fd = -1 };
+	worker->purges.length = 0;
+	worker->purge_all = worker->hard = false;
 	if (!wire_room(in, 64u << 10)) {
 		return false;
 	}
@@ -333,12 +335,91 @@ void wire_log(int priority, const char *message, size_t length)
 	write_all(parts, 2);
 }
 
+/* ---- notes to the page cache ---- */
+
+/* Most bytes of purges that are kept to be said again; of more, all of the site is purged instead. */
+#define PURGES_KEEP (256u << 10)
+
+static const char all[] = "*", all_hard[] = "hard, *";
+
+/* Keeps a purge until the answer ends. */
+static void keep_purge(const struct frame *frame, const char *text)
+{
+	struct buffer *kept = &worker->purges;
+	size_t size = sizeof *frame + frame->length;
+	worker->hard |= frame->length > 5 && strncasecmp(text, "hard,", 5) == 0;
+	for (size_t at = 0; at < kept->length;) {
+		struct frame other;
+		memcpy(&other, kept->bytes + at, sizeof other);
+		if (other.length == frame->length && memcmp(kept->bytes + at + sizeof other, text, other.length) == 0) {
+			return;
+		}
+		at += sizeof other + other.length;
+	}
+	if (kept->length + size > PURGES_KEEP || !wire_room(kept, kept->length + size)) {
+		worker->purge_all = true;
+		return;
+	}
+	memcpy(kept->bytes + kept->length, frame, sizeof *frame);
+	memcpy(kept->bytes + kept->length + sizeof *frame, text, frame->length);
+	kept->length += size;
+}
+
+/*
+ * What the script says to the page cache; false when the answer can take none any more, or nobody reads it. Tags and
+ * control go with what is written next. A purge goes at once, and again when the answer ends (say_purges_again).
+ */
+bool wire_note(uint16_t what, const char *text, size_t length)
+{
+	struct frame frame = { (uint32_t)length, MR_KIND_NOTE, 0, what };
+	if (what == MR_NOTE_PURGE) {
+		keep_purge(&frame, text);
+		struct iovec parts[2] = { { &frame, sizeof frame }, { (void *)(uintptr_t)text, length } };
+		return write_all(parts, 2);
+	}
+	close_body(0);
+	if (!wire_room(&worker->out, worker->out.length + sizeof frame + length + OUT_KEEP)) {
+		return false;
+	}
+	put(&frame, sizeof frame);
+	put(text, length);
+	return worker->out.length < OUT_KEEP || wire_flush();
+}
+
+/* Before END and READY: a page made between a purge and now may hold what the script has replaced. */
+static void say_purges_again(void)
+{
+	struct buffer *kept = &worker->purges;
+	size_t most = kept->length + sizeof(struct frame) + sizeof all_hard;
+	if (!wire_room(&worker->out, worker->out.length + most + OUT_KEEP)) {
+		wire_flush();
+		struct iovec part = { kept->bytes, kept->length };
+		write_all(&part, 1);
+	} else {
+		put(kept->bytes, kept->length);
+	}
+	if (worker->purge_all) {
+		const char *text = worker->hard ? all_hard : all;
+		put_frame(MR_KIND_NOTE, 0, MR_NOTE_PURGE, strlen(text));
+		put(text, strlen(text));
+	}
+}
+
+/* Forgets the notes of an answer that is begun anew; its head is not written. */
+void wire_unsay(void)
+{
+	worker->out.length = 0;
+}
+
 /* Completes the answer: END, or READY if END was written before (fastcgi_finish_request). */
 void wire_end(uint8_t flags)
 {
 	close_body(0);
 	uint64_t peak = zend_memory_peak_usage(0);
 	bool background = worker->answer == ANSWER_ENDED;
+	if (worker->purges.length) {
+		say_purges_again();
+	}
 	if (worker->out.length + MR_HEADER_BYTES + sizeof peak > worker->out.room) {
 		wire_flush();
 	}

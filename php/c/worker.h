@@ -70,6 +70,8 @@ struct worker {
 	struct buffer variables;  /* struct variable each */
 	struct buffer out;        /* frames not yet written */
 	size_t body_at;           /* place of the open BODY's header in out, or SIZE_MAX */
+	struct buffer purges;     /* NOTE frames of this request's purges, to be said again at its end */
+	bool purge_all, hard;     /* more of them than are kept; one of them was hard */
 };
 
 /* The worker of this process; NULL in the host. */
@@ -114,6 +116,11 @@ bool functions_fix_pathinfo(void);
 HashTable *functions_user_ini_cache(void);
 void functions_hide(void);
 
+/* notes.c: what scripts say to the page cache */
+PHP_FUNCTION(millrace_cache_control);
+PHP_FUNCTION(millrace_tag);
+PHP_FUNCTION(millrace_purge);
+
 /* status.c: fpm_get_status() */
 PHP_FUNCTION(fpm_get_status);
 
@@ -124,6 +131,8 @@ void wire_head(sapi_headers_struct *headers);
 size_t wire_content(const char *bytes, size_t length);
 bool wire_flush(void);
 void wire_end(uint8_t flags);
+bool wire_note(uint16_t what, const char *text, size_t length);
+void wire_unsay(void);
 void wire_log(int priority, const char *message, size_t length);
 
 /* A slot of the scoreboard. */

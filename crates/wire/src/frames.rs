@@ -15,7 +15,7 @@
 //! | who writes | kinds | here |
 //! | --- | --- | --- |
 //! | server to worker | REQUEST | [`Request`] builds it, [`Parsed`] reads it (for tests and stand-ins) |
-//! | worker to server | HEAD, BODY, END, READY, LOG | [`Decoder`] reads them, [`answer`] writes them (stand-ins) |
+//! | worker to server | HEAD, BODY, END, READY, LOG, NOTE | [`Decoder`] reads them, [`answer`] writes them (stand-ins) |
 //! | server to host | SPAWN, RETIRE | [`control::spawn`], [`control::retire`] |
 //! | host to server | READY, FAILED, STARTED, EXITED, LOG | [`control::Message`] |
 //!
@@ -26,7 +26,7 @@ pub mod answer;
 pub mod control;
 mod request;
 
-pub use answer::{Decoder, End, Frame, Head, Step};
+pub use answer::{Decoder, End, Frame, Head, NoteKind, Step};
 pub use request::{Body, Parsed, Request};
 
 /// Defines each constant once, for Rust and for the C header.
@@ -57,6 +57,8 @@ constants! {
     KIND_READY: u8 = 19;
     /// Worker or host to server: a message for the error log. extra: syslog priority.
     KIND_LOG: u8 = 20;
+    /// Worker to server: what the script says to the page cache, in the grammar of the header of that name. extra: NOTE_*.
+    KIND_NOTE: u8 = 21;
 
     /// Server to host: fork a worker; its socket is attached. Payload: u32 slot.
     CONTROL_SPAWN: u8 = 1;
@@ -86,6 +88,13 @@ constants! {
     /// END: the client had gone, the script was aborted.
     FLAG_ABORTED: u8 = 8;
 
+    /// NOTE: tags of the page, `Millrace-Tag`.
+    NOTE_TAG: u16 = 1;
+    /// NOTE: what to purge, `Millrace-Purge`. Sent when the script says it and again before END and READY.
+    NOTE_PURGE: u16 = 2;
+    /// NOTE: how the page may be kept, `Millrace-Cache-Control`. The last one of an answer holds.
+    NOTE_CONTROL: u16 = 3;
+
     /// Bytes of the fixed start of a REQUEST: u64 sequence, u64 body length, u32 variables, u32 bytes of variables.
     REQUEST_BYTES: usize = 24;
     /// Bytes before the name of a variable: u16 name length, u16 zero, u32 value length.
@@ -102,6 +111,8 @@ constants! {
     END_BYTES: usize = 8;
     /// Most bytes of a LOG's payload.
     LOG_MAX: usize = 64 << 10;
+    /// Most bytes of a NOTE's payload.
+    NOTE_MAX: usize = 64 << 10;
     /// Most bytes of a control message.
     CONTROL_MAX: usize = 32 << 10;
 
@@ -162,7 +173,7 @@ pub struct Header {
     pub kind: u8,
     /// `FLAG_*`; their meaning depends on the kind.
     pub flags: u8,
-    /// HEAD: status code; LOG: syslog priority; otherwise 0.
+    /// HEAD: status code; LOG: syslog priority; NOTE: `NOTE_*`; otherwise 0.
     pub extra: u16,
 }
 
@@ -205,6 +216,10 @@ pub enum Broken {
     Status(u16),
     /// A field of the answer with an illegal name, or with NUL, CR or LF in its value.
     Field,
+    /// A NOTE about something else than `NOTE_*`.
+    Note(u16),
+    /// A NOTE with NUL, CR or LF in its text.
+    NoteText,
     /// A frame that may not stand here: content before a head, a second head, anything after the end.
     Order(u8),
     /// A text that is not UTF-8 or not of the form `key=value`.
@@ -218,6 +233,8 @@ impl std::fmt::Display for Broken {
             Broken::Length { kind, length } => write!(f, "frame of kind {kind} with a wrong length {length}"),
             Broken::Status(status) => write!(f, "status code {status} is out of range"),
             Broken::Field => write!(f, "illegal field in the answer's head"),
+            Broken::Note(what) => write!(f, "note to the page cache of an unknown kind {what}"),
+            Broken::NoteText => write!(f, "illegal text in a note to the page cache"),
             Broken::Order(kind) => write!(f, "frame of kind {kind} out of order"),
             Broken::Text => write!(f, "illegal text in a control message"),
         }

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use millrace_wire::frames::{self, Body, Decoder, End, Frame, Request, Step, control};
+use millrace_wire::frames::{self, Body, Decoder, End, Frame, NoteKind, Request, Step, control};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
@@ -62,6 +62,8 @@ pub struct Answer {
     pub fields: Vec<(String, String)>,
     pub body: Vec<u8>,
     pub log: Vec<String>,
+    /// What the script said to the page cache.
+    pub notes: Vec<(NoteKind, String)>,
     pub end: End,
 }
 
@@ -89,6 +91,7 @@ pub enum Sent {
     End(End),
     Ready(End),
     Log(String),
+    Note(NoteKind, String),
     /// The end of its socket.
     Closed,
 }
@@ -404,6 +407,7 @@ impl Worker {
                 }
                 Sent::Body(piece) => answer.body.extend_from_slice(&piece),
                 Sent::Log(text) => answer.log.push(text),
+                Sent::Note(kind, text) => answer.notes.push((kind, text)),
                 Sent::Ready(_) => return answer,
                 Sent::Closed => panic!("the worker has gone: {answer:?}"),
                 Sent::End(end) => {
@@ -460,6 +464,7 @@ fn own(frame: Frame<'_>) -> Sent {
         Frame::End(end) => Sent::End(end),
         Frame::Ready(end) => Sent::Ready(end),
         Frame::Log { message, .. } => Sent::Log(text(message)),
+        Frame::Note { kind, text: said } => Sent::Note(kind, text(said)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! From a worker's frames to the fields and content of an answer.
 
-use millrace_wire::frames::{End, Frame, Head};
+use millrace_wire::frames::{End, Frame, Head, NoteKind};
 
 use super::card::Card;
 use super::worker::Sink;
@@ -16,6 +16,8 @@ pub struct Answer<'a> {
     pub content: Vec<u8>,
     /// Its end.
     pub end: Option<End>,
+    /// What the script said to the page cache so far, in the grammar of the header of that name.
+    pub notes: Vec<(NoteKind, Vec<u8>)>,
     unheard: Unheard<'a>,
 }
 
@@ -44,7 +46,13 @@ pub struct Unheard<'a> {
 impl<'a> Answer<'a> {
     /// An answer of which nothing has come.
     pub fn new(log: &'a Log, card: &'a Card) -> Answer<'a> {
-        Answer { head: None, content: Vec::new(), end: None, unheard: Unheard { log, card } }
+        Answer {
+            head: None,
+            content: Vec::new(),
+            end: None,
+            notes: Vec::new(),
+            unheard: Unheard { log, card },
+        }
     }
 }
 
@@ -54,6 +62,7 @@ impl Sink for Answer<'_> {
             Frame::Head(head) => self.head = Some(AnswerHead::read(&head)),
             Frame::Body(piece) => self.content.extend_from_slice(piece),
             Frame::End(end) => self.end = Some(end),
+            Frame::Note { kind, text } => self.notes.push((kind, text.to_vec())),
             Frame::Ready(_) | Frame::Log { .. } => self.unheard.take(frame),
         }
     }

@@ -1,8 +1,9 @@
-//! What a worker writes: HEAD, BODY, END, READY, LOG. [`Decoder`] reads it; the functions write it, for stand-ins.
+//! What a worker writes: HEAD, BODY, END, READY, LOG, NOTE. [`Decoder`] reads it; the functions write it, for stand-ins.
 
 use super::{
     BODY_MAX, Broken, END_BYTES, FLAG_ABORTED, FLAG_EXITING, FLAG_FAILED, FLAG_READY, HEAD_MAX, HEADER_BYTES,
-    Header, KIND_BODY, KIND_END, KIND_HEAD, KIND_LOG, KIND_READY, LOG_MAX, u16_at, u32_at, u64_at,
+    Header, KIND_BODY, KIND_END, KIND_HEAD, KIND_LOG, KIND_NOTE, KIND_READY, LOG_MAX, NOTE_CONTROL, NOTE_MAX,
+    NOTE_PURGE, NOTE_TAG, u16_at, u32_at, u64_at,
 };
 
 /// One frame of a worker, or a piece of a BODY.
@@ -23,6 +24,25 @@ pub enum Frame<'a> {
         /// The message, as PHP wrote it.
         message: &'a [u8],
     },
+    /// What the script says to the page cache, at any time from REQUEST to END or READY.
+    Note {
+        /// What it is about.
+        kind: NoteKind,
+        /// In the grammar of the response header of that name; never empty, without NUL, CR and LF.
+        text: &'a [u8],
+    },
+}
+
+/// What a NOTE is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NoteKind {
+    /// Tags of the page: as `Millrace-Tag`. Those of all notes and headers together count.
+    Tag,
+    /// What to purge: as `Millrace-Purge`. It comes when the script says it, and again before END and before READY: a
+    /// page that was made in between may hold what was old then.
+    Purge,
+    /// How the page may be kept: as `Millrace-Cache-Control`. The last one of an answer holds.
+    Control,
 }
 
 /// Status and fields of an answer.
@@ -65,7 +85,7 @@ pub enum Step<'a> {
 /// Reads the frames of one worker, in order, out of whatever buffer they are in.
 ///
 /// States: between answers (nothing but LOG may come until [`Decoder::begin`]), before the head, inside the content,
-/// in the background (after an END that was not ready: LOG, then READY).
+/// in the background (after an END that was not ready: LOG and NOTE, then READY).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decoder {
     state: State,
@@ -123,6 +143,7 @@ impl Decoder {
                 self.state = State::Idle;
                 Frame::Ready(End::decode(header, payload)?)
             }
+            KIND_NOTE => note_frame(header, payload)?,
             _ => Frame::Log { priority: header.extra, message: payload },
         };
         Ok(Step::Frame(frame, total))
@@ -148,6 +169,7 @@ impl Decoder {
             KIND_END => (self.state == State::Content, END_BYTES..=END_BYTES),
             KIND_READY => (self.state == State::Background, END_BYTES..=END_BYTES),
             KIND_LOG => (true, 0..=LOG_MAX),
+            KIND_NOTE => (self.state != State::Idle, 1..=NOTE_MAX),
             kind => return Err(Broken::Kind(kind)),
         };
         if !allowed {
@@ -219,6 +241,33 @@ fn token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
+fn note_frame(header: Header, text: &[u8]) -> Result<Frame<'_>, Broken> {
+    let kind = NoteKind::of(header.extra).ok_or(Broken::Note(header.extra))?;
+    if text.iter().any(|&byte| matches!(byte, 0 | b'\r' | b'\n')) {
+        return Err(Broken::NoteText);
+    }
+    Ok(Frame::Note { kind, text })
+}
+
+impl NoteKind {
+    fn of(extra: u16) -> Option<NoteKind> {
+        match extra {
+            NOTE_TAG => Some(NoteKind::Tag),
+            NOTE_PURGE => Some(NoteKind::Purge),
+            NOTE_CONTROL => Some(NoteKind::Control),
+            _ => None,
+        }
+    }
+
+    fn extra(self) -> u16 {
+        match self {
+            NoteKind::Tag => NOTE_TAG,
+            NoteKind::Purge => NOTE_PURGE,
+            NoteKind::Control => NOTE_CONTROL,
+        }
+    }
+}
+
 impl End {
     fn decode(header: Header, payload: &[u8]) -> Result<End, Broken> {
         let broken = Broken::Length { kind: header.kind, length: header.length };
@@ -278,6 +327,12 @@ pub fn log(out: &mut Vec<u8>, priority: u16, message: &[u8]) {
     out.extend_from_slice(message);
 }
 
+/// Appends a NOTE.
+pub fn note(out: &mut Vec<u8>, kind: NoteKind, text: &[u8]) {
+    frame(out, KIND_NOTE, 0, kind.extra(), text.len());
+    out.extend_from_slice(text);
+}
+
 fn end_or_ready(out: &mut Vec<u8>, kind: u8, end: End) {
     frame(out, kind, end.flags(), 0, END_BYTES);
     out.extend_from_slice(&end.peak_bytes.to_ne_bytes());
@@ -323,12 +378,14 @@ mod tests {
     fn example() -> Vec<u8> {
         let mut out = Vec::new();
         log(&mut out, 3, b"PHP Warning:  x");
+        note(&mut out, NoteKind::Tag, b"post-1, front");
         head(&mut out, 404, "Nope", &["Set-Cookie: a=1", "Set-Cookie:b=2 ", "X-Empty:"]);
         body(&mut out, b"Hello");
         log(&mut out, 5, b"");
         body(&mut out, b" World");
         end(&mut out, End { failed: true, peak_bytes: 1, ..End::default() });
         log(&mut out, 3, b"late");
+        note(&mut out, NoteKind::Purge, b"hard, post-1");
         ready(&mut out, End { ready: true, ..End::default() });
         out
     }
@@ -338,7 +395,7 @@ mod tests {
         let input = example();
         let whole = decode(&input, input.len()).unwrap();
         assert_eq!(whole.1, b"Hello World");
-        assert_eq!(whole.0.len(), 6);
+        assert_eq!(whole.0.len(), 8);
         for step in 1..input.len() {
             assert_eq!(decode(&input, step).unwrap(), whole);
         }
@@ -390,6 +447,43 @@ mod tests {
             frame(out, KIND_BODY, 0, 0, length as usize);
         };
         assert_eq!(one(&long), Broken::Length { kind: KIND_BODY, length });
+    }
+
+    #[test]
+    fn notes_are_checked() {
+        let one = |before: &dyn Fn(&mut Vec<u8>), extra: u16, text: &[u8]| {
+            let mut out = Vec::new();
+            before(&mut out);
+            frame(&mut out, KIND_NOTE, 0, extra, text.len());
+            out.extend_from_slice(text);
+            decode(&out, out.len())
+        };
+        let nothing = |_: &mut Vec<u8>| ();
+        let ended = |ready: bool| {
+            move |out: &mut Vec<u8>| {
+                head(out, 200, "", &[]);
+                end(out, End { ready, ..End::default() });
+            }
+        };
+        for (extra, kind) in [(1, "Tag"), (2, "Purge"), (3, "Control")] {
+            for seen in [one(&nothing, extra, b"a").unwrap(), one(&ended(false), extra, b"a").unwrap()] {
+                assert_eq!(seen.0.last().unwrap(), &format!("Note {{ kind: {kind}, text: [97] }}"));
+            }
+        }
+        assert_eq!(one(&nothing, 0, b"a"), Err(Broken::Note(0)));
+        assert_eq!(one(&nothing, 4, b"a"), Err(Broken::Note(4)));
+        for text in ["a\0", "a\r", "a\nb"] {
+            assert_eq!(one(&nothing, 1, text.as_bytes()), Err(Broken::NoteText));
+        }
+        assert_eq!(one(&nothing, 1, b""), Err(Broken::Length { kind: KIND_NOTE, length: 0 }));
+        assert!(one(&nothing, 1, &[b'a'; NOTE_MAX]).is_ok());
+        let length = NOTE_MAX as u32 + 1;
+        assert_eq!(one(&nothing, 1, &[b'a'; NOTE_MAX + 1]), Err(Broken::Length { kind: KIND_NOTE, length }));
+        assert_eq!(
+            one(&ended(true), 2, b"a"),
+            Err(Broken::Order(KIND_NOTE)),
+            "the worker had ended its request"
+        );
     }
 
     proptest! {

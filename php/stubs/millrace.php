@@ -1,0 +1,49 @@
+<?php
+
+/**
+ * What PHP scripts can say to Millrace's page cache. For editors and static analysis: the functions themselves are in
+ * the server's PHP worker, and function_exists('millrace_purge') tells whether a script runs there.
+ *
+ * Each can be called at any time, also when output has begun. The headers Millrace-Cache-Control, Millrace-Tag and
+ * Millrace-Purge say the same where a script would rather send a header; they never reach a client.
+ */
+
+/**
+ * How this page may be kept. The last call of a request holds, and goes before all headers that say something else.
+ *
+ *     millrace_cache_control('public, max-age=3600, stale-while-revalidate=60');
+ *     millrace_cache_control('no-cache');
+ *
+ * @param string $directives those of Cache-Control: public, private, no-cache, no-store, max-age=N,
+ *                           stale-while-revalidate=N, stale-if-error=N; and nonce, for a page that holds something
+ *                           which is valid for half a day, as WordPress's nonces are
+ * @return bool false if the answer has ended
+ * @throws ValueError if it is empty or holds control characters
+ */
+function millrace_cache_control(string $directives): bool {}
+
+/**
+ * Gives this page tags, by which it can be purged; of all calls of a request together.
+ *
+ *     millrace_tag('product-17', 'category-3');
+ *
+ * @param string ...$tags without commas and control characters; not beginning with a slash
+ * @return bool false if the answer has ended
+ * @throws ValueError if one of them is empty or holds what it must not
+ */
+function millrace_tag(string ...$tags): bool {}
+
+/**
+ * Purges pages of this site, at once and again when the script ends: a page that was made in between may hold what was
+ * old by then.
+ *
+ *     millrace_purge('product-17');                 // soft: the old page is served while a new one is made
+ *     millrace_purge('hard', 'product-17');         // gone: the next visitor waits for the new one
+ *     millrace_purge('/news/today', '/archive/*');  // one page; all below a path
+ *     millrace_purge('*');                          // all of this site
+ *
+ * @param string ...$items tags, paths, prefixes of paths with `*` at the end, or `*`; the first may be `hard` or `soft`
+ * @return bool false if no request runs
+ * @throws ValueError if one of them is empty or holds a comma or control characters
+ */
+function millrace_purge(string ...$items): bool {}
