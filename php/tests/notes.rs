@@ -144,10 +144,7 @@ fn arguments_are_checked() {
             "ValueError: millrace_tag(): Argument #1 must not be a path or *, which could not be purged as a tag",
         ),
         ("millrace_tag([])", "TypeError: millrace_tag(): Argument #1 must be of type string, array given"),
-        (
-            "millrace_tag('a', null)",
-            "ValueError: millrace_tag(): Argument #2 cannot be empty",
-        ),
+        ("millrace_tag('a', null)", "ValueError: millrace_tag(): Argument #2 cannot be empty"),
         (
             "millrace_cache_control('')",
             "ValueError: millrace_cache_control(): Argument #1 ($directives) cannot be empty",
