@@ -1,5 +1,6 @@
 //! Settings against each other and against the machine: what no single value can show.
 
+mod cache;
 mod php;
 mod sites;
 
@@ -22,6 +23,7 @@ pub(crate) fn written(written: &Written, environment: &Environment<'_>, problems
     ordered(&view, "files.compress_from", "files.compress_to", problems);
     folders(&view, problems);
     sites::all(written, environment, problems);
+    cache::all(written, environment, problems);
     php::all(written, environment, problems);
 }
 

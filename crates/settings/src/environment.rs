@@ -15,6 +15,8 @@ pub struct Environment<'a> {
     pub uid: u32,
     /// `$XDG_RUNTIME_DIR`.
     pub runtime_dir: Option<PathBuf>,
+    /// `$XDG_CACHE_HOME`, or `.cache` in the user's home.
+    pub cache_dir: Option<PathBuf>,
     /// Where relative paths of the command line start.
     pub current_dir: PathBuf,
     /// Files and folders.
@@ -57,13 +59,18 @@ impl Environment<'static> {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory: memory(),
             uid: rustix::process::geteuid().as_raw(),
-            runtime_dir: std::env::var_os("XDG_RUNTIME_DIR")
-                .map(PathBuf::from)
-                .filter(|dir| dir.is_absolute()),
+            runtime_dir: folder_named_by("XDG_RUNTIME_DIR"),
+            cache_dir: folder_named_by("XDG_CACHE_HOME")
+                .or_else(|| folder_named_by("HOME").map(|home| home.join(".cache"))),
             current_dir: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
             disk: &RealDisk,
         }
     }
+}
+
+/// An absolute path in an environment variable (XDG Base Directory Specification: relative ones are to be ignored).
+fn folder_named_by(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(PathBuf::from).filter(|dir| dir.is_absolute())
 }
 
 impl Environment<'_> {
@@ -170,6 +177,7 @@ pub(crate) mod fake {
                 memory: 8 << 30,
                 uid: 1000,
                 runtime_dir: Some(PathBuf::from("/run/user/1000")),
+                cache_dir: Some(PathBuf::from("/home/ann/.cache")),
                 current_dir: PathBuf::from("/home/ann"),
                 disk: self,
             }

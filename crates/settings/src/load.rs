@@ -40,8 +40,8 @@ pub fn load(source: &Source) -> Result<(Plan, Vec<Problem>), Problems> {
 /// As [`load`].
 pub fn load_on(source: &Source, environment: &Environment<'_>) -> Result<(Plan, Vec<Problem>), Problems> {
     let mut problems = Vec::new();
-    let mut written = Written::default();
     let file = config_file(source, environment);
+    let mut written = Written { file: file.as_ref().map(|file| file.path.clone()), ..Written::default() };
     let readable = match &file {
         Some(file) => from_file(file, environment, &mut written, &mut problems),
         None => true,

@@ -14,6 +14,8 @@ pub struct Plan {
     pub http: Http,
     /// `[files]`: static files and their cache.
     pub files: Files,
+    /// `[cache]`: the page cache, as far as all sites share it.
+    pub cache: Cache,
     /// `[log]`: access log and error log.
     pub log: Log,
     /// `[admin]`: where metrics and status are served.
@@ -124,6 +126,93 @@ pub enum Symlinks {
     Follow,
 }
 
+/// `[cache]`, the part that all sites share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// Memory for everything that the cache holds, bytes.
+    pub memory: usize,
+    /// Folder where pages outlive a restart; `None`: they don't.
+    pub dir: Option<PathBuf>,
+    /// Disk space for the files in `dir`, bytes.
+    pub disk_bytes: u64,
+    /// How long a request waits for another one that makes the same page; beyond: a stale page, else 503.
+    pub fill_wait: Duration,
+    /// Variants of one page; beyond: not kept. At least 1.
+    pub variants: usize,
+    /// Who may send `PURGE` and `BAN`.
+    pub purge_from: Vec<Network>,
+}
+
+/// `[cache]` with a site's own `[site.cache]` on top: how its pages are kept. Lists are those written, without what the
+/// profile knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteCache {
+    /// Who decides what is kept.
+    pub mode: CacheMode,
+    /// Largest page that is kept, bytes before compression.
+    pub page_bytes: usize,
+    /// How long it is remembered that a page can't be kept.
+    pub hit_for_miss: Duration,
+    /// Lifetimes where the answer doesn't say, and their bounds.
+    pub ttl: Ttl,
+    /// Use after the lifetime while a new page is made, where the answer doesn't say.
+    pub stale_while_revalidate: Duration,
+    /// Upper bound of what an answer says of it.
+    pub stale_while_revalidate_max: Duration,
+    /// Use after the lifetime when PHP fails or is overloaded, where the answer doesn't say.
+    pub stale_if_error: Duration,
+    /// Upper bound of what an answer says of it.
+    pub stale_if_error_max: Duration,
+    /// Arguments that make no other page: names, `*` at the end for any rest.
+    pub ignore_arguments: Vec<String>,
+    /// Arguments with which a request goes to PHP; patterns as in `ignore_arguments`.
+    pub bypass_arguments: Vec<String>,
+    /// Cookies with which a request goes to PHP; patterns as in `ignore_arguments`.
+    pub bypass_cookies: Vec<String>,
+    /// Paths that go to PHP: `/a` with all below it, `/a*` whatever begins so, `*/a` at any depth.
+    pub bypass_paths: Vec<String>,
+    /// Cookies whose values are part of the key; patterns as in `ignore_arguments`.
+    pub key_cookies: Vec<String>,
+    /// Whether the scheme is part of the key.
+    pub key_scheme: bool,
+    /// Whether the class of the device is part of the key.
+    pub key_device: bool,
+    /// Fields that `Vary` may name besides the known ones, lower case.
+    pub vary_fields: Vec<String>,
+}
+
+/// Who decides what is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheMode {
+    /// The answer, and the application's profile where it says nothing.
+    Profile,
+    /// The answer's standard fields alone (RFC 9111).
+    Standard,
+    /// Nothing is kept.
+    Off,
+}
+
+/// Lifetimes by kind of answer, where it doesn't say; zero: not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ttl {
+    /// HTML pages.
+    pub page: Duration,
+    /// 404 and 410.
+    pub not_found: Duration,
+    /// 301 and 308.
+    pub redirect: Duration,
+    /// Feeds.
+    pub feed: Duration,
+    /// Sitemaps.
+    pub sitemap: Duration,
+    /// GETs of the application's public API.
+    pub api: Duration,
+    /// Upper bound for a page with a WordPress nonce in it.
+    pub nonce: Duration,
+    /// Upper bound of every lifetime.
+    pub max: Duration,
+}
+
 /// `[log]`
 #[derive(Clone, Debug, PartialEq)]
 pub struct Log {
@@ -188,6 +277,8 @@ pub struct Site {
     pub redirect: Redirect,
     /// Request body, bytes.
     pub body_bytes: u64,
+    /// How its pages are kept.
+    pub cache: SiteCache,
     /// How PHP runs; `None`: the site has no PHP.
     pub php: Option<Php>,
 }

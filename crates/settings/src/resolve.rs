@@ -9,13 +9,13 @@ use std::time::Duration;
 use crate::application;
 use crate::environment::Environment;
 use crate::plan::{
-    AccessFormat, Address, Admin, Files, Http, Level, Log, Network, Php, Plan, Profile, Redirect, Server,
-    Site, Symlinks, Www,
+    AccessFormat, Address, Admin, Cache, CacheMode, Files, Http, Level, Log, Network, Php, Plan, Profile,
+    Redirect, Server, Site, SiteCache, Symlinks, Ttl, Www,
 };
 use crate::problem::At;
 use crate::table::{self, Default, Setting};
 use crate::value::{Raw, Value};
-use crate::written::{Section, SiteWritten, Typed, Written};
+use crate::written::{SiteWritten, Typed, Written};
 
 /// The plan that `written` asks for on this machine. Bounds between settings and the disk are not looked at: that is
 /// [`crate::check`].
@@ -33,6 +33,7 @@ pub(crate) fn plan(written: &Written, environment: &Environment<'_>) -> Plan {
         server: server(&view),
         http: http(&view),
         files: files(&view),
+        cache: cache(&view),
         log: log(&view),
         admin: admin(&view),
         sites,
@@ -78,13 +79,63 @@ fn files(view: &View<'_>) -> Files {
         compress: view.switch("files.compress"),
         compress_from: view.number("files.compress_from"),
         compress_to: view.number("files.compress_to"),
-        index: view.texts("files.index").into_iter().map(|(name, _)| name).collect(),
+        index: words(view, "files.index"),
         symlinks: match view.choice("files.symlinks") {
             "follow" => Symlinks::Follow,
             _ => Symlinks::Inside,
         },
         expires: view.switch("files.expires"),
     }
+}
+
+fn cache(view: &View<'_>) -> Cache {
+    Cache {
+        memory: view.count("cache.memory"),
+        dir: view.path("cache.dir"),
+        disk_bytes: view.number("cache.disk_bytes"),
+        fill_wait: view.duration("cache.fill_wait"),
+        variants: view.count("cache.variants"),
+        purge_from: view.networks("cache.purge_from"),
+    }
+}
+
+fn site_cache(view: &View<'_>) -> SiteCache {
+    let bounded = |key, most| view.duration(key).min(view.duration(most));
+    SiteCache {
+        mode: match view.choice("cache.mode") {
+            "standard" => CacheMode::Standard,
+            "off" => CacheMode::Off,
+            _ => CacheMode::Profile,
+        },
+        page_bytes: view.count("cache.page_bytes"),
+        hit_for_miss: view.duration("cache.hit_for_miss"),
+        ttl: Ttl {
+            page: bounded("cache.ttl.page", "cache.ttl.max"),
+            not_found: bounded("cache.ttl.not_found", "cache.ttl.max"),
+            redirect: bounded("cache.ttl.redirect", "cache.ttl.max"),
+            feed: bounded("cache.ttl.feed", "cache.ttl.max"),
+            sitemap: bounded("cache.ttl.sitemap", "cache.ttl.max"),
+            api: bounded("cache.ttl.api", "cache.ttl.max"),
+            nonce: bounded("cache.ttl.nonce", "cache.ttl.max"),
+            max: view.duration("cache.ttl.max"),
+        },
+        stale_while_revalidate: bounded("cache.stale_while_revalidate", "cache.stale_while_revalidate_max"),
+        stale_while_revalidate_max: view.duration("cache.stale_while_revalidate_max"),
+        stale_if_error: bounded("cache.stale_if_error", "cache.stale_if_error_max"),
+        stale_if_error_max: view.duration("cache.stale_if_error_max"),
+        ignore_arguments: words(view, "cache.ignore_arguments"),
+        bypass_arguments: words(view, "cache.bypass_arguments"),
+        bypass_cookies: words(view, "cache.bypass_cookies"),
+        bypass_paths: words(view, "cache.bypass_paths"),
+        key_cookies: words(view, "cache.key_cookies"),
+        key_scheme: view.switch("cache.key_scheme"),
+        key_device: view.switch("cache.key_device"),
+        vary_fields: words(view, "cache.vary_fields"),
+    }
+}
+
+fn words(view: &View<'_>, key: &str) -> Vec<String> {
+    view.texts(key).into_iter().map(|(word, _)| word).collect()
 }
 
 fn log(view: &View<'_>) -> Log {
@@ -110,7 +161,7 @@ fn admin(view: &View<'_>) -> Admin {
 
 fn site(view: &View<'_>) -> Site {
     Site {
-        names: view.texts("site.names").into_iter().map(|(name, _)| name).collect(),
+        names: words(view, "site.names"),
         default: view.switch("site.default"),
         root: view.path("site.root").unwrap_or_default(),
         profile: view.profile(),
@@ -126,6 +177,7 @@ fn site(view: &View<'_>) -> Site {
             },
         },
         body_bytes: view.number("site.body_bytes"),
+        cache: site_cache(view),
         php: view.switch("php.enabled").then(|| php(view)),
     }
 }
@@ -163,7 +215,7 @@ fn php_ini(view: &View<'_>) -> BTreeMap<String, String> {
 
 /// What one place of the configuration sees: a site's own values, those outside of it, the defaults.
 pub(crate) struct View<'a> {
-    global: &'a Section,
+    written: &'a Written,
     site: Option<&'a SiteWritten>,
     environment: &'a Environment<'a>,
 }
@@ -175,7 +227,7 @@ impl<'a> View<'a> {
         site: Option<&'a SiteWritten>,
         environment: &'a Environment<'a>,
     ) -> Self {
-        Self { global: &written.global, site, environment }
+        Self { written, site, environment }
     }
 
     /// The machine.
@@ -189,7 +241,7 @@ impl<'a> View<'a> {
     }
 
     fn typed(&self, key: &str) -> Option<&'a Typed> {
-        self.site.and_then(|site| site.values.get(key)).or_else(|| self.global.get(key))
+        self.site.and_then(|site| site.values.get(key)).or_else(|| self.written.global.get(key))
     }
 
     /// The value of `key`.
@@ -212,6 +264,12 @@ impl<'a> View<'a> {
             Default::Computed { from, .. } => from(self),
             Default::Unset(_) => Value::none_of(&row.kind),
         }
+    }
+
+    /// What the configuration is known by: its file, or the first site's folder if it has none.
+    pub fn source(&self) -> Option<PathBuf> {
+        let first = || View::new(self.written, self.written.sites.first(), self.environment).root();
+        self.written.file.clone().or_else(first)
     }
 
     /// The folder of the site.
@@ -239,7 +297,8 @@ impl<'a> View<'a> {
     /// The site's ini values over those of `[php.ini]`.
     pub fn ini(&self) -> Vec<(String, String)> {
         let mut all = Vec::new();
-        for section in [Some(self.global), self.site.map(|site| &site.values)].into_iter().flatten() {
+        for section in [Some(&self.written.global), self.site.map(|site| &site.values)].into_iter().flatten()
+        {
             if let Some(Value::Pairs(pairs)) = section.get("php.ini").and_then(|typed| typed.value.as_ref()) {
                 all.extend(pairs.iter().cloned());
             }
@@ -304,7 +363,7 @@ impl Value {
             Kind::Path { .. } => Self::Path(None),
             Kind::Address { .. } => Self::Address(None),
             Kind::Networks => Self::Networks(Vec::new()),
-            Kind::FileNames | Kind::HostNames => Self::Texts(Vec::new()),
+            Kind::FileNames | Kind::HostNames | Kind::Words(_) => Self::Texts(Vec::new()),
             Kind::Fields | Kind::Ini => Self::Pairs(Vec::new()),
             Kind::Switch
             | Kind::Count { .. }

@@ -99,6 +99,8 @@ pub(crate) enum Kind {
     Networks,
     /// Names of files, without a path.
     FileNames,
+    /// Names of one sort, with `*` for a variable part. May be empty.
+    Words(Word),
     /// Host names, `*.` in front of one allowed.
     HostNames,
     /// A path below the root as in a URL; `word` stands for none.
@@ -107,6 +109,19 @@ pub(crate) enum Kind {
     Fields,
     /// A table of PHP ini values.
     Ini,
+}
+
+/// A sort of names that a list is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// Arguments of a query, `*` at the end allowed.
+    Argument,
+    /// Cookies, `*` at the end allowed.
+    Cookie,
+    /// Paths, `*/` in front and `*` at the end allowed.
+    Path,
+    /// Request fields.
+    Field,
 }
 
 /// The row of `key`.

@@ -4,6 +4,7 @@
 mod amount;
 mod list;
 mod name;
+mod word;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -76,7 +77,7 @@ pub(crate) enum Value {
     Addresses(Vec<(Address, Range<usize>)>),
     /// Of [`Kind::Networks`].
     Networks(Vec<Network>),
-    /// Of [`Kind::FileNames`] and [`Kind::HostNames`], each with its place.
+    /// Of [`Kind::FileNames`], [`Kind::HostNames`] and [`Kind::Words`], each with its place.
     Texts(Vec<(String, Range<usize>)>),
     /// Of [`Kind::Fields`] and [`Kind::Ini`]: name and value, in the order written.
     Pairs(Vec<(String, String)>),
@@ -122,6 +123,7 @@ impl Kind {
             Self::Networks => list::networks(raw).map(Value::Networks),
             Self::FileNames => list::file_names(raw).map(Value::Texts),
             Self::HostNames => list::host_names(raw).map(Value::Texts),
+            Self::Words(word) => word::list(raw, word).map(Value::Texts),
             Self::UrlPath { word } => {
                 let text = self.text(raw)?;
                 if text == word {
@@ -174,6 +176,7 @@ impl Kind {
             Self::Networks => "addresses and blocks like \"10.0.0.0/8\", \"::1\", or \"unix\"".to_owned(),
             Self::FileNames => "one or more file names without a path".to_owned(),
             Self::HostNames => "host names like \"example.com\" or \"*.example.com\"".to_owned(),
+            Self::Words(word) => word.bounds().to_owned(),
             Self::UrlPath { word } => format!("a path below the root that begins with / , or \"{word}\""),
             Self::Fields => "a table of field names and texts".to_owned(),
             Self::Ini => "a table of ini names and texts, numbers or booleans".to_owned(),
@@ -195,6 +198,7 @@ impl Kind {
             Self::Networks => "addresses",
             Self::FileNames => "file names",
             Self::HostNames => "host names",
+            Self::Words(word) => word.noun(),
             Self::UrlPath { .. } => "URL path",
             Self::Fields | Self::Ini => "table",
         }

@@ -1,6 +1,7 @@
 //! The configuration as typed: each value read and within its bounds, with its place, and nothing filled in yet.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use crate::problem::At;
 use crate::table::Setting;
@@ -9,6 +10,8 @@ use crate::value::Value;
 /// Everything that was typed: the file, then the command line over it.
 #[derive(Debug, Default)]
 pub struct Written {
+    /// The configuration file, absolute; `None`: there is none.
+    pub(crate) file: Option<PathBuf>,
     /// Outside of sites.
     pub(crate) global: Section,
     /// The sites, in the order written.

@@ -1,5 +1,7 @@
 //! The rows. A flat table: read it beside `docs/settings.md`, which is made from it.
 
+mod cache;
+
 use std::path::PathBuf;
 
 use super::{Default, Group, Kind, Place, Setting};
@@ -61,6 +63,13 @@ pub(super) static GROUPS: &[Group] = &[
         header: "[php]",
         line: "How PHP runs: for every site, or in `[site.php]` for one.",
         rows: PHP,
+    },
+    Group {
+        name: "cache",
+        header: "[cache]",
+        line: "The page cache: what PHP has made is kept and sent again. For every site, or in `[site.cache]` for one where \
+               that is said.",
+        rows: cache::CACHE,
     },
     Group { name: "log", header: "[log]", line: "Access log and error log.", rows: LOG },
     Group {

@@ -7,7 +7,7 @@ use super::{SITE, disk, disk_with, load, plan};
 use crate::environment::Environment;
 use crate::environment::fake::FakeDisk;
 use crate::load::{Source, load_on};
-use crate::plan::{Address, Network, Profile, Symlinks, Www};
+use crate::plan::{Address, CacheMode, Network, Profile, Symlinks, Www};
 
 fn tcp(text: &str) -> Address {
     Address::Tcp(text.parse().unwrap())
@@ -88,6 +88,80 @@ fn the_admin_socket_is_in_a_folder_of_the_user() {
     };
     assert_eq!(admin(0, Some("/run/user/0".into())), Address::Unix("/run/millrace/admin.sock".into()));
     assert_eq!(admin(7, None), Address::Unix("/tmp/millrace-7/admin.sock".into()));
+}
+
+#[test]
+fn pages_are_kept_in_a_folder_of_the_users() {
+    let disk = disk_with(&[("/etc/millrace/millrace.toml", "[[site]]\nroot = \"/srv/app\"\n")]);
+    let dir = |uid, cache_dir: Option<PathBuf>, source: &Source| {
+        let machine = Environment { uid, cache_dir, ..disk.machine() };
+        load_on(source, &machine).unwrap().0.cache.dir.map(|dir| dir.display().to_string())
+    };
+    let file = Source::default();
+    let folder = |site_dir: &str| Source { site_dir: Some(site_dir.into()), ..Source::default() };
+    let own = Some(PathBuf::from("/home/ann/.cache"));
+    // The names must stay the same from version to version, or a restart after an update finds nothing.
+    assert_eq!(dir(0, own.clone(), &file).as_deref(), Some("/var/cache/millrace/millrace-ff82e258b37c691e"));
+    assert_eq!(
+        dir(1000, own.clone(), &folder("/srv/blog")).as_deref(),
+        Some("/home/ann/.cache/millrace/blog-7d65eff15a5c4720")
+    );
+    assert_ne!(dir(1000, own.clone(), &folder("/srv/app")), dir(1000, own, &folder("/srv/blog")));
+    assert_eq!(dir(1000, None, &file), None);
+}
+
+#[test]
+fn pages_are_kept_as_the_site_says() {
+    let text = r#"
+        [cache]
+        memory = "64MB"
+        ignore_arguments = ["ref"]
+        ttl.page = "20s"
+        purge_from = []
+        [[site]]
+        names = ["a.example"]
+        root = "/srv/blog"
+        default = true
+        cache.ttl.feed = "5m"
+        [[site]]
+        names = ["b.example"]
+        root = "/srv/app"
+        [site.cache]
+        mode = "standard"
+        ignore_arguments = ["partner_*", "src"]
+        ttl.max = "5s"
+        vary_fields = "X-Country"
+    "#;
+    let plan = plan(text, &[]);
+    assert_eq!((plan.cache.memory, plan.cache.disk_bytes), (64 << 20, 128 << 20));
+    assert_eq!((plan.cache.variants, plan.cache.fill_wait), (64, Duration::from_secs(10)));
+    assert_eq!(plan.cache.purge_from, []);
+    let [a, b] = plan.sites.iter().map(|site| &site.cache).collect::<Vec<_>>()[..] else { panic!() };
+    assert_eq!((a.mode, b.mode), (CacheMode::Profile, CacheMode::Standard));
+    assert_eq!((a.page_bytes, b.page_bytes), (4 << 20, 4 << 20));
+    assert_eq!((a.ignore_arguments.as_slice(), b.ignore_arguments.len()), (&["ref".to_owned()][..], 2));
+    assert_eq!((a.ttl.page, a.ttl.feed), (Duration::from_secs(20), Duration::from_secs(300)));
+    assert_eq!((a.ttl.not_found, b.ttl.not_found), (Duration::from_secs(10), Duration::ZERO));
+    assert_eq!(b.ttl.page, Duration::from_secs(5));
+    assert_eq!((b.ttl.max, &*b.vary_fields), (Duration::from_secs(5), &["x-country".to_owned()][..]));
+    assert_eq!(
+        (a.stale_while_revalidate, a.stale_if_error),
+        (Duration::from_secs(60), Duration::from_secs(86_400))
+    );
+    assert!(a.key_scheme && !a.key_device);
+}
+
+#[test]
+fn the_budget_follows_memory() {
+    let disk = disk();
+    let memory = |memory| {
+        let machine = Environment { memory, ..disk.machine() };
+        let (plan, _) = load_on(&Source::default(), &machine).unwrap();
+        (plan.cache.memory, plan.sites[0].cache.page_bytes)
+    };
+    assert_eq!(memory(8 << 30), (1 << 30, 4 << 20));
+    assert_eq!(memory(64 << 20), (8 << 20, 2 << 20));
+    assert_eq!(memory(1 << 20), (1 << 20, 256 << 10));
 }
 
 #[test]

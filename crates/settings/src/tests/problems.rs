@@ -248,6 +248,39 @@ access = "/var/log/nowhere/access.log"
 error = "/srv/app"
 {SITE}"#);
 
+    page_cache: format!(r#"
+[cache]
+mode = "on"
+memory = "1KB"
+page_bytes = "2MB"
+dir = "/srv/file.txt"
+fill_wait = "1h"
+variants = 0
+purge_from = ["10.0.0.1/8"]
+ignore_arguments = ["utm*source", "*", 3]
+bypass_cookies = ["session=1"]
+bypass_paths = ["cart", "/a?b=c", "/caf%C3%A9", "/../x", "/a*b"]
+vary_fields = ["Cookie", "X Y"]
+key_scheme = "both"
+[cache.ttl]
+page = "10"
+feeds = "1m"
+{SITE}"#);
+
+    page_cache_against_each_other: format!(r#"
+[cache]
+memory = "7GB"
+dir = "/srv/plain/cache"
+[cache.ttl]
+max = "1h"
+{SITE}
+[site.cache]
+page_bytes = "8GB"
+stale_if_error = "30d"
+ttl.page = "2h"
+memory = "1GB"
+"#);
+
     sizes_against_each_other: format!(r#"
 [http]
 head_bytes = "4KB"

@@ -178,7 +178,15 @@ fn computed_defaults_of_this_machine_are_in_bounds() {
     let machine = crate::Environment::of_this_machine();
     let written = crate::written::Written::default();
     let view = crate::resolve::View::new(&written, None, &machine);
-    for key in ["server.threads", "php.workers", "php.workers_start", "php.workers_spare"] {
+    for key in [
+        "server.threads",
+        "php.workers",
+        "php.workers_start",
+        "php.workers_spare",
+        "cache.memory",
+        "cache.page_bytes",
+        "cache.disk_bytes",
+    ] {
         let Value::Number(number) = view.get(key) else { panic!("{key}") };
         let typed = Raw { form: crate::value::Form::Integer(i64::try_from(number).unwrap()), span: 0..0 };
         assert!(table::find(key).unwrap().kind.read(&typed, Path::new("/")).is_ok(), "{key} = {number}");

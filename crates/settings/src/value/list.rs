@@ -151,7 +151,7 @@ fn ini_value(entry: &Entry, name: &str, values: &mut Vec<(String, String)>, wron
 }
 
 /// Reads each element; a text alone is a list of one, and `--set` takes commas.
-fn elements<T>(raw: &Raw, example: &str, read: impl Fn(&Raw, &str) -> Read<T>) -> Read<Vec<T>> {
+pub(super) fn elements<T>(raw: &Raw, example: &str, read: impl Fn(&Raw, &str) -> Read<T>) -> Read<Vec<T>> {
     let parts;
     let elements = match &raw.form {
         Form::List(elements) => elements.as_slice(),
@@ -199,6 +199,11 @@ fn not_empty<T>(raw: &Raw, list: Vec<T>, cure: &str) -> Read<Vec<T>> {
     if list.is_empty() {
         return Err(raw.wrong(What::OutOfBounds, "is empty", "nothing in it", cure));
     }
+    not_too_long(raw, list)
+}
+
+/// `list`, unless it is beyond all need.
+pub(super) fn not_too_long<T>(raw: &Raw, list: Vec<T>) -> Read<Vec<T>> {
     if list.len() > ELEMENTS_MAX {
         let label =
             format!("{} of at most {}", number_text(list.len() as u64), number_text(ELEMENTS_MAX as u64));
