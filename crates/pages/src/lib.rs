@@ -1,0 +1,53 @@
+//! The page cache, without I/O and without a clock: what may be stored, under which key, for how long, who may see
+//! it; and the store that keeps it. The server's `cache` wires it into the path of a request.
+//!
+//! A request's way through the modules:
+//!
+//! ```text
+//!  request --> ask ----> Key, or a reason to bypass           rules: what a site wants, resolved once
+//!              |
+//!              v
+//!            store.look(Key)
+//!              |-- Fresh ----------------------------> the page's form for the client's coding (page)
+//!              |-- Stale, with what is allowed ------> the stale page, or wait; one fill runs
+//!              |-- Miss, perhaps a fill runs --------> store.lead() and run PHP, or wait for the one who does
+//!              '-- Pass (known to be uncacheable) ---> PHP, without waiting
+//!
+//!  PHP's answer --> judge --> Terms: store.store()     notes: what the script said by function calls
+//!              |         '--> refused: store.pass(), so that nobody waits in line for it again
+//!              |-- failed: store.abandon()
+//!              |-- 304: store.freshen()
+//!              '--> Purge: store.purge()               tag: what pages are purged by
+//! ```
+//!
+//! # Who owns what memory
+//!
+//! A [`Pages`] is one shard; each has a byte budget of its own and the server holds it under a mutex. It owns, and counts
+//! against its budget:
+//!
+//! - the entries (a dense slab of fixed slots), one for each stored variant of a page, each mark "uncacheable" (hit for
+//!   miss) and each list of Vary fields of a page with variants; with each entry its key;
+//! - the index from key hash to slot, the table of tags with their generations, the ghosts of S3-FIFO, the running fills, the
+//!   prefix bans;
+//! - of each [`Page`] that it stores all that [`Page::bytes`] says, and the [`Terms`].
+//!
+//! A `Page` is immutable but for codings added later, and shared by `Arc`: a connection that is sending it keeps it alive
+//! after it was evicted. Such pages count no longer; they belong to their connections.
+//!
+//! `F` of `Pages<F>` is the server's handle of a running fill. The store clones it out to those who ask for the same
+//! page, and drops it when the fill ends. A [`Ticket`] belongs to whoever runs the fill, and must be given back.
+
+pub mod key;
+pub mod page;
+pub mod store;
+pub mod tag;
+pub mod terms;
+
+pub use key::Key;
+pub use page::{Form, Page};
+pub use store::{Grace, Hit, Hold, Kept, Look, Pages, Select, Stored, Ticket, Usage, Wanted};
+pub use tag::{Hardness, Purge, Tag};
+pub use terms::Terms;
+
+/// Wall-clock milliseconds since 1970 that never run backwards while a process lives.
+pub type Millis = u64;

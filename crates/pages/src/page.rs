@@ -1,0 +1,102 @@
+//! A stored answer: its fields, and its content in each coding that was made so far.
+
+use std::sync::{Arc, OnceLock};
+
+use millrace_wire::encoding::{CODINGS, Coding};
+
+use crate::Millis;
+use crate::store::heap;
+
+/// An answer of the application. Immutable but for codings, which may be added once each.
+#[derive(Debug)]
+pub struct Page {
+    /// Status code.
+    pub status: u16,
+    /// Reason phrase, if it is not the usual one.
+    pub reason: Option<Box<str>>,
+    /// `Name: value\r\n` lines of the answer, without what is meant for us and without ETag, Content-Encoding,
+    /// Content-Length, Age, and Vary: Accept-Encoding.
+    pub fields: Box<[u8]>,
+    /// The application's own, as it came: for validating with the application.
+    pub etag: Option<Box<str>>,
+    /// Seconds since 1970.
+    pub last_modified: Option<u64>,
+    /// When it came.
+    pub stored: Millis,
+    identity: Form,
+    codings: [OnceLock<Option<Form>>; CODINGS.len() - 1],
+}
+
+/// A page in one coding, ready to send.
+#[derive(Clone, Debug)]
+pub struct Form {
+    /// All field lines, with the ETag of this form, Vary and Content-Encoding.
+    pub head: Arc<[u8]>,
+    /// The content.
+    pub body: Arc<[u8]>,
+}
+
+impl Page {
+    /// A page in no coding but identity.
+    pub fn new(status: u16, fields: Box<[u8]>, identity: Form, stored: Millis) -> Page {
+        Page {
+            status,
+            reason: None,
+            fields,
+            etag: None,
+            last_modified: None,
+            stored,
+            identity,
+            codings: Default::default(),
+        }
+    }
+
+    /// Uncoded; every page has it.
+    pub fn identity(&self) -> &Form {
+        &self.identity
+    }
+
+    /// The page in `coding`, if it was made, and if it was worth it.
+    pub fn form(&self, coding: Coding) -> Option<&Form> {
+        match coding {
+            Coding::Identity => Some(&self.identity),
+            _ => self.codings[coding as usize].get()?.as_ref(),
+        }
+    }
+
+    /// Whether nobody has tried yet to make this coding.
+    pub fn lacks(&self, coding: Coding) -> bool {
+        coding != Coding::Identity && self.codings[coding as usize].get().is_none()
+    }
+
+    /// Adds a coding; none: it is not worth it. False if somebody else was first. Tell the store by
+    /// [`Pages::grew`](crate::Pages::grew).
+    pub fn put_form(&self, coding: Coding, form: Option<Form>) -> bool {
+        coding != Coding::Identity && self.codings[coding as usize].set(form).is_ok()
+    }
+
+    /// Whether the application could say of it that it has not changed.
+    pub fn has_validators(&self) -> bool {
+        self.etag.is_some() || self.last_modified.is_some()
+    }
+
+    /// All memory that it owns, and itself behind an `Arc`.
+    pub fn bytes(&self) -> usize {
+        let codings = self.codings.iter().filter_map(|coding| coding.get()?.as_ref());
+        heap(ARC + size_of::<Page>())
+            + self.reason.as_ref().map_or(0, |reason| heap(reason.len()))
+            + self.etag.as_ref().map_or(0, |etag| heap(etag.len()))
+            + heap(self.fields.len())
+            + self.identity.bytes()
+            + codings.map(Form::bytes).sum::<usize>()
+    }
+}
+
+/// The two counts that an `Arc` adds.
+pub(crate) const ARC: usize = 2 * size_of::<usize>();
+
+impl Form {
+    fn bytes(&self) -> usize {
+        heap(ARC + self.head.len()) + heap(ARC + self.body.len())
+    }
+}

@@ -1,0 +1,49 @@
+//! When a page is fresh, stale, and of no use any more.
+
+use crate::{Grace, Millis, Terms};
+
+/// For how long a page that may not even be used stale is kept for validating, in milliseconds.
+pub const RETAINED: Millis = 3_600_000;
+
+/// Of a lifetime, the largest part that is cut off so that pages stored together don't expire together: 1/16.
+const JITTER: u64 = 16;
+
+/// What a moment makes of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// To be sent.
+    Fresh,
+    /// To be validated, or sent if need be.
+    Stale(Grace),
+    /// To be removed.
+    Useless,
+}
+
+/// The moment at which a page that came at `came` becomes stale. Depends on nothing but its arguments: the same key
+/// always loses the same part of its lifetime.
+pub fn expiry(terms: &Terms, came: Millis, hash: u64) -> Millis {
+    let lifetime = terms.ttl.saturating_sub(terms.age);
+    // The upper half: the lower one chose the shard and the place in the index.
+    let part = hash >> 32;
+    let cut = ((u128::from(lifetime / JITTER) * u128::from(part)) >> 32) as Millis;
+    came.saturating_add(lifetime - cut)
+}
+
+/// The state at `now` of a page that expires at `expires`.
+pub fn state(terms: &Terms, expires: Millis, purged: bool, validators: bool, now: Millis) -> State {
+    if now < expires && !purged && !terms.no_cache {
+        return State::Fresh;
+    }
+    let late = now.saturating_sub(expires);
+    let never = terms.no_cache || terms.must_revalidate;
+    let grace = Grace {
+        while_revalidating: !never && late < terms.stale_while_revalidate,
+        on_error: !never && late < terms.stale_if_error,
+        purged,
+    };
+    if grace.while_revalidating || grace.on_error || (validators && late < RETAINED) {
+        State::Stale(grace)
+    } else {
+        State::Useless
+    }
+}

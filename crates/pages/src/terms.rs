@@ -1,0 +1,27 @@
+//! For how long a page may be used, for whom, and by which tags it is purged.
+
+use crate::{Millis, Tag};
+
+/// The most tags a page may carry.
+pub const MOST_TAGS: usize = 256;
+
+/// What was decided when a page was stored or validated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// Freshness lifetime (RFC 9111 section 4.2.1).
+    pub ttl: Millis,
+    /// Age when it came: the `Age` field, apparent age (RFC 9111 section 4.2.3).
+    pub age: Millis,
+    /// For how long after `ttl` it may be used while a new one is fetched (RFC 5861 section 3).
+    pub stale_while_revalidate: Millis,
+    /// For how long after `ttl` it may be used if the application fails or is overloaded (RFC 5861 section 4).
+    pub stale_if_error: Millis,
+    /// It is stored, but validated each time.
+    pub no_cache: bool,
+    /// It is never used stale.
+    pub must_revalidate: bool,
+    /// Names of the request fields that it depends on, in lower case, without accept-encoding; empty: one variant.
+    pub vary: Box<[Box<str>]>,
+    /// Implicit and named, without duplicates; at most [`MOST_TAGS`].
+    pub tags: Box<[Tag]>,
+}
