@@ -1,13 +1,77 @@
 //! Plain PHP, and what no application wants served.
 
-use super::Profile;
+use super::{Caching, Profile};
 
 pub(super) static PROFILE: Profile = Profile {
     uploads: &[&["uploads"]],
     never_served_names: &[],
     never_served_prefixes: &[],
     never_served_suffixes: &[],
+    // PHP's own name for a session, and what its frameworks use to know somebody again.
+    caching: Caching { bypass_cookies: &["PHPSESSID", "REMEMBERME", "remember_web_*"], ..NOTHING },
 };
+
+/// Arguments that tell a site's statistics where a visitor came from, and change nothing in the page.
+pub(super) static IGNORED_ARGUMENTS: &[&str] = &[
+    // Campaigns: Google Analytics and all who took its names over, Matomo, HubSpot, Mailchimp, Klaviyo, Vero, Marketo.
+    "utm_*",
+    "mtm_*",
+    "matomo_*",
+    "pk_*",
+    "piwik_*",
+    "hsa_*",
+    "_hsenc",
+    "_hsmi",
+    "__hstc",
+    "__hssc",
+    "__hsfp",
+    "hsCtaTracking",
+    "mc_cid",
+    "mc_eid",
+    "_kx",
+    "vero_id",
+    "vero_conv",
+    "mkt_tok",
+    "oly_anon_id",
+    "oly_enc_id",
+    "_openstat",
+    "trk_contact",
+    "trk_msg",
+    "trk_module",
+    "trk_sid",
+    // Clicks: Google, Meta, Microsoft, Twitter, TikTok, LinkedIn, Pinterest, Reddit, Snap, Yandex, Adobe, Impact.
+    "_ga",
+    "_gl",
+    "_gac",
+    "gclid",
+    "gclsrc",
+    "gbraid",
+    "wbraid",
+    "dclid",
+    "gad_source",
+    "gad_campaignid",
+    "srsltid",
+    "fbclid",
+    "fb_action_ids",
+    "fb_action_types",
+    "fb_source",
+    "igsh",
+    "igshid",
+    "msclkid",
+    "twclid",
+    "ttclid",
+    "li_fat_id",
+    "epik",
+    "rdt_cid",
+    "ScCid",
+    "yclid",
+    "ysclid",
+    "s_kwcid",
+    "ef_id",
+    "irclickid",
+    "wickedid",
+    "zanpid",
+];
 
 /// Secrets, sources and left-overs that lie in the roots of real sites, whatever the application.
 pub(super) static NEVER_SERVED: Profile = Profile {
@@ -70,6 +134,17 @@ pub(super) static NEVER_SERVED: Profile = Profile {
         ".sqlite-shm",
         ".dump",
     ],
+    caching: NOTHING,
+};
+
+/// For a list of rules that says nothing about pages.
+const NOTHING: Caching = Caching {
+    bypass_cookies: &[],
+    bypass_arguments: &[],
+    bypass_paths: &[],
+    feeds: &[],
+    sitemaps: &[],
+    apis: &[],
 };
 
 /// Whether a file's name says that it holds PHP source. `name` is lower case.

@@ -18,6 +18,27 @@ pub struct Profile {
     pub never_served_prefixes: &'static [&'static str],
     /// File name endings that are never served, lower case.
     pub never_served_suffixes: &'static [&'static str],
+    /// What the page cache has to know.
+    pub caching: Caching,
+}
+
+/// What an application's pages depend on, for the page cache. Patterns are those of the settings `cache.bypass_cookies`,
+/// `cache.bypass_paths` and so on: `*` at the end of a name stands for any rest; a path stands for what is below it too,
+/// and with `*` in front for that at any depth.
+#[derive(Debug)]
+pub struct Caching {
+    /// Cookies that make a page somebody's own.
+    pub bypass_cookies: &'static [&'static str],
+    /// Arguments of the query that ask for something that is nobody else's, or that does something.
+    pub bypass_arguments: &'static [&'static str],
+    /// Paths whose pages are somebody's own, or that do something.
+    pub bypass_paths: &'static [&'static str],
+    /// Paths of feeds.
+    pub feeds: &'static [&'static str],
+    /// Paths of sitemaps.
+    pub sitemaps: &'static [&'static str],
+    /// Paths of the API that everybody may read.
+    pub apis: &'static [&'static str],
 }
 
 impl Profile {
@@ -28,6 +49,11 @@ impl Profile {
             plan::Profile::Drupal => &drupal::PROFILE,
             plan::Profile::Generic => &generic::PROFILE,
         }
+    }
+
+    /// Arguments of the query that change nothing in a page, of whatever application; `*` at the end stands for any rest.
+    pub fn ignored_arguments() -> &'static [&'static str] {
+        generic::IGNORED_ARGUMENTS
     }
 
     /// Whether a file with this path must never be sent to a visitor, whatever it contains.
@@ -149,5 +175,31 @@ mod tests {
         assert!(drupal.is_upload(b"/sites/default/files/x.php"));
         assert!(!drupal.is_upload(b"/sites/default/settings.php"));
         assert!(Profile::of(plan::Profile::Generic).is_upload(b"/a/uploads/x.php"));
+    }
+
+    /// The data keeps to the grammar of the settings that it stands beside.
+    #[test]
+    fn what_pages_depend_on_is_well_formed() {
+        let check = |setting: &str, patterns: &[&str]| {
+            let list: Vec<String> = patterns.iter().map(|pattern| format!("'{pattern}'")).collect();
+            let set = vec![format!("{setting}=[{}]", list.join(", "))];
+            let source = millrace_settings::Source { site_dir: Some("/".into()), set, ..Default::default() };
+            if let Err(problems) = millrace_settings::load(&source) {
+                panic!("{problems}");
+            }
+            let mut sorted = patterns.to_vec();
+            sorted.sort_unstable();
+            sorted.dedup();
+            assert_eq!(sorted.len(), patterns.len(), "twice in {patterns:?}");
+        };
+        check("cache.ignore_arguments", Profile::ignored_arguments());
+        for profile in [plan::Profile::WordPress, plan::Profile::Drupal, plan::Profile::Generic] {
+            let caching = &Profile::of(profile).caching;
+            check("cache.bypass_cookies", caching.bypass_cookies);
+            check("cache.bypass_arguments", caching.bypass_arguments);
+            for paths in [caching.bypass_paths, caching.feeds, caching.sitemaps, caching.apis] {
+                check("cache.bypass_paths", paths);
+            }
+        }
     }
 }

@@ -1,10 +1,76 @@
 //! WordPress and what is built on it.
 
-use super::Profile;
+use super::{Caching, Profile};
 
 pub(super) static PROFILE: Profile = Profile {
     uploads: &[&["wp-content", "uploads"], &["wp-content", "blogs.dir"], &["wp-content", "upgrade"]],
     never_served_names: &["wp-cli.yml"],
     never_served_prefixes: &["wp-config"],
     never_served_suffixes: &[".wpress"],
+    caching: Caching {
+        bypass_cookies: &[
+            // WordPress itself (wp-includes/default-constants.php). Not `wordpress_test_cookie`, which everybody has who
+            // has seen the login form.
+            "wordpress_logged_in_*",
+            "wordpress_sec_*",
+            "wp-postpass_*",
+            "comment_author_*",
+            // A visitor with a cart: WooCommerce, Easy Digital Downloads.
+            "woocommerce_items_in_cart",
+            "woocommerce_cart_hash",
+            "wp_woocommerce_session_*",
+            "edd_items_in_cart",
+            // Plugins that keep something in a session of PHP. Pages for those who have none yet are not kept then
+            // either: session_start() says so in Cache-Control.
+            "PHPSESSID",
+        ],
+        bypass_arguments: &[
+            "preview",
+            "preview_id",
+            "preview_nonce",
+            "customize_*",
+            "wp_scrape_*",
+            "_wpnonce",
+            "doing_wp_cron",
+            // The comment that waits for approval, shown to who wrote it.
+            "unapproved",
+            "moderation-hash",
+            // WooCommerce and Easy Digital Downloads.
+            "add-to-cart",
+            "wc-ajax",
+            "wc-api",
+            "remove_item",
+            "removed_item",
+            "undo_item",
+            "pay_for_order",
+            "edd_action",
+            // Page builders.
+            "elementor-preview",
+            "fl_builder",
+            "et_fb",
+            "vc_editable",
+            "ct_builder",
+            "bricks",
+        ],
+        // At any depth: WordPress may live in a folder, and networks have their sites in folders.
+        bypass_paths: &[
+            "*/wp-admin",
+            "*/wp-login.php",
+            "*/wp-signup.php",
+            "*/wp-activate.php",
+            "*/wp-cron.php",
+            "*/wp-mail.php",
+            "*/wp-comments-post.php",
+            "*/wp-trackback.php",
+            "*/xmlrpc.php",
+            "*/wp-json/wc*",
+            "*/cart",
+            "*/checkout",
+            "*/my-account",
+            "*/wc-api",
+        ],
+        feeds: &["*/feed", "*/wp-rss.php", "*/wp-rss2.php", "*/wp-atom.php", "*/wp-rdf.php"],
+        sitemaps: &["*/wp-sitemap*", "*/sitemap*"],
+        apis: &["*/wp-json"],
+    },
 };
