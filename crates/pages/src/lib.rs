@@ -39,6 +39,7 @@
 
 pub mod key;
 pub mod page;
+pub mod record;
 pub mod store;
 pub mod tag;
 pub mod terms;

@@ -1,0 +1,174 @@
+//! All purges that may concern what is on the disk.
+
+use std::collections::HashMap;
+
+use super::purge::Purged;
+use crate::{Hardness, Key, Purge, Tag};
+
+/// Tags that are remembered one by one; 16 bytes each, and the table's own.
+const MOST_TAGS: usize = 500_000;
+/// Prefixes that are remembered one by one; each is compared with each entry.
+const MOST_PREFIXES: usize = 1_000;
+
+/// What the purges have left of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// It is as it was.
+    Kept,
+    /// It was purged softly: it is stale.
+    Stale,
+    /// It was purged.
+    Gone,
+}
+
+/// The last purge of everything that was purged, by its stamp. Bounded: what does not fit makes all entries before it
+/// go.
+#[derive(Debug, Default)]
+pub struct History {
+    everything: Stamps,
+    tags: HashMap<Tag, Stamps>,
+    prefixes: Vec<(Purge, Stamps)>,
+    highest: u64,
+}
+
+/// The highest stamps; 0: none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stamps {
+    soft: u64,
+    hard: u64,
+}
+
+impl Stamps {
+    fn add(&mut self, stamp: u64, how: Hardness) {
+        let last = match how {
+            Hardness::Soft => &mut self.soft,
+            Hardness::Hard => &mut self.hard,
+        };
+        *last = stamp.max(*last);
+    }
+
+    fn state(self, begun: u64) -> State {
+        match (self.hard > begun, self.soft > begun) {
+            (true, _) => State::Gone,
+            (false, true) => State::Stale,
+            (false, false) => State::Kept,
+        }
+    }
+}
+
+impl History {
+    /// Takes note of a purge. They may come in any order.
+    pub fn add(&mut self, purged: Purged) {
+        let Purged { stamp, what, how } = purged;
+        self.highest = self.highest.max(stamp);
+        match what {
+            Purge::Everything => self.everything.add(stamp, how),
+            Purge::Tag(tag) if self.tags.len() < MOST_TAGS || self.tags.contains_key(&tag) => {
+                self.tags.entry(tag).or_default().add(stamp, how);
+            }
+            Purge::Tag(_) => self.lost(stamp),
+            Purge::Prefix { .. } => match self.prefixes.iter().position(|(prefix, _)| *prefix == what) {
+                Some(known) => self.prefixes[known].1.add(stamp, how),
+                None if self.prefixes.len() < MOST_PREFIXES => {
+                    let mut stamps = Stamps::default();
+                    stamps.add(stamp, how);
+                    self.prefixes.push((what, stamps));
+                }
+                None => self.lost(stamp),
+            },
+        }
+    }
+
+    /// Purges up to this stamp are not known: whatever began before them is gone.
+    pub fn lost(&mut self, stamp: u64) {
+        self.highest = self.highest.max(stamp);
+        self.everything.add(stamp, Hardness::Hard);
+    }
+
+    /// The highest stamp of all purges; 0: there was none.
+    pub fn highest(&self) -> u64 {
+        self.highest
+    }
+
+    /// What is left of an entry whose fill began at the stamp `begun`.
+    pub fn state(&self, key: &[u8], tags: &[Tag], begun: u64) -> State {
+        if begun >= self.highest {
+            return State::Kept;
+        }
+        let key = Key { bytes: key, hash: 0 };
+        let by_tag = tags.iter().filter_map(|tag| self.tags.get(tag));
+        let by_prefix = self.prefixes.iter().filter(|(what, _)| what.covers(key)).map(|(_, stamps)| stamps);
+        let all = by_tag.chain(by_prefix).chain([&self.everything]);
+        all.map(|stamps| stamps.state(begun)).max().unwrap_or(State::Kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &[u8] = b"shop\0http\0shop.test\0/a/b\0";
+
+    fn history(purges: &[(u64, Purge, Hardness)]) -> History {
+        let mut history = History::default();
+        for (stamp, what, how) in purges.iter().cloned() {
+            history.add(Purged { stamp, what, how });
+        }
+        history
+    }
+
+    fn prefix(host: Option<&str>, path: &str) -> Purge {
+        Purge::Prefix { site: "shop".into(), host: host.map(Box::from), path: path.as_bytes().into() }
+    }
+
+    #[test]
+    fn a_purge_covers_what_began_before_it() {
+        let history = history(&[(5, Purge::Tag(Tag(1)), Hardness::Hard)]);
+        assert_eq!(history.state(KEY, &[Tag(2), Tag(1)], 4), State::Gone);
+        assert_eq!(history.state(KEY, &[Tag(1)], 5), State::Kept);
+        assert_eq!(history.state(KEY, &[Tag(2)], 4), State::Kept);
+    }
+
+    #[test]
+    fn the_hardest_purge_counts() {
+        let history = history(&[
+            (3, Purge::Tag(Tag(1)), Hardness::Hard),
+            (7, Purge::Tag(Tag(1)), Hardness::Soft),
+            (9, Purge::Everything, Hardness::Soft),
+        ]);
+        assert_eq!(history.state(KEY, &[Tag(1)], 2), State::Gone);
+        assert_eq!(history.state(KEY, &[Tag(1)], 3), State::Stale);
+        assert_eq!(history.state(KEY, &[], 8), State::Stale);
+        assert_eq!(history.state(KEY, &[Tag(1)], 9), State::Kept);
+    }
+
+    #[test]
+    fn prefixes_are_of_a_site_and_perhaps_of_a_host() {
+        for (what, state) in [
+            (prefix(None, "/a/"), State::Gone),
+            (prefix(Some("shop.test"), "/a/b"), State::Gone),
+            (prefix(Some("www.shop.test"), "/a/b"), State::Kept),
+            (prefix(None, "/b"), State::Kept),
+        ] {
+            assert_eq!(history(&[(1, what, Hardness::Hard)]).state(KEY, &[], 0), state);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_covers_everything_before_it() {
+        let mut history = History::default();
+        for stamp in 1..=MOST_PREFIXES as u64 + 1 {
+            let what = prefix(None, &format!("/never/{stamp}"));
+            history.add(Purged { stamp, what, how: Hardness::Soft });
+        }
+        assert_eq!(history.state(KEY, &[], MOST_PREFIXES as u64), State::Gone);
+        assert_eq!(history.state(KEY, &[], MOST_PREFIXES as u64 + 1), State::Kept);
+    }
+
+    #[test]
+    fn in_any_order() {
+        let history =
+            history(&[(7, Purge::Tag(Tag(1)), Hardness::Hard), (3, Purge::Tag(Tag(1)), Hardness::Hard)]);
+        assert_eq!(history.state(KEY, &[Tag(1)], 6), State::Gone);
+    }
+}

@@ -1,0 +1,64 @@
+//! What stands in the files of the page cache, should a disk or a stranger have changed it: nothing panics, what is
+//! read has the form of what we write, and what we write is read again as it was. The input's first byte chooses
+//! whether the bytes are a record as they are, the payload of one, or the payload of a sound record that is damaged.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use millrace_pages::record::{Entry, HEAD, Head, History, Purged, Stored, put_purge};
+
+const SEED: u64 = 7;
+const MOST: usize = 1 << 20;
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&way, input)) = input.split_first() else { return };
+    match way {
+        0 => drop(payload(input)),
+        1 => {
+            entry(input);
+            purge(input);
+        }
+        at => damaged(usize::from(at), input),
+    }
+});
+
+fn payload(record: &[u8]) -> Option<&[u8]> {
+    let head = Head::read(record, SEED, MOST).ok()?;
+    assert!(head.length <= MOST);
+    let payload = head.payload(&record[HEAD..], SEED).ok()?;
+    assert_eq!(payload.len(), head.length);
+    Some(payload)
+}
+
+fn entry(bytes: &[u8]) {
+    let Ok(entry) = Entry::read(bytes) else { return };
+    let _ = entry.is_useful(1_000_000);
+    let (key, stamp, origin) = (entry.key, entry.stamp, entry.origin);
+    let kept = entry.kept(false);
+    let mut record = Vec::new();
+    Stored { stamp, origin, key, kept: &kept }.put(&mut record, SEED);
+    assert_eq!(payload(&record), Some(bytes), "written again it is another");
+}
+
+fn purge(bytes: &[u8]) {
+    let Ok(purged) = Purged::read(bytes) else { return };
+    let mut record = Vec::new();
+    put_purge(&mut record, SEED, purged.stamp, &purged.what, purged.how);
+    assert_eq!(payload(&record), Some(bytes), "written again it is another");
+    let stamp = purged.stamp;
+    let mut history = History::default();
+    history.add(purged);
+    assert_eq!(history.highest(), stamp);
+    let _ = history.state(bytes, &[], stamp.saturating_sub(1));
+}
+
+/// One byte of a sound record is another: it is no record.
+fn damaged(at: usize, bytes: &[u8]) {
+    let Ok(entry) = Entry::read(bytes) else { return };
+    let (key, stamp, origin) = (entry.key, entry.stamp, entry.origin);
+    let kept = entry.kept(false);
+    let mut record = Vec::new();
+    Stored { stamp, origin, key, kept: &kept }.put(&mut record, SEED);
+    let at = at * 31 % record.len();
+    record[at] ^= at as u8 | 1;
+    assert_eq!(payload(&record), None, "byte {at}");
+}
