@@ -157,13 +157,11 @@ pub struct SiteCache {
     pub ttl: Ttl,
     /// Use after the lifetime while a new page is made, where the answer doesn't say.
     pub stale_while_revalidate: Duration,
-    /// Upper bound of what an answer says of it.
-    pub stale_while_revalidate_max: Duration,
     /// Use after the lifetime when PHP fails or is overloaded, where the answer doesn't say.
     pub stale_if_error: Duration,
-    /// Upper bound of what an answer says of it.
-    pub stale_if_error_max: Duration,
-    /// Arguments that make no other page: names, `*` at the end for any rest.
+    /// Upper bound of both, whatever an answer says.
+    pub stale_max: Duration,
+    /// Arguments that make no other page: names, `*` at either end for anything.
     pub ignore_arguments: Vec<String>,
     /// Arguments with which a request goes to PHP; patterns as in `ignore_arguments`.
     pub bypass_arguments: Vec<String>,
@@ -207,8 +205,8 @@ pub struct Ttl {
     pub sitemap: Duration,
     /// GETs of the application's public API.
     pub api: Duration,
-    /// Upper bound for a page with a WordPress nonce in it.
-    pub nonce: Duration,
+    /// Anything else with status 200.
+    pub other: Duration,
     /// Upper bound of every lifetime.
     pub max: Duration,
 }

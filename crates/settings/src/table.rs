@@ -114,9 +114,9 @@ pub(crate) enum Kind {
 /// A sort of names that a list is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// Arguments of a query, `*` at the end allowed.
+    /// Arguments of a query, `*` at either end allowed.
     Argument,
-    /// Cookies, `*` at the end allowed.
+    /// Cookies, `*` at either end allowed.
     Cookie,
     /// Paths, `*/` in front and `*` at the end allowed.
     Path,

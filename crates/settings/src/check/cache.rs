@@ -42,14 +42,15 @@ fn memory(view: &View<'_>, problems: &mut Vec<Problem>) {
 /// A time for answers that say nothing beyond the bound for those that do: the bound holds for both.
 fn bounds_of_use(view: &View<'_>, problems: &mut Vec<Problem>) {
     let pairs = [
-        ("cache.stale_while_revalidate", "cache.stale_while_revalidate_max"),
-        ("cache.stale_if_error", "cache.stale_if_error_max"),
+        ("cache.stale_while_revalidate", "cache.stale_max"),
+        ("cache.stale_if_error", "cache.stale_max"),
         ("cache.ttl.page", "cache.ttl.max"),
         ("cache.ttl.not_found", "cache.ttl.max"),
         ("cache.ttl.redirect", "cache.ttl.max"),
         ("cache.ttl.feed", "cache.ttl.max"),
         ("cache.ttl.sitemap", "cache.ttl.max"),
         ("cache.ttl.api", "cache.ttl.max"),
+        ("cache.ttl.other", "cache.ttl.max"),
     ];
     for (key, bound) in pairs {
         let (time, most) = (view.duration(key), view.duration(bound));

@@ -36,9 +36,10 @@ type Bad = (&'static str, Option<String>);
 
 /// `utm_source`, `utm_*`.
 fn name(text: &str, never: &[u8], else_it_is: &'static str) -> Result<String, Bad> {
-    let body = text.strip_suffix('*').unwrap_or(text);
+    let body = text.strip_prefix('*').unwrap_or(text);
+    let body = body.strip_suffix('*').unwrap_or(body);
     if body.contains('*') {
-        return Err(("`*` stands only at the end", None));
+        return Err(("`*` stands only at the ends", None));
     }
     if body.is_empty() {
         return Err(("that would be all of them", None));
@@ -94,8 +95,8 @@ impl Word {
     /// What a list of these has to be.
     pub(super) fn bounds(self) -> &'static str {
         match self {
-            Self::Argument => "names of arguments, `*` at the end for any rest: \"ref\", \"utm_*\"",
-            Self::Cookie => "names of cookies, `*` at the end for any rest: \"member\", \"sess_*\"",
+            Self::Argument => "names of arguments, `*` at either end for anything: \"ref\", \"utm_*\"",
+            Self::Cookie => "names of cookies, `*` at either end for anything: \"member\", \"sess_*\"",
             Self::Path => {
                 "paths: \"/api\" with all below it, \"/feed*\" whatever begins so, \"*/cart\" at any depth"
             }
@@ -148,6 +149,7 @@ mod tests {
             (Word::Argument, "filter[colour]"),
             (Word::Cookie, "wordpress_logged_in_*"),
             (Word::Cookie, "SESS*"),
+            (Word::Cookie, "*_session"),
             (Word::Path, "/api"),
             (Word::Path, "/feed*"),
             (Word::Path, "*/cart"),
@@ -163,6 +165,7 @@ mod tests {
     fn what_is_none() {
         for (word, bad) in [
             (Word::Argument, "*"),
+            (Word::Argument, "**"),
             (Word::Argument, ""),
             (Word::Argument, "a=b"),
             (Word::Argument, "?a"),

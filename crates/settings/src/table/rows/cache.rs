@@ -145,8 +145,8 @@ pub(super) static CACHE: &[Setting] = &[
         key: "cache.stale_while_revalidate",
         kind: duration(0, YEAR),
         default: Default::Computed {
-            says: "60s, or stale_while_revalidate_max if that is less",
-            from: |view| at_most(view, MIN, "cache.stale_while_revalidate_max"),
+            says: "60s, or stale_max if that is less",
+            from: |view| at_most(view, MIN, "cache.stale_max"),
         },
         line: "How long after its time a page may still be sent while a new one is being made, if the answer doesn't \
                say. Only in mode `profile`.",
@@ -162,20 +162,11 @@ pub(super) static CACHE: &[Setting] = &[
         ..BOTH
     },
     Setting {
-        key: "cache.stale_while_revalidate_max",
-        kind: duration(0, YEAR),
-        default: Default::Fixed("1d"),
-        line: "Upper bound for what an answer says by `stale-while-revalidate`.",
-        reason: "An old page is a surprise after a day.",
-        example: "\"1h\"",
-        ..BOTH
-    },
-    Setting {
         key: "cache.stale_if_error",
         kind: duration(0, YEAR),
         default: Default::Computed {
-            says: "1d, or stale_if_error_max if that is less",
-            from: |view| at_most(view, DAY, "cache.stale_if_error_max"),
+            says: "1d, or stale_max if that is less",
+            from: |view| at_most(view, DAY, "cache.stale_max"),
         },
         line: "How long after its time a page may be sent when PHP fails, is too slow, or has too many waiting, if \
                the answer doesn't say. Only in mode `profile`.",
@@ -185,10 +176,10 @@ pub(super) static CACHE: &[Setting] = &[
         ..BOTH
     },
     Setting {
-        key: "cache.stale_if_error_max",
+        key: "cache.stale_max",
         kind: duration(0, YEAR),
         default: Default::Fixed("7d"),
-        line: "Upper bound for what an answer says by `stale-if-error`.",
+        line: "Upper bound of both, whatever an answer says by `stale-while-revalidate` and `stale-if-error`.",
         reason: "A site that has been broken for a week should be seen to be broken.",
         example: "\"12h\"",
         ..BOTH
@@ -198,8 +189,7 @@ pub(super) static CACHE: &[Setting] = &[
         kind: Kind::Words(Word::Argument),
         default: Default::Unset("only those that the application's profile knows, like `utm_*` and `fbclid`"),
         line: "Arguments of the query that make no other page, besides those of the profile: `ref`, `mc_*`.",
-        reason: "Every link in a newsletter would make a page of its own. PHP still sees the argument when it makes \
-                 the page.",
+        reason: "Every link in a newsletter would make a page of its own.",
         example: "[\"ref\", \"partner_*\"]",
         elsewhere: &[
             "cachekeymodify",
@@ -372,12 +362,13 @@ pub(super) static CACHE: &[Setting] = &[
         ..BOTH
     },
     Setting {
-        key: "cache.ttl.nonce",
-        kind: duration(0, DAY),
-        default: Default::Fixed("10h"),
-        line: "Longest lifetime of a WordPress page with a nonce in it.",
-        reason: "WordPress refuses a nonce after 12 to 24 hours, so forms and carts of an older page fail.",
-        example: "\"1h\"",
+        key: "cache.ttl.other",
+        kind: duration(0, YEAR),
+        default: Default::Fixed("0"),
+        line: "Lifetime of anything else with status 200 about which the answer says nothing: scripts, images, downloads made \
+               by PHP. 0: not kept.",
+        reason: "It may be a file for one visitor. Whoever wants it kept can say so in `Cache-Control`.",
+        example: "\"10s\"",
         ..BOTH
     },
     Setting {
