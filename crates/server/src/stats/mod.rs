@@ -1,15 +1,17 @@
 //! Counters: one table, one slot a thread, no lock and no shared cache line on the path of a request.
 
+mod causes;
 mod exposition;
 mod latency;
 mod pool;
 pub mod table;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+pub use causes::Causes;
 pub use exposition::Exposition;
 pub use latency::{BOUNDS, Class, Summary};
 pub use pool::{BusyWorker, PoolStatus};
@@ -23,6 +25,8 @@ pub struct Slot {
     values: [AtomicU64; TABLE.len()],
     first_byte: Histograms,
     answer: Histograms,
+    /// Its lock is only ever wanted by somebody who asks for the status.
+    causes: Mutex<Causes>,
 }
 
 impl Slot {
@@ -38,6 +42,11 @@ impl Slot {
     pub fn took(&self, class: Class, first_byte: Duration, answer: Duration) {
         self.first_byte.record(class, first_byte);
         self.answer.record(class, answer);
+    }
+
+    /// Notes that a request went around the page cache for `reason`, and the name that was behind it: a cookie, a path.
+    pub fn bypassed(&self, reason: &'static str, name: Option<&str>) {
+        self.causes.lock().unwrap_or_else(PoisonError::into_inner).note(reason, name);
     }
 
     /// Counts an answer by the class of its status.
@@ -79,6 +88,7 @@ impl Registry {
                 values: [const { AtomicU64::new(0) }; TABLE.len()],
                 first_byte: Histograms::new(),
                 answer: Histograms::new(),
+                causes: Mutex::new(Causes::new()),
             })
         };
         Arc::new(Registry { slots: (0..threads).map(|_| slot()).collect() })
@@ -95,6 +105,15 @@ impl Registry {
             .iter()
             .map(|s| s.values[counter as usize].load(Ordering::Relaxed))
             .fold(0, u64::wrapping_add)
+    }
+
+    /// Why requests went around the page cache.
+    pub fn causes(&self) -> Causes {
+        let mut sum = Causes::new();
+        self.slots
+            .iter()
+            .for_each(|slot| sum.add(&slot.causes.lock().unwrap_or_else(PoisonError::into_inner)));
+        sum
     }
 
     /// How long answers of a class took until their first byte.
