@@ -1,15 +1,37 @@
 //! What a page is stored under.
+//!
+//! Two requests may share a key only if PHP cannot tell them apart by their URL, but for arguments that the site's
+//! rules drop and for the order of differently named arguments. So:
+//!
+//! - The path is both normalised, which purges go by, and, where it differs, as it was sent: `REQUEST_URI` shows PHP
+//!   `/%61`, `//a`, `/a;b` and `/a%2Fb` as they are, and WordPress redirects from one to the other. One entry for both
+//!   would be a redirect to itself.
+//! - An argument's bytes are left alone: `+` and `%20`, `a` and `a=` stay different. Upper and lower case of hex digits too.
+//! - Arguments are sorted by the name of the variable that PHP makes of them, `a` for `a[]`, and those of one variable keep
+//!   their order. Where a name is not plain (PHP turns `a.b` into `a_b`, and ends a name at `%00`), nothing is sorted.
+//! - Nothing is dropped or sorted if the query has a `;`, which PHP can be told to take as a separator, or more than
+//!   [`MOST_ARGUMENTS`]: behind its thousandth, PHP does not see an argument at all.
+//! - `/a` and `/a?` are different. `/a?utm_source=x` is `/a`.
+//!
+//! [`crate::ask`] sends hosts that are not written in lower case around the cache, with a port that goes without saying, or
+//! that the site does not know.
 
 use std::hash::BuildHasher;
 use std::sync::OnceLock;
 
 use hashbrown::DefaultHashBuilder;
 
+use crate::rules::Patterns;
+
 /// The longest key in bytes; a request with a longer one bypasses the cache.
 pub const LONGEST_KEY: usize = 8192;
 
-/// The bytes `site NUL scheme NUL host NUL path NUL query [NUL extra]` with their hash. `scheme` is empty where both
-/// schemes share pages; `extra` are values of cookies and the class of device, where a site keys by them.
+/// With more arguments than that a query is left as it is.
+pub const MOST_ARGUMENTS: usize = 64;
+
+/// The bytes `site NUL scheme NUL host NUL path NUL [? query] [NUL extra]` with their hash. `scheme` is empty where both
+/// schemes share pages. `extra` are items that end in NUL: the path as sent, if it is not normalised, values of cookies,
+/// the class of device, where a site keys by them.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {
     /// What is compared.
@@ -31,5 +53,281 @@ impl<'a> Key<'a> {
         let site = parts.next().unwrap_or_default();
         let _scheme = parts.next();
         (site, parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
+    }
+}
+
+/// Appends `query` without the arguments that `dropped` names, the rest sorted. Returns whether any was dropped.
+///
+/// An empty query stays one; a query of which nothing is left appends nothing, not even its `?`.
+pub fn write_query(dropped: &Patterns, query: &[u8], out: &mut Vec<u8>) -> bool {
+    let Some(arguments) = Arguments::split(dropped, query) else {
+        out.push(b'?');
+        out.extend_from_slice(query);
+        return false;
+    };
+    arguments.write(true, out);
+    arguments.any_dropped
+}
+
+/// Appends `query` without the arguments that are dropped, in its own order: what PHP should see when it runs for
+/// everybody, so that no value of theirs gets into a page. False, and nothing appended: it may keep the query as it is.
+pub fn write_kept(dropped: &Patterns, query: &[u8], out: &mut Vec<u8>) -> bool {
+    let Some(arguments) = Arguments::split(dropped, query) else { return false };
+    let start = out.len();
+    if arguments.any_dropped {
+        arguments.write(false, out);
+        if out.get(start) == Some(&b'?') {
+            out.remove(start);
+        }
+    }
+    arguments.any_dropped
+}
+
+/// Arguments of a query that are not dropped.
+struct Arguments<'a> {
+    list: [Argument<'a>; MOST_ARGUMENTS],
+    count: usize,
+    any_dropped: bool,
+    /// Whether all names are plain.
+    sortable: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Argument<'a> {
+    text: &'a [u8],
+    /// Name of the variable that PHP makes of it.
+    variable: &'a [u8],
+}
+
+impl<'a> Arguments<'a> {
+    /// `None`: to be left as it is.
+    fn split(dropped: &Patterns, query: &'a [u8]) -> Option<Arguments<'a>> {
+        if query.is_empty() || memchr::memchr(b';', query).is_some() {
+            return None;
+        }
+        let mut all = Arguments {
+            list: [Argument::default(); MOST_ARGUMENTS],
+            count: 0,
+            any_dropped: false,
+            sortable: true,
+        };
+        let mut seen = 0;
+        for text in query.split(|b| *b == b'&').filter(|text| !text.is_empty()) {
+            seen += 1;
+            if seen > MOST_ARGUMENTS {
+                return None;
+            }
+            let name = &text[..memchr::memchr(b'=', text).unwrap_or(text.len())];
+            if dropped.matches(name) {
+                all.any_dropped = true;
+                continue;
+            }
+            let variable = variable(name);
+            all.sortable &= variable.is_some();
+            all.list[all.count] = Argument { text, variable: variable.unwrap_or_default() };
+            all.count += 1;
+        }
+        (seen > 0).then_some(all)
+    }
+
+    fn write(&self, sorted: bool, out: &mut Vec<u8>) {
+        let mut list = self.list;
+        let list = &mut list[..self.count];
+        if sorted && self.sortable {
+            insertion_sort(list);
+        }
+        let mut separator = b'?';
+        for argument in list {
+            out.push(separator);
+            out.extend_from_slice(argument.text);
+            separator = b'&';
+        }
+    }
+}
+
+/// Stable, does not allocate, and takes one pass over what is sorted already.
+fn insertion_sort(list: &mut [Argument<'_>]) {
+    for at in 1..list.len() {
+        let mut place = at;
+        while place > 0 && list[place - 1].variable > list[place].variable {
+            list.swap(place - 1, place);
+            place -= 1;
+        }
+    }
+}
+
+/// The variable that PHP makes of an argument's name; `None` if it is not plain enough to be sure.
+///
+/// main/php_variables.c, php_register_variable_ex(): spaces, dots and an opening bracket without a closing one become `_`;
+/// a NUL ends the name.
+fn variable(name: &[u8]) -> Option<&[u8]> {
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b':');
+    let end = name.iter().position(|b| !plain(b)).unwrap_or(name.len());
+    let (variable, mut rest) = name.split_at(end);
+    if variable.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        rest = bracket(rest, b'[', b"%5b", b"%5B")?;
+        let end = rest.iter().position(|b| !plain(b))?;
+        rest = bracket(&rest[end..], b']', b"%5d", b"%5D")?;
+    }
+    Some(variable)
+}
+
+fn bracket<'a>(text: &'a [u8], plain: u8, lower: &[u8], upper: &[u8]) -> Option<&'a [u8]> {
+    text.strip_prefix(&[plain]).or_else(|| text.strip_prefix(lower)).or_else(|| text.strip_prefix(upper))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use proptest::prelude::*;
+
+    fn written(query: &str) -> String {
+        let mut out = Vec::new();
+        write_query(&Patterns::new(["utm_*", "_ga"]), query.as_bytes(), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_query_in_a_key() {
+        for (query, expected) in [
+            ("", "?"),
+            ("&", "?&"),
+            ("a", "?a"),
+            ("utm_source=x", ""),
+            ("utm_source=x&_ga=1&", ""),
+            ("b=2&utm_source=x&a=1", "?a=1&b=2"),
+            ("b=2&a[]=2&a[]=1", "?a[]=2&a[]=1&b=2"),
+            ("b=2&a%5B%5d=2&a[x]=1&a=3", "?a%5B%5d=2&a[x]=1&a=3&b=2"),
+            // Not plain: left in their order.
+            ("b=2&a.b=1", "?b=2&a.b=1"),
+            ("b=1&a[b=2", "?b=1&a[b=2"),
+            ("b=1&a%00=2", "?b=1&a%00=2"),
+            ("b=1&a+b=2", "?b=1&a+b=2"),
+            ("b=1&=2", "?b=1&=2"),
+            ("b=1&utm_source=1;a=2", "?b=1&utm_source=1;a=2"),
+            // Only what is written so is dropped.
+            ("utm%5Fsource=x", "?utm%5Fsource=x"),
+            ("a=%2F&b=%2f", "?a=%2F&b=%2f"),
+        ] {
+            assert_eq!(written(query), expected, "{query}");
+        }
+    }
+
+    #[test]
+    fn what_differs_for_php_differs() {
+        for (one, other) in [
+            ("a=1+2", "a=1%202"),
+            ("a", "a="),
+            ("a[]=1&a[]=2", "a[]=2&a[]=1"),
+            ("a=1&a=2", "a=2&a=1"),
+            ("a[x]=1&a=2", "a=2&a[x]=1"),
+            ("a.b=1&a_b=2", "a_b=2&a.b=1"),
+            ("a[b=1&a_b=2", "a_b=2&a[b=1"),
+            ("", "utm_source=1"),
+        ] {
+            assert_ne!(written(one), written(other), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn too_many_arguments_are_left_alone() {
+        let many: String = (0..=MOST_ARGUMENTS).map(|n| format!("utm_{n}=1&")).collect();
+        assert_eq!(written(&format!("{many}p=5")), format!("?{many}p=5"));
+    }
+
+    #[test]
+    fn php_sees_the_rest_in_its_order() {
+        let kept = |query: &str| {
+            let mut out = Vec::new();
+            write_kept(&Patterns::new(["utm_*"]), query.as_bytes(), &mut out)
+                .then(|| String::from_utf8(out).unwrap())
+        };
+        assert_eq!(kept("b=1&utm_x=2&a=3").as_deref(), Some("b=1&a=3"));
+        assert_eq!(kept("utm_x=2").as_deref(), Some(""));
+        assert_eq!(kept("b=1&a=2"), None);
+        assert_eq!(kept(""), None);
+    }
+
+    /// `$_GET` as PHP makes it, without the inside of arrays: for each variable its assignments in order.
+    fn get(query: &str) -> BTreeMap<Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>> {
+        let mut all: BTreeMap<Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>> = BTreeMap::new();
+        for argument in query.split('&').filter(|argument| !argument.is_empty()) {
+            let (name, value) = argument.split_once('=').unwrap_or((argument, ""));
+            let (name, value) = (decoded(name), decoded(value));
+            let name: Vec<u8> = name.into_iter().take_while(|b| *b != 0).skip_while(|b| *b == b' ').collect();
+            if name.starts_with(b"utm_") || name.is_empty() {
+                continue;
+            }
+            let closed = |at: usize| name[at..].contains(&b']');
+            let end = name.iter().position(|b| *b == b'[').filter(|at| *at > 0 && closed(*at));
+            let (variable, inside) = name.split_at(end.unwrap_or(name.len()));
+            let variable = variable.iter().map(|b| if b" .[".contains(b) { b'_' } else { *b }).collect();
+            all.entry(variable).or_default().push((inside.to_vec(), value));
+        }
+        all
+    }
+
+    fn decoded(text: &str) -> Vec<u8> {
+        let bytes = text.as_bytes();
+        let mut out = Vec::new();
+        let mut at = 0;
+        while at < bytes.len() {
+            let hex = bytes.get(at + 1..at + 3).and_then(|h| std::str::from_utf8(h).ok());
+            match (bytes[at], hex.and_then(|h| u8::from_str_radix(h, 16).ok())) {
+                (b'%', Some(byte)) => {
+                    out.push(byte);
+                    at += 2;
+                }
+                (b'+', _) => out.push(b' '),
+                (byte, _) => out.push(byte),
+            }
+            at += 1;
+        }
+        out
+    }
+
+    /// Short queries out of few parts, so that equal keys are frequent.
+    fn query() -> impl Strategy<Value = String> {
+        let name = prop::sample::select(vec![
+            "a", "b", "a[]", "a[x]", "a%5B%5D", "a[", "a_", "a.", "a+", "%61", "a%00", "utm_x", "utm_x[]",
+            "", "+a", "a]", "[a", "a[x", "a[[x]", "a_x", "utm%5Fx",
+        ]);
+        let value = prop::sample::select(vec!["", "=", "=1", "=%31", "=+", "=%20"]);
+        prop::collection::vec((name, value), 0..4)
+            .prop_map(|list| list.iter().map(|(n, v)| format!("{n}{v}")).collect::<Vec<_>>().join("&"))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+
+        #[test]
+        fn equal_keys_mean_that_php_sees_the_same(one in query(), other in query()) {
+            let mut keys = [Vec::new(), Vec::new()];
+            let dropped = Patterns::new(["utm_*"]);
+            write_query(&dropped, one.as_bytes(), &mut keys[0]);
+            write_query(&dropped, other.as_bytes(), &mut keys[1]);
+            if keys[0] == keys[1] {
+                prop_assert_eq!(get(&one), get(&other), "{} {}", one, other);
+            }
+        }
+
+        #[test]
+        fn the_order_of_plain_names_does_not_matter(
+            mut list in prop::collection::btree_map("[a-d_]{1,2}", "[0-9]", 0..5).prop_map(|m| Vec::from_iter(m)),
+            turn in 0usize..5,
+        ) {
+            let text = |list: &[(String, String)]| {
+                list.iter().map(|(n, v)| format!("{n}={v}")).collect::<Vec<_>>().join("&")
+            };
+            let before = text(&list);
+            let turn = turn.min(list.len());
+            list.rotate_left(turn);
+            prop_assert_eq!(written(&before), written(&text(&list)));
+        }
     }
 }

@@ -37,15 +37,29 @@
 //! `F` of `Pages<F>` is the server's handle of a running fill. The store clones it out to those who ask for the same
 //! page, and drops it when the fill ends. A [`Ticket`] belongs to whoever runs the fill, and must be given back.
 
+pub mod ask;
+pub mod control;
+pub mod judge;
 pub mod key;
+pub mod notes;
 pub mod page;
+pub mod place;
+pub mod purge;
 pub mod record;
+pub mod rules;
+pub mod status;
 pub mod store;
 pub mod tag;
 pub mod terms;
+pub mod vary;
 
+pub use ask::{Asked, Asking, Bypass, ask};
+pub use judge::{Answer, Refusal, Verdict, judge};
 pub use key::Key;
+pub use notes::{Note, Notes};
 pub use page::{Form, Page};
+pub use place::Place;
+pub use rules::{Mode, Rules};
 pub use store::{Grace, Hit, Hold, Kept, Look, Pages, Select, Stored, Ticket, Usage, Wanted};
 pub use tag::{Hardness, Purge, Tag};
 pub use terms::Terms;

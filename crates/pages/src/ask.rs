@@ -1,0 +1,563 @@
+//! What a request wants of the cache: the key of the page it asks for, or the reason why the cache must keep out of it.
+//!
+//! # Fields that are not in the key
+//!
+//! PHP sees every field of a request, and the key holds none but what the rules name. So that nobody can put a page
+//! before others that was made for a field of his own:
+//!
+//! - fields by which applications and frameworks let a proxy change the URL, method, host or scheme (`X-Original-URL`,
+//!   `X-HTTP-Method-Override`, `X-Forwarded-Host` ...), and such as identify a client (`X-API-Key`, `X-WP-Nonce`, `Cart-Token`)
+//!   send the request around the cache, unless they say what the server knows anyway: [`CONCERNS`];
+//! - what the server answers itself from the whole page, and what would make PHP answer with less than that (`Range`,
+//!   `If-*`, `Accept-Encoding`), is withheld when PHP runs for a fill: [`withheld_from_fill`];
+//! - in profile mode so are the clients' wishes about caching, and the cookies that are known to matter to nobody:
+//!   [`write_fill_cookies`];
+//! - a request with `Accept` for JSON and not for HTML has keys of its own in profile mode;
+//! - the rest (`User-Agent`, `Accept-Language`, `Referer`, unknown cookies and `X-*`) is for the application to name in `Vary`.
+//!   Where an application says nothing at all about caching, its profile vouches for it.
+//! - fields for LiteSpeed's cache and for ours are never shown to PHP: [`is_ours_in_request`].
+
+use crate::control::Control;
+use crate::key::LONGEST_KEY;
+use crate::place::Place;
+use crate::rules::{Mode, Patterns, Rules};
+
+/// A request, as far as the cache is concerned.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a, I> {
+    /// As sent; case counts.
+    pub method: &'a str,
+    /// `http` or `https`, as PHP will see it.
+    pub scheme: &'a str,
+    /// What for.
+    pub place: Place<'a>,
+    /// The path as PHP will see it in `REQUEST_URI`, without the query.
+    pub raw_path: &'a [u8],
+    /// Whether the host is one of the site's names, or the site has none and takes any.
+    pub host_is_known: bool,
+    /// Whether content comes with it.
+    pub has_content: bool,
+    /// Its fields.
+    pub fields: I,
+}
+
+/// What a request that may use the cache is like. It is needed again when the answer is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asking {
+    /// The method is HEAD. A page that is stored answers it; what PHP answers to it is not stored.
+    pub head: bool,
+    /// A part is wanted; it is cut from the stored page.
+    pub range: bool,
+    /// It has `Authorization`: standard mode only, and the answer must allow storing (RFC 9111 section 3.5).
+    pub authorization: bool,
+    /// Its query has arguments that are not in the key: only a 200 is stored, for a redirect could lead back to the key
+    /// that it is stored under.
+    pub reduced: bool,
+    /// It comes from the crawler of the LiteSpeed Cache plugin.
+    pub crawler: bool,
+    /// What the client says about caching; standard mode only.
+    pub wants: Wants,
+}
+
+/// `Cache-Control` of a request (RFC 9111 section 5.2.1), in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// Nothing stored may be used without validating.
+    pub no_cache: bool,
+    /// The answer is not to be stored.
+    pub no_store: bool,
+    /// 504 rather than asking the application.
+    pub only_if_cached: bool,
+    /// No older page.
+    pub max_age: Option<u64>,
+    /// A page that is stale for no longer.
+    pub max_stale: Option<u64>,
+    /// A page that stays fresh at least so long.
+    pub min_fresh: Option<u64>,
+}
+
+/// Why the cache keeps out of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bypass<'a> {
+    /// It is off for this site.
+    Off,
+    /// Neither GET nor HEAD.
+    Method,
+    /// A GET with content.
+    Content,
+    /// The host is not the site's, or not written as browsers do: in lower case, without the port of the scheme.
+    Host,
+    /// The path is one that the rules name.
+    Path(&'a str),
+    /// An argument is one that the rules name.
+    Argument(&'a str),
+    /// A cookie is one that the rules name.
+    Cookie {
+        /// The pattern that it matches.
+        pattern: &'a str,
+        /// Its name.
+        name: &'a [u8],
+    },
+    /// A field that is not in the key could make another page of it; its name in lower case.
+    Field(&'static str),
+    /// The client has authenticated itself.
+    Authorization,
+    /// The key would be too long.
+    KeyTooLong,
+}
+
+impl Bypass<'_> {
+    /// Every word that [`Bypass::word`] has.
+    pub const WORDS: [&'static str; 10] = [
+        "off",
+        "method",
+        "content",
+        "host",
+        "path",
+        "argument",
+        "cookie",
+        "field",
+        "authorization",
+        "key-too-long",
+    ];
+
+    /// A word for `Cache-Status` and counters. It never changes.
+    pub fn word(&self) -> &'static str {
+        let at = match self {
+            Bypass::Off => 0,
+            Bypass::Method => 1,
+            Bypass::Content => 2,
+            Bypass::Host => 3,
+            Bypass::Path(_) => 4,
+            Bypass::Argument(_) => 5,
+            Bypass::Cookie { .. } => 6,
+            Bypass::Field(_) => 7,
+            Bypass::Authorization => 8,
+            Bypass::KeyTooLong => 9,
+        };
+        Self::WORDS[at]
+    }
+
+    /// What exactly it was: a path, argument, cookie or field, as far as it is text.
+    pub fn what(&self) -> Option<&str> {
+        match self {
+            Bypass::Path(what) | Bypass::Argument(what) | Bypass::Field(what) => Some(what),
+            Bypass::Cookie { name, .. } => std::str::from_utf8(name).ok(),
+            _ => None,
+        }
+    }
+}
+
+/// Writes the key of the page that is asked for into `key`, which is emptied first, or says why there is none. Does not
+/// allocate if `key` has room.
+///
+/// # Errors
+/// The request is to be answered by PHP as if there was no cache.
+pub fn ask<'a, I>(rules: &'a Rules, asked: &Asked<'a, I>, key: &mut Vec<u8>) -> Result<Asking, Bypass<'a>>
+where
+    I: Iterator<Item = (&'a str, &'a [u8])> + Clone,
+{
+    let mut asking = Asking { head: asked.method == "HEAD", ..Asking::default() };
+    if rules.mode == Mode::Off {
+        return Err(Bypass::Off);
+    }
+    if !asking.head && asked.method != "GET" {
+        return Err(Bypass::Method);
+    }
+    if asked.has_content {
+        return Err(Bypass::Content);
+    }
+    let place = &asked.place;
+    if !asked.host_is_known || !is_plain_host(place.host, asked.scheme) {
+        return Err(Bypass::Host);
+    }
+    if let Some(path) = rules.bypass_paths.find(place.path) {
+        return Err(Bypass::Path(path));
+    }
+    if let Some(argument) = named_argument(&rules.bypass_arguments, place.query) {
+        return Err(Bypass::Argument(argument));
+    }
+    asking.reduced = write_place(rules, asked, key);
+    read_fields(rules, asked, &mut asking, key)?;
+    if key.len() > LONGEST_KEY { Err(Bypass::KeyTooLong) } else { Ok(asking) }
+}
+
+/// The part of the key that does not depend on fields. Returns whether arguments were dropped.
+fn write_place<I>(rules: &Rules, asked: &Asked<'_, I>, key: &mut Vec<u8>) -> bool {
+    let place = &asked.place;
+    let scheme = if rules.schemes_share { "" } else { asked.scheme };
+    key.clear();
+    for part in [place.site.as_bytes(), scheme.as_bytes(), place.host.as_bytes(), place.path] {
+        key.extend_from_slice(part);
+        key.push(0);
+    }
+    let reduced = place.write_query(rules, key);
+    key.push(0);
+    if asked.raw_path != place.path {
+        item(key, b'p', asked.raw_path);
+    }
+    reduced
+}
+
+/// An item of the extra part of a key.
+fn item(key: &mut Vec<u8>, kind: u8, value: &[u8]) {
+    key.push(kind);
+    key.extend_from_slice(value);
+    key.push(0);
+}
+
+fn is_plain_host(host: &str, scheme: &str) -> bool {
+    let usual_port = if scheme == "https" { ":443" } else { ":80" };
+    !host.is_empty()
+        && !host.bytes().any(|b| b.is_ascii_uppercase() || b == 0)
+        && !host.ends_with(['.', ':'])
+        && !host.contains(".:")
+        && !host.ends_with(usual_port)
+}
+
+/// The first argument that bypasses. Names are compared as they are written: one that is written otherwise has a key of
+/// its own anyway.
+fn named_argument<'a>(patterns: &'a Patterns, query: Option<&[u8]>) -> Option<&'a str> {
+    let query = query.filter(|query| !query.is_empty() && !patterns.is_empty())?;
+    query.split(|b| matches!(b, b'&' | b';')).find_map(|argument| {
+        let end = argument.iter().position(|b| matches!(b, b'=' | b'[' | b'%'));
+        patterns.find(&argument[..end.unwrap_or(argument.len())])
+    })
+}
+
+fn read_fields<'a, I>(
+    rules: &'a Rules,
+    asked: &Asked<'a, I>,
+    asking: &mut Asking,
+    key: &mut Vec<u8>,
+) -> Result<(), Bypass<'a>>
+where
+    I: Iterator<Item = (&'a str, &'a [u8])> + Clone,
+{
+    let profile = rules.mode == Mode::Profile;
+    let mut json = false;
+    let mut device = Device::Desktop;
+    for (name, value) in asked.fields.clone() {
+        let Some((known, concern)) = concern_of(name) else { continue };
+        match concern {
+            Concern::Cookie => cookies(rules, value, key)?,
+            Concern::Authorization if profile => return Err(Bypass::Authorization),
+            Concern::Authorization => asking.authorization = true,
+            Concern::Control if !profile => asking.wants.add(value),
+            Concern::Pragma if !profile => asking.wants.pragma(value),
+            Concern::Range => asking.range = true,
+            Concern::Accept if profile => json |= is_json(value),
+            Concern::Agent => {
+                asking.crawler = value.starts_with(b"lscache_");
+                if rules.key_device {
+                    device = Device::of(value);
+                }
+            }
+            Concern::Identity if !profile => {}
+            Concern::Override | Concern::Identity => return Err(Bypass::Field(known)),
+            Concern::Scheme | Concern::Host | Concern::Port => {
+                told(asked.scheme, asked.place.host, concern, value, key).ok_or(Bypass::Field(known))?;
+            }
+            Concern::Control | Concern::Pragma | Concern::Accept => {}
+        }
+    }
+    if json {
+        item(key, b'j', b"");
+    }
+    if rules.key_device {
+        item(key, b'd', device.word().as_bytes());
+    }
+    Ok(())
+}
+
+/// What a proxy that we don't know says about scheme, host and port. PHP may believe it. If it says what we know, it is
+/// of no consequence; another scheme makes another page; anything else is not for the cache.
+fn told(scheme: &str, host: &str, concern: Concern, value: &[u8], key: &mut Vec<u8>) -> Option<()> {
+    let value = std::str::from_utf8(value).ok()?.trim();
+    match concern {
+        Concern::Scheme => {
+            let https = match value {
+                "https" | "on" | "1" => true,
+                "http" | "off" | "0" => false,
+                // CF-Visitor
+                _ => match value.split_once("\"scheme\":\"")?.1 {
+                    "https\"}" => true,
+                    "http\"}" => false,
+                    _ => return None,
+                },
+            };
+            if https != (scheme == "https") {
+                item(key, b's', if https { b"s" } else { b"" });
+            }
+            Some(())
+        }
+        Concern::Port => {
+            let port = match host.rsplit_once(':') {
+                Some((_, port)) if !port.ends_with(']') => port,
+                _ if scheme == "https" => "443",
+                _ => "80",
+            };
+            (value == port).then_some(())
+        }
+        _ => (value == host).then_some(()),
+    }
+}
+
+/// Takes the cookies of one field line into account.
+fn cookies<'a>(rules: &'a Rules, value: &'a [u8], key: &mut Vec<u8>) -> Result<(), Bypass<'a>> {
+    if rules.bypass_cookies.is_empty() && rules.key_cookies.is_empty() {
+        return Ok(());
+    }
+    for (name, cookie) in each_cookie(value) {
+        let mut room = [0; 128];
+        // What is too long to be any cookie of an application may be read by none.
+        let Some(seen) = as_php_sees(name, &mut room) else { continue };
+        if !rules.harmless_cookies.matches(seen)
+            && let Some(pattern) = rules.bypass_cookies.find(seen)
+        {
+            return Err(Bypass::Cookie { pattern, name });
+        }
+        if rules.key_cookies.matches(seen) {
+            item(key, b'c', cookie);
+        }
+    }
+    Ok(())
+}
+
+/// Name and whole text (`name=value`) of each cookie of a field.
+pub(crate) fn each_cookie(value: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    value.split(|b| *b == b';').map(<[u8]>::trim_ascii).filter(|cookie| !cookie.is_empty()).map(|cookie| {
+        let name = cookie[..memchr::memchr(b'=', cookie).unwrap_or(cookie.len())].trim_ascii_end();
+        (name, cookie)
+    })
+}
+
+/// The name of `$_COOKIE` that PHP makes of a cookie's name: `a.b` is `a_b` (main/php_variables.c), so `wordpress.logged.in_x`
+/// logs in as well as `wordpress_logged_in_x`. Older PHP also decodes `%5F`. `None`: too long for `room`.
+pub(crate) fn as_php_sees<'n>(name: &'n [u8], room: &'n mut [u8; 128]) -> Option<&'n [u8]> {
+    if name.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-')) {
+        return Some(name);
+    }
+    let mut length = 0;
+    let mut rest = name;
+    while let Some((&byte, tail)) = rest.split_first() {
+        rest = tail;
+        let hex = |b: u8| (b as char).to_digit(16).map(|d| d as u8);
+        let seen = match (byte, tail) {
+            (b'%', [high, low, after @ ..]) => match hex(*high).zip(hex(*low)) {
+                Some((high, low)) => {
+                    rest = after;
+                    high << 4 | low
+                }
+                None => byte,
+            },
+            _ => byte,
+        };
+        let seen = if matches!(seen, b'.' | b' ' | b'+') { b'_' } else { seen };
+        if seen == b'[' || seen == 0 {
+            break;
+        }
+        *room.get_mut(length)? = seen;
+        length += 1;
+    }
+    Some(&room[..length])
+}
+
+/// Appends what PHP should see of a `Cookie` field when it runs for everybody: all but the harmless cookies. False, and
+/// nothing appended: the field stays as it is. If nothing is left, the field is to be left out.
+pub fn write_fill_cookies(rules: &Rules, value: &[u8], out: &mut Vec<u8>) -> bool {
+    let harmless = |name: &[u8]| rules.harmless_cookies.matches(name);
+    if rules.mode != Mode::Profile || !each_cookie(value).any(|(name, _)| harmless(name)) {
+        return false;
+    }
+    let start = out.len();
+    for (_, cookie) in each_cookie(value).filter(|(name, _)| !harmless(name)) {
+        if out.len() > start {
+            out.extend_from_slice(b"; ");
+        }
+        out.extend_from_slice(cookie);
+    }
+    true
+}
+
+/// Whether PHP must not see a request field when it runs for a fill; validators of a stored page are put in their place.
+/// In profile mode also the clients' wishes about caching, which nobody obeys there.
+pub fn withheld_from_fill(rules: &Rules, name: &str) -> bool {
+    const ALWAYS: [&str; 7] = [
+        "range",
+        "if-range",
+        "if-match",
+        "if-none-match",
+        "if-modified-since",
+        "if-unmodified-since",
+        "accept-encoding",
+    ];
+    let is = |list: &[&str]| list.iter().any(|known| known.eq_ignore_ascii_case(name));
+    is(&ALWAYS) || rules.mode == Mode::Profile && is(&["cache-control", "pragma", "te"])
+}
+
+/// Whether a request field is between caches and us. Clients have no business to send it, and PHP never sees it: the
+/// LiteSpeed Cache plugin would believe it.
+pub fn is_ours_in_request(name: &str) -> bool {
+    let begins = |with: &str| name.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
+    begins("x-litespeed-") || begins("x-lscache") || begins("x-litemage") || begins("millrace-")
+}
+
+impl Wants {
+    fn add(&mut self, value: &[u8]) {
+        let control = Control::parse(value);
+        self.no_cache |= control.no_cache;
+        self.no_store |= control.no_store;
+        self.only_if_cached |= control.only_if_cached;
+        self.max_age = self.max_age.into_iter().chain(control.max_age).min();
+        self.max_stale = self.max_stale.into_iter().chain(control.max_stale).min();
+        self.min_fresh = self.min_fresh.max(control.min_fresh);
+    }
+
+    /// RFC 9111 section 5.4: `Pragma: no-cache` counts where there is no `Cache-Control`; where there is one it says the
+    /// same or stricter in all clients that send both.
+    fn pragma(&mut self, value: &[u8]) {
+        self.no_cache |= value.trim_ascii().eq_ignore_ascii_case(b"no-cache");
+    }
+
+    /// Whether a page that is `age` old and fresh for `left` more (both in milliseconds; `left` negative if it is stale)
+    /// may be sent without asking the application. Stale pages are judged by this only if `stale_allowed`: the page
+    /// itself does not forbid it.
+    pub fn allow(&self, age: u64, left: i64, stale_allowed: bool) -> bool {
+        let seconds = |s: u64| s.saturating_mul(1000).min(i64::MAX as u64) as i64;
+        let fresh_enough = if left > 0 {
+            self.min_fresh.is_none_or(|min| left >= seconds(min))
+        } else {
+            stale_allowed && self.max_stale.is_some_and(|most| -left <= seconds(most))
+        };
+        !self.no_cache && fresh_enough && self.max_age.is_none_or(|most| age as i64 <= seconds(most))
+    }
+}
+
+/// Whether only JSON will do: scripts ask so, and applications answer them otherwise than browsers.
+fn is_json(accept: &[u8]) -> bool {
+    memchr::memmem::find(accept, b"json").is_some() && memchr::memmem::find(accept, b"text/html").is_none()
+}
+
+/// Class of a client's device, as far as applications tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// Neither of the others.
+    Desktop,
+    /// A telephone.
+    Mobile,
+    /// A tablet.
+    Tablet,
+}
+
+impl Device {
+    /// Told by the `User-Agent` field. What WordPress's `wp_is_mobile()` says yes to is a telephone or a tablet.
+    pub fn of(agent: &[u8]) -> Device {
+        let has = |text: &str| memchr::memmem::find(agent, text.as_bytes()).is_some();
+        if has("iPad") || has("Tablet") || has("Silk/") || has("Kindle") || has("Android") && !has("Mobile") {
+            Device::Tablet
+        } else if ["Mobile", "Android", "BlackBerry", "Opera Mini", "Opera Mobi"].iter().any(|word| has(word))
+        {
+            Device::Mobile
+        } else {
+            Device::Desktop
+        }
+    }
+
+    /// For keys.
+    pub fn word(self) -> &'static str {
+        match self {
+            Device::Desktop => "desktop",
+            Device::Mobile => "mobile",
+            Device::Tablet => "tablet",
+        }
+    }
+}
+
+/// In what way a request field concerns the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Concern {
+    Cookie,
+    Authorization,
+    Control,
+    Pragma,
+    Range,
+    Accept,
+    Agent,
+    /// Some application or framework lets it change what is asked for.
+    Override,
+    /// It says who asks, or what for, in a way that pages don't `Vary` by. Standard mode trusts that they do.
+    Identity,
+    /// It says by which scheme the client came.
+    Scheme,
+    /// It says which host the client asked for.
+    Host,
+    /// It says which port the client used.
+    Port,
+}
+
+/// All fields that concern the cache, by length.
+const CONCERNS: &[(&str, Concern)] = &[
+    ("nonce", Concern::Identity),
+    ("range", Concern::Range),
+    ("accept", Concern::Accept),
+    ("cookie", Concern::Cookie),
+    ("pragma", Concern::Pragma),
+    ("x-host", Concern::Host),
+    ("api-key", Concern::Identity),
+    ("x-scheme", Concern::Scheme),
+    ("forwarded", Concern::Override),
+    ("x-api-key", Concern::Identity),
+    ("cart-token", Concern::Identity),
+    ("cf-visitor", Concern::Scheme),
+    ("user-agent", Concern::Agent),
+    ("x-wp-nonce", Concern::Identity),
+    ("x-auth-token", Concern::Identity),
+    ("x-csrf-token", Concern::Identity),
+    ("x-url-scheme", Concern::Scheme),
+    ("x-xsrf-token", Concern::Identity),
+    ("authorization", Concern::Authorization),
+    ("cache-control", Concern::Control),
+    ("x-http-method", Concern::Override),
+    ("x-rewrite-url", Concern::Override),
+    ("x-script-name", Concern::Override),
+    ("x-access-token", Concern::Identity),
+    ("x-original-uri", Concern::Override),
+    ("x-original-url", Concern::Override),
+    ("x-override-url", Concern::Override),
+    ("front-end-https", Concern::Scheme),
+    ("x-forwarded-ssl", Concern::Scheme),
+    ("x-forwarded-uri", Concern::Override),
+    ("x-forwarded-url", Concern::Override),
+    ("x-forwarded-host", Concern::Host),
+    ("x-forwarded-path", Concern::Override),
+    ("x-forwarded-port", Concern::Port),
+    ("x-original-host", Concern::Host),
+    ("x-requested-with", Concern::Identity),
+    ("x-forwarded-proto", Concern::Scheme),
+    ("x-method-override", Concern::Override),
+    ("proxy-authorization", Concern::Authorization),
+    ("x-forwarded-prefix", Concern::Override),
+    ("x-forwarded-scheme", Concern::Scheme),
+    ("x-forwarded-server", Concern::Host),
+    ("x-http-host-override", Concern::Host),
+    ("x-http-method-override", Concern::Override),
+    ("x-original-forwarded-host", Concern::Host),
+    ("cloudfront-forwarded-proto", Concern::Scheme),
+];
+
+fn concern_of(name: &str) -> Option<(&'static str, Concern)> {
+    let bytes = name.as_bytes();
+    let last = *bytes.last()? | 0x20;
+    CONCERNS
+        .iter()
+        .find(|(known, _)| {
+            known.len() == bytes.len()
+                && known.as_bytes()[known.len() - 1] == last
+                && known.eq_ignore_ascii_case(name)
+        })
+        .copied()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! Validating a stored page with the application, and what a 304 changes (RFC 9111 section 4.3).
+
+use millrace_wire::conditional::http_date;
+
+use super::{Answer, Keep, Refusal, Said, Verdict, judge};
+use crate::ask::Asking;
+use crate::place::Place;
+use crate::rules::Rules;
+use crate::{Millis, Page, Terms};
+
+/// The fields that ask the application whether a page has changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Validators {
+    /// `If-None-Match`
+    pub if_none_match: Option<Box<str>>,
+    /// `If-Modified-Since`
+    pub if_modified_since: Option<Box<str>>,
+}
+
+impl Validators {
+    /// Those of a page (section 4.3.1): both, if it has both.
+    pub fn of(page: &Page) -> Validators {
+        Validators {
+            if_none_match: page.etag.clone(),
+            if_modified_since: page.last_modified.map(|seconds| http_date(seconds).into()),
+        }
+    }
+
+    /// Whether there is nothing to ask by.
+    pub fn is_empty(&self) -> bool {
+        self.if_none_match.is_none() && self.if_modified_since.is_none()
+    }
+
+    /// Name and value of each.
+    pub fn fields(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let list = [("If-None-Match", &self.if_none_match), ("If-Modified-Since", &self.if_modified_since)];
+        list.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)))
+    }
+}
+
+/// What a stored page is after a 304.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Freshened {
+    /// Its new terms.
+    pub terms: Terms,
+    /// Its new fields (as [`Page::fields`]), if they have changed.
+    pub fields: Option<Box<[u8]>>,
+    /// Its new `Last-Modified`, if the 304 had one.
+    pub last_modified: Option<u64>,
+}
+
+/// What the 304 `answer` makes of a stored page of which `old` are the terms (sections 3.2 and 4.3.4). If it says nothing about its
+/// lifetime, the terms are those of before, counted from now.
+///
+/// # Errors
+/// The page may not be kept any longer: [`crate::Pages::pass`] or [`crate::Pages::abandon`] ends the fill. It may still
+/// be sent to those who wait.
+pub fn freshen<'a, F>(
+    rules: &Rules,
+    place: &Place<'_>,
+    asking: &Asking,
+    page: &Page,
+    old: &Terms,
+    answer: &Answer<'a, F>,
+    now: Millis,
+) -> Result<Freshened, Refusal>
+where
+    F: Iterator<Item = (&'a str, &'a [u8])> + Clone,
+{
+    let said = Said::hear(rules, answer.fields.clone(), answer.notes);
+    // A cookie of the 304 is for the one who asked; the page is as public as it was.
+    let news = || answer.fields.clone().filter(|(name, _)| is_updated(name));
+    let merged = merge(&page.fields, news(), &said.keep());
+    let last_modified = news().filter(|(name, _)| name.eq_ignore_ascii_case("last-modified")).last();
+    let mut terms = match said.speaks() {
+        true => {
+            // The stored page as it is now, with what the 304 says to us alone; date and age are those of the 304.
+            let told = |name: &str| {
+                super::is_ours(name) || name.eq_ignore_ascii_case("date") || name.eq_ignore_ascii_case("age")
+            };
+            let mut fields: Vec<(&str, &[u8])> = lines(&merged).collect();
+            for (name, value) in answer.fields.clone() {
+                if told(name) {
+                    fields.push((name, value));
+                }
+            }
+            fields.extend(page.etag.as_deref().map(|etag| ("ETag", etag.as_bytes())));
+            let whole = Answer {
+                status: page.status,
+                fields: fields.iter().copied(),
+                notes: answer.notes,
+                content: &page.identity().body,
+                failed: answer.failed,
+            };
+            match judge(rules, place, asking, &whole, now) {
+                Verdict::Store { terms, .. } => terms,
+                Verdict::Refuse { why, .. } => return Err(why),
+            }
+        }
+        false if answer.failed => return Err(Refusal::Failed),
+        false => Terms { age: said.age(now), ..old.clone() },
+    };
+    if said.tags.is_empty() {
+        terms.tags = old.tags.clone();
+    }
+    // What tells variants apart stays as it was: the page is stored under it.
+    terms.vary = old.vary.clone();
+    Ok(Freshened {
+        terms,
+        last_modified: last_modified.and_then(|(_, value)| super::said::date(value)),
+        fields: (merged != *page.fields).then(|| merged.into()),
+    })
+}
+
+/// Whether a 304 may change a stored field. Section 3.2: not what describes the content that was stored. An ETag that
+/// comes with it is the one that was asked by.
+fn is_updated(name: &str) -> bool {
+    const NEVER: [&str; 6] =
+        ["content-encoding", "content-length", "content-md5", "content-range", "etag", "vary"];
+    !NEVER.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// The stored lines, with those replaced whose names the news have.
+fn merge<'a>(stored: &[u8], news: impl Iterator<Item = (&'a str, &'a [u8])> + Clone, keep: &Keep) -> Vec<u8> {
+    let news = news.filter(|(name, _)| keep.keeps(name));
+    let mut merged = Vec::with_capacity(stored.len() + 64);
+    let mut push = |name: &str, value: &[u8]| {
+        merged.extend_from_slice(name.as_bytes());
+        merged.extend_from_slice(b": ");
+        merged.extend_from_slice(value);
+        merged.extend_from_slice(b"\r\n");
+    };
+    for (name, value) in lines(stored) {
+        if !news.clone().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+            push(name, value);
+        }
+    }
+    for (name, value) in news.filter(|(_, value)| !value.iter().any(|b| matches!(b, b'\r' | b'\n' | 0))) {
+        push(name, value);
+    }
+    merged
+}
+
+/// Name and value of each of some lines.
+pub(super) fn lines(block: &[u8]) -> impl Iterator<Item = (&str, &[u8])> + Clone {
+    block.split(|b| *b == b'\n').filter_map(|line| {
+        let colon = memchr::memchr(b':', line)?;
+        Some((std::str::from_utf8(&line[..colon]).ok()?, line[colon + 1..].trim_ascii()))
+    })
+}

@@ -1,0 +1,114 @@
+//! Which fields of an answer are stored with it, and which are for us alone.
+
+/// What is stored of an answer's fields.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keep {
+    /// Lower-case names that this answer excludes.
+    pub(super) dropped: Vec<Box<str>>,
+    /// Values of `Set-Cookie` fields that are stored with it: `LSC-Cookie`.
+    pub cookies: Vec<Box<[u8]>>,
+}
+
+impl Keep {
+    /// Whether a field is stored (RFC 9111 section 3.1). What the server makes itself for each form of a page (`ETag`,
+    /// `Content-Encoding`, `Content-Length`, `Vary`) is for the caller to leave out.
+    pub fn keeps(&self, name: &str) -> bool {
+        const NEVER: [&str; 16] = [
+            "age",
+            "cache-status",
+            "connection",
+            "content-length",
+            "date",
+            "keep-alive",
+            "proxy-authenticate",
+            "proxy-authentication-info",
+            "proxy-authorization",
+            "proxy-connection",
+            "set-cookie",
+            "set-cookie2",
+            "te",
+            "trailer",
+            "transfer-encoding",
+            "upgrade",
+        ];
+        let is = |known: &str| known.eq_ignore_ascii_case(name);
+        !is_ours(name) && !NEVER.iter().any(|known| is(known)) && !self.dropped.iter().any(|known| is(known))
+    }
+}
+
+/// Whether a field of an answer is meant for us, and no client sees it: how to cache, by which tags, what to purge.
+///
+/// `CDN-Cache-Control`, `Cache-Groups` and `Cache-Group-Invalidation` stay: they speak to caches after us as well. The
+/// crawler of the LiteSpeed Cache plugin may see [`CRAWLER_SEES`].
+pub fn is_ours(name: &str) -> bool {
+    const OURS: [&str; 8] = [
+        "cache-tag",
+        "edge-cache-tag",
+        "lsc-cookie",
+        "surrogate-control",
+        "surrogate-key",
+        "x-accel-expires",
+        "x-cache-tags",
+        "xkey",
+    ];
+    let begins = |with: &str| name.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
+    match name.as_bytes().first().map(u8::to_ascii_lowercase) {
+        Some(b'm') => begins("millrace-"),
+        Some(b'x') if begins("x-litespeed-") => {
+            // What the server itself says to the plugin, and what it says while it is debugged.
+            !name.eq_ignore_ascii_case("x-litespeed-debug") && !name.eq_ignore_ascii_case("x-litespeed-cache")
+        }
+        Some(b'x' | b's' | b'l' | b'c' | b'e') => OURS.iter().any(|ours| ours.eq_ignore_ascii_case(name)),
+        _ => false,
+    }
+}
+
+/// The one field of [`is_ours`] that the LiteSpeed Cache plugin's crawler looks at, to learn that a page is not to be
+/// cached. For [`crate::Asking::crawler`], from the machine itself only.
+pub const CRAWLER_SEES: &str = "X-LiteSpeed-Cache-Control";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_for_us() {
+        for ours in [
+            "X-LiteSpeed-Tag",
+            "x-litespeed-purge2",
+            "X-LiteSpeed-Cache-Control",
+            "X-LiteSpeed-Vary",
+            "LSC-Cookie",
+            "Millrace-Purge",
+            "Surrogate-Control",
+            "X-Accel-Expires",
+            "xkey",
+        ] {
+            assert!(is_ours(ours) && !Keep::default().keeps(ours), "{ours}");
+        }
+        for other in [
+            "X-LiteSpeed-Cache",
+            "X-LiteSpeed-Debug",
+            "CDN-Cache-Control",
+            "Cache-Groups",
+            "X-Cache",
+            "",
+            "m",
+        ] {
+            assert!(!is_ours(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn fields_that_are_stored() {
+        let keep = Keep { dropped: vec!["a".into()], ..Keep::default() };
+        for yes in
+            ["Content-Type", "Cache-Control", "Expires", "Link", "B", "Clear-Site-Data", "Content-Location"]
+        {
+            assert!(keep.keeps(yes), "{yes}");
+        }
+        for no in ["A", "Set-Cookie", "Connection", "TE", "Proxy-Authenticate", "Age", "Keep-Alive"] {
+            assert!(!keep.keeps(no), "{no}");
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! What becomes of an answer: stored, under which terms, or refused, and why.
+//!
+//! The rules are those of RFC 9111 for a shared cache. Who has the word on the lifetime, the first that says anything:
+//!
+//! 1. `Millrace-Cache-Control`, and `X-LiteSpeed-Cache-Control` where the site obeys LiteSpeed's fields;
+//! 2. `CDN-Cache-Control` (RFC 9213): if it is valid, `Cache-Control` and `Expires` don't count;
+//! 3. `Surrogate-Control`;
+//! 4. `X-Accel-Expires`;
+//! 5. `millrace_cache_control()`, which integrations call on pages that know nothing of a cache: a refusal in it always
+//!    counts, a permission yields to every refusal of the page's own `Cache-Control`, and to a refusal in 1 to 4;
+//! 6. `Cache-Control`, then `Expires`;
+//! 7. in profile mode, the profile: a lifetime for each kind of answer.
+//!
+//! Nothing is guessed from `Last-Modified`. Never stored, whoever says otherwise: an answer that sets a cookie (but by
+//! LiteSpeed's `LSC-Cookie`), one to a request with `Authorization` unless RFC 9111 section 3.5 allows it, a partial one,
+//! one that ended in an error, one that is too large.
+
+mod freshen;
+mod keep;
+mod said;
+
+pub use freshen::{Freshened, Validators, freshen};
+pub use keep::{CRAWLER_SEES, Keep, is_ours};
+
+use crate::ask::Asking;
+use crate::control::Control;
+use crate::notes::Notes;
+use crate::place::Place;
+use crate::rules::{Mode, NONCE_LIFE, Rules};
+use crate::terms::MOST_TAGS;
+use crate::{Millis, Tag, Terms};
+use said::Said;
+
+/// An answer of the application to a request that led a fill.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'a, F> {
+    /// Its status code.
+    pub status: u16,
+    /// Its fields, all of them as the application gave them.
+    pub fields: F,
+    /// What the script said by functions.
+    pub notes: &'a Notes,
+    /// Its content; empty if it is not known yet.
+    pub content: &'a [u8],
+    /// The script ended in a fatal error, its worker died, or not all of the content came.
+    pub failed: bool,
+}
+
+/// What becomes of an answer.
+#[derive(Debug)]
+pub enum Verdict {
+    /// It is stored.
+    Store {
+        /// Under these terms.
+        terms: Terms,
+        /// With these of its fields.
+        keep: Keep,
+    },
+    /// It is not.
+    Refuse {
+        /// Why.
+        why: Refusal,
+        /// For how long others should not wait for an answer to the same request that they could share; 0: the next may
+        /// be stored.
+        remember: Millis,
+    },
+}
+
+/// Why an answer is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The script ended in an error, or the content is not complete.
+    Failed,
+    /// The status is one that is never stored.
+    Status,
+    /// `no-store`
+    NoStore,
+    /// `private`
+    Private,
+    /// `no-cache`, and nothing to validate it by.
+    NoCache,
+    /// It sets a cookie.
+    SetCookie,
+    /// The request had `Authorization`, and the answer does not say that it is for all (RFC 9111 section 3.5).
+    Authorization,
+    /// It varies by everything, or by something that the rules don't allow.
+    Vary,
+    /// It is stale when it comes.
+    Expired,
+    /// Nobody says for how long it is good.
+    NoLifetime,
+    /// It is too large.
+    TooLarge,
+    /// It has so many tags that not every purge would find it.
+    TooManyTags,
+    /// The client asked that it is not stored.
+    Client,
+    /// The request had arguments that are not in the key, and it is no ordinary page.
+    Arguments,
+    /// The request was a HEAD.
+    Head,
+}
+
+impl Refusal {
+    /// A word for `Cache-Status` and counters. It never changes.
+    pub fn word(self) -> &'static str {
+        match self {
+            Refusal::Failed => "failed",
+            Refusal::Status => "status",
+            Refusal::NoStore => "no-store",
+            Refusal::Private => "private",
+            Refusal::NoCache => "no-cache",
+            Refusal::SetCookie => "set-cookie",
+            Refusal::Authorization => "authorization",
+            Refusal::Vary => "vary",
+            Refusal::Expired => "expired",
+            Refusal::NoLifetime => "no-lifetime",
+            Refusal::TooLarge => "too-large",
+            Refusal::TooManyTags => "too-many-tags",
+            Refusal::Client => "client",
+            Refusal::Arguments => "arguments",
+            Refusal::Head => "head",
+        }
+    }
+
+    /// Whether the next answer to the same request may well be stored.
+    fn passes(self) -> bool {
+        use Refusal::*;
+        matches!(self, Failed | Client | Arguments | Head | Authorization)
+    }
+}
+
+/// Judges an answer that is to be stored. A 304 is for [`freshen`].
+pub fn judge<'a, F>(
+    rules: &Rules,
+    place: &Place<'_>,
+    asking: &Asking,
+    answer: &Answer<'a, F>,
+    now: Millis,
+) -> Verdict
+where
+    F: Iterator<Item = (&'a str, &'a [u8])> + Clone,
+{
+    let said = Said::hear(rules, answer.fields.clone(), answer.notes);
+    match terms(rules, place, asking, answer.status, answer.failed, answer.content, &said, now) {
+        Ok(terms) => Verdict::Store { terms, keep: said.keep() },
+        Err(why) => refuse(rules, why),
+    }
+}
+
+fn refuse(rules: &Rules, why: Refusal) -> Verdict {
+    Verdict::Refuse { why, remember: if why.passes() { 0 } else { rules.remember_refusal } }
+}
+
+#[allow(clippy::too_many_arguments)]
+fn terms(
+    rules: &Rules,
+    place: &Place<'_>,
+    asking: &Asking,
+    status: u16,
+    failed: bool,
+    content: &[u8],
+    said: &Said<'_>,
+    now: Millis,
+) -> Result<Terms, Refusal> {
+    if failed {
+        return Err(Refusal::Failed);
+    }
+    if asking.head {
+        return Err(Refusal::Head);
+    }
+    if asking.reduced && status != 200 {
+        return Err(Refusal::Arguments);
+    }
+    if content.len() > rules.largest_page {
+        return Err(Refusal::TooLarge);
+    }
+    if said.vary.refused {
+        return Err(Refusal::Vary);
+    }
+    if said.sets_cookie {
+        return Err(Refusal::SetCookie);
+    }
+    let word = Word::of(rules, place, status, said, now);
+    may_store(rules, asking, status, said, &word)?;
+    let nonce = word.control.nonce
+        || said.note.as_ref().is_some_and(|note| note.nonce)
+        || rules.nonce_marks.iter().any(|mark| memchr::memmem::find(content, mark.as_bytes()).is_some());
+    let mut terms = Terms {
+        ttl: word.ttl.unwrap_or(0).min(rules.longest_life),
+        age: said.age(now),
+        no_cache: word.control.no_cache,
+        must_revalidate: must_revalidate(&word),
+        vary: said.vary_names(),
+        tags: tags(rules, place, said)?,
+        ..Terms::default()
+    };
+    graces(rules, &word, &mut terms);
+    if nonce {
+        cap(&mut terms, NONCE_LIFE);
+    }
+    Ok(terms)
+}
+
+/// Whose word on the lifetime counts.
+struct Word {
+    control: Control,
+    /// Milliseconds; `None`: nobody says.
+    ttl: Option<Millis>,
+    /// It is the application's, not the profile's.
+    spoken: bool,
+    /// It is addressed to caches like us: fields of RFC 9213 and such.
+    targeted: bool,
+}
+
+impl Word {
+    fn of(rules: &Rules, place: &Place<'_>, status: u16, said: &Said<'_>, now: Millis) -> Word {
+        if let Some(control) = said.targeted(now) {
+            let mut word = Word::spoken(control.into_owned(), None);
+            word.targeted = true;
+            word.refuse_with(said.note.as_ref());
+            word.fill_in(rules, place, status, said);
+            return word;
+        }
+        let mut word = Word::spoken(said.cache_control.clone(), said.expires(now));
+        if let Some(note) = &said.note {
+            let page_refuses =
+                word.control.refuses() || said.pragma_no_cache || said.no_cache_control_but_expired(now);
+            if note.no_store || note.private || note.no_cache || !page_refuses {
+                let fields = std::mem::take(&mut word.control.fields);
+                word = Word::spoken(note.clone(), None);
+                word.control.fields.extend(fields);
+                word.fill_in(rules, place, status, said);
+                if status >= 400 {
+                    // The one who called it may not have thought of pages that don't exist.
+                    word.ttl = word.ttl.map(|ttl| ttl.min(rules.lifetimes.not_found));
+                }
+                return word;
+            }
+        }
+        word.fill_in(rules, place, status, said);
+        word
+    }
+
+    /// `expires`: the lifetime by the `Expires` field, which counts if the control says none.
+    fn spoken(control: Control, expires: Option<Millis>) -> Word {
+        let ttl = control.lifetime().map(|seconds| seconds * 1000).or(expires);
+        let spoken = ttl.is_some() || control != Control::default();
+        Word { control, ttl, spoken, targeted: false }
+    }
+
+    fn refuse_with(&mut self, note: Option<&Control>) {
+        if let Some(note) = note {
+            self.control.no_store |= note.no_store;
+            self.control.private |= note.private;
+        }
+    }
+
+    /// Where no lifetime is said, the profile's.
+    fn fill_in(&mut self, rules: &Rules, place: &Place<'_>, status: u16, said: &Said<'_>) {
+        if rules.mode != Mode::Profile || self.ttl.is_some() {
+            return;
+        }
+        if said.pragma_no_cache && !self.spoken {
+            self.control.no_cache = true;
+        }
+        let ttl = said::usual_lifetime(rules, place, status, said.content_type);
+        self.ttl = (ttl > 0).then_some(ttl);
+    }
+}
+
+/// RFC 9111 section 3.
+fn may_store(
+    rules: &Rules,
+    asking: &Asking,
+    status: u16,
+    said: &Said<'_>,
+    word: &Word,
+) -> Result<(), Refusal> {
+    let control = &word.control;
+    // 206 would have to be combined, and 304 has no content.
+    if status < 200 || matches!(status, 206 | 304) || rules.mode == Mode::Profile && status >= 500 {
+        return Err(Refusal::Status);
+    }
+    // Section 5.2.2.3: of a status whose rules we know, no-store is not meant for us.
+    let understood =
+        matches!(status, 200 | 203 | 204 | 300 | 301 | 302 | 303 | 307 | 308 | 404 | 405 | 410 | 414);
+    if control.must_understand && !understood {
+        return Err(Refusal::Status);
+    }
+    let no_store = control.no_store && !(control.must_understand && rules.mode == Mode::Standard);
+    if no_store {
+        return Err(Refusal::NoStore);
+    }
+    if control.private {
+        return Err(Refusal::Private);
+    }
+    if asking.wants.no_store {
+        return Err(Refusal::Client);
+    }
+    // Section 3.5.
+    let for_all = control.public || control.must_revalidate || control.s_maxage.is_some();
+    if asking.authorization && !for_all {
+        return Err(Refusal::Authorization);
+    }
+    if control.no_cache && !said.has_validators {
+        return Err(Refusal::NoCache);
+    }
+    match word.ttl {
+        _ if control.no_cache => Ok(()),
+        None => Err(Refusal::NoLifetime),
+        Some(0) => Err(Refusal::Expired),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Whether it must never be used stale (RFC 9111 sections 4.2.4, 5.2.2.2, 5.2.2.8 and 5.2.2.10). s-maxage forbids it as
+/// well, unless the same field allows it: that is how applications say both.
+fn must_revalidate(word: &Word) -> bool {
+    let control = &word.control;
+    let allows = control.stale_while_revalidate.is_some() || control.stale_if_error.is_some();
+    control.must_revalidate
+        || control.proxy_revalidate
+        || control.s_maxage.is_some() && !allows && !word.targeted
+}
+
+/// How long it may be used stale (RFC 5861). What the application says is bounded; if it says nothing, the rules say.
+fn graces(rules: &Rules, word: &Word, terms: &mut Terms) {
+    let asked = |seconds: Option<u64>, usual: Millis| match seconds {
+        Some(seconds) => (seconds * 1000).min(rules.grace.most),
+        None => usual,
+    };
+    let control = &word.control;
+    if terms.no_cache || terms.must_revalidate {
+        return;
+    }
+    terms.stale_while_revalidate = asked(control.stale_while_revalidate, rules.grace.while_revalidating);
+    terms.stale_if_error = asked(control.stale_if_error, rules.grace.on_error);
+}
+
+/// It lives no longer than this, in any way.
+fn cap(terms: &mut Terms, most: Millis) {
+    terms.ttl = terms.ttl.min(most);
+    terms.stale_while_revalidate = terms.stale_while_revalidate.min(most - terms.ttl);
+    terms.stale_if_error = terms.stale_if_error.min(most - terms.ttl);
+}
+
+fn tags(rules: &Rules, place: &Place<'_>, said: &Said<'_>) -> Result<Box<[Tag]>, Refusal> {
+    let mut query = Vec::new();
+    place.write_query(rules, &mut query);
+    let mut tags = Tag::implicit(place, &query).to_vec();
+    for name in &said.tags {
+        tags.push(Tag::named(place.site, name));
+        if tags.len() > 16 * MOST_TAGS {
+            return Err(Refusal::TooManyTags);
+        }
+    }
+    tags.sort_unstable();
+    tags.dedup();
+    if tags.len() > MOST_TAGS { Err(Refusal::TooManyTags) } else { Ok(tags.into()) }
+}
+
+#[cfg(test)]
+mod tests;

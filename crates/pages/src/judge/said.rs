@@ -1,0 +1,259 @@
+//! What an answer says about its caching, in all the fields that applications know.
+
+use std::borrow::Cow;
+use std::time::UNIX_EPOCH;
+
+use super::keep::Keep;
+use crate::control::{Control, seconds, structured};
+use crate::notes::Notes;
+use crate::place::Place;
+use crate::rules::Rules;
+use crate::vary::Names;
+use crate::{Millis, terms};
+
+/// All that the fields of an answer and the notes of its script say.
+#[derive(Default)]
+pub(super) struct Said<'a> {
+    pub cache_control: Control,
+    has_cache_control: bool,
+    pub pragma_no_cache: bool,
+    /// Seconds since 1970; `Some(0)`: there is one, but no date.
+    expires: Option<u64>,
+    date: Option<u64>,
+    age: Age,
+    millrace: Option<Control>,
+    litespeed: Option<Control>,
+    cdn: Vec<u8>,
+    cdn_read: Option<Control>,
+    surrogate: Option<Control>,
+    accel: Option<Accel>,
+    /// Of `millrace_cache_control()`.
+    pub note: Option<Control>,
+    pub sets_cookie: bool,
+    /// Values of `LSC-Cookie`.
+    lsc_cookies: Vec<&'a [u8]>,
+    pub vary: Names,
+    no_vary: bool,
+    pub has_validators: bool,
+    pub content_type: &'a [u8],
+    pub tags: Vec<Cow<'a, [u8]>>,
+    /// Fields that `Connection` names, lower case.
+    connection: Vec<Box<str>>,
+}
+
+#[derive(Clone, Copy, Default)]
+enum Age {
+    #[default]
+    None,
+    Seconds(u64),
+    /// Not a number, or several lines.
+    Unclear,
+}
+
+#[derive(Clone, Copy)]
+enum Accel {
+    Seconds(u64),
+    /// Seconds since 1970.
+    Until(u64),
+}
+
+impl<'a> Said<'a> {
+    pub fn hear<F>(rules: &Rules, fields: F, notes: &'a Notes) -> Said<'a>
+    where
+        F: Iterator<Item = (&'a str, &'a [u8])>,
+    {
+        let mut said = Said::default();
+        for (name, value) in fields {
+            said.field(rules, name, value);
+        }
+        if !notes.control.is_empty() {
+            said.note = Some(Control::parse(&notes.control));
+        }
+        said.split_tags(&notes.tags, b",");
+        said.cdn_read = if said.cdn.is_empty() { None } else { Control::parse_targeted(&said.cdn) };
+        said
+    }
+
+    fn field(&mut self, rules: &Rules, name: &str, value: &'a [u8]) {
+        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        match name.len() {
+            3 if is("age") => self.age.add(value),
+            4 if is("date") => self.date = date(value),
+            4 if is("vary") => self.vary.add(rules, value),
+            4 if is("etag") => self.has_validators = true,
+            4 if is("xkey") => self.split_tags(value, b" ,"),
+            6 if is("pragma") => self.pragma_no_cache |= value.trim_ascii().eq_ignore_ascii_case(b"no-cache"),
+            7 if is("expires") => {
+                let until = date(value).unwrap_or(0);
+                self.expires = Some(self.expires.map_or(until, |other| other.min(until)));
+            }
+            9 if is("cache-tag") => self.split_tags(value, b","),
+            10 if is("set-cookie") => self.sets_cookie = true,
+            11 if is("set-cookie2") => self.sets_cookie = true,
+            10 if is("connection") => self.connection.extend(
+                value
+                    .split(|b| *b == b',')
+                    .map(|name| String::from_utf8_lossy(name.trim_ascii()).to_ascii_lowercase().into()),
+            ),
+            10 if is("lsc-cookie") => self.lsc_cookies.push(value),
+            12 if is("content-type") => self.content_type = value,
+            12 if is("cache-groups") => self.groups(value),
+            12 if is("x-cache-tags") => self.split_tags(value, b" ,"),
+            12 if is("millrace-tag") => self.split_tags(value, b","),
+            13 if is("cache-control") => {
+                self.has_cache_control = true;
+                self.cache_control.add(value);
+            }
+            13 if is("last-modified") => self.has_validators |= date(value).is_some(),
+            13 if is("surrogate-key") => self.split_tags(value, b" "),
+            14 if is("edge-cache-tag") => self.split_tags(value, b","),
+            14 if is("x-litespeed-tag") && rules.litespeed => self.split_tags(value, b","),
+            15 if is("x-accel-expires") => self.accel = Accel::read(value),
+            16 if is("x-litespeed-vary") && rules.litespeed => self.vary.add_litespeed(value),
+            17 if is("cdn-cache-control") => {
+                if !self.cdn.is_empty() {
+                    self.cdn.extend_from_slice(b", ");
+                }
+                self.cdn.extend_from_slice(value);
+            }
+            17 if is("surrogate-control") => self.surrogate = Some(Control::parse_surrogate(value)),
+            19 if is("x-drupal-cache-tags") => self.split_tags(value, b" "),
+            22 if is("millrace-cache-control") => {
+                self.millrace.get_or_insert_default().add(value);
+            }
+            24 if is("x-litespeed-cache-control") && rules.litespeed => self.litespeed(value),
+            _ => {}
+        }
+    }
+
+    /// `no-cache`, `public` or `private`, and more. Here `no-cache` means not to store.
+    fn litespeed(&mut self, value: &[u8]) {
+        let control = self.litespeed.get_or_insert_default();
+        control.add(value);
+        control.no_store |= control.no_cache;
+        self.no_vary |=
+            value.split(|b| *b == b',').any(|item| item.trim_ascii().eq_ignore_ascii_case(b"no-vary"));
+    }
+
+    fn split_tags(&mut self, value: &'a [u8], separators: &[u8]) {
+        let names = value.split(|b| separators.contains(b)).map(<[u8]>::trim_ascii);
+        let most = 32 * terms::MOST_TAGS;
+        self.tags.extend(names.filter(|name| !name.is_empty()).map(Cow::Borrowed).take(most));
+    }
+
+    /// RFC 9875 section 2: a list of strings; anything else is ignored.
+    fn groups(&mut self, value: &[u8]) {
+        for item in structured::list(value).unwrap_or_default() {
+            if let structured::Item::String(name) = item {
+                self.tags.push(Cow::Owned(name));
+            }
+        }
+    }
+
+    /// The control that is addressed to caches like us.
+    pub fn targeted(&self, now: Millis) -> Option<Cow<'_, Control>> {
+        let written = [&self.millrace, &self.litespeed, &self.cdn_read, &self.surrogate];
+        if let Some(control) = written.into_iter().flatten().next() {
+            return Some(Cow::Borrowed(control));
+        }
+        let accel = self.accel?;
+        let max_age = match accel {
+            Accel::Seconds(seconds) => seconds,
+            Accel::Until(until) => until.saturating_sub(now / 1000),
+        };
+        Some(Cow::Owned(Control { max_age: Some(max_age), ..Control::default() }))
+    }
+
+    /// Lifetime by `Expires` (RFC 9111 sections 4.2.1 and 5.3).
+    pub fn expires(&self, now: Millis) -> Option<Millis> {
+        let date = self.date.unwrap_or(now / 1000);
+        self.expires.map(|until| until.saturating_sub(date) * 1000)
+    }
+
+    /// The page's only word on caching is an `Expires` in the past.
+    pub fn no_cache_control_but_expired(&self, now: Millis) -> bool {
+        !self.has_cache_control && self.expires(now) == Some(0)
+    }
+
+    /// RFC 9111 section 4.2.3, without the time that it took.
+    pub fn age(&self, now: Millis) -> Millis {
+        let apparent = self.date.map_or(0, |date| (now / 1000).saturating_sub(date) * 1000);
+        match self.age {
+            Age::None => apparent,
+            Age::Seconds(seconds) => apparent.max(seconds * 1000),
+            Age::Unclear => FOR_EVER,
+        }
+    }
+
+    pub fn vary_names(&self) -> Box<[Box<str>]> {
+        let names =
+            self.vary.names.iter().filter(|name| !(self.no_vary && name.starts_with("cookie="))).cloned();
+        Names { names: names.collect(), refused: false }.finish()
+    }
+
+    /// Whether it says anything about lifetime.
+    pub fn speaks(&self) -> bool {
+        self.has_cache_control || self.expires.is_some() || self.note.is_some() || self.targeted(0).is_some()
+    }
+
+    pub fn keep(&self) -> Keep {
+        let mut dropped = self.connection.clone();
+        dropped.extend(self.cache_control.fields.iter().cloned());
+        let public = self.litespeed.as_ref().is_some_and(|control| !control.no_store && !control.private);
+        let cookies =
+            if public { self.lsc_cookies.iter().map(|c| Box::from(*c)).collect() } else { Vec::new() };
+        Keep { dropped, cookies }
+    }
+}
+
+/// Longer than anything is fresh.
+const FOR_EVER: Millis = 1 << 50;
+
+impl Age {
+    /// RFC 9111 section 5.1: of a list the first member counts. Several lines, or no number: as old as can be.
+    fn add(&mut self, value: &[u8]) {
+        let first = value.split(|b| *b == b',').next().unwrap_or_default().trim_ascii();
+        *self = match (*self, seconds(first)) {
+            (Age::None, Some(seconds)) => Age::Seconds(seconds),
+            _ => Age::Unclear,
+        };
+    }
+}
+
+impl Accel {
+    /// `60`, `0`, `@1700000000` (seconds since 1970); what is neither is not to be cached, as `off` is not.
+    fn read(value: &[u8]) -> Option<Accel> {
+        let value = value.trim_ascii();
+        match value.strip_prefix(b"@") {
+            // Not by `seconds`, which bounds what it reads.
+            Some(until) => Some(Accel::Until(std::str::from_utf8(until).ok()?.parse().unwrap_or(0))),
+            None => Some(Accel::Seconds(seconds(value).unwrap_or(0))),
+        }
+    }
+}
+
+/// A date in seconds since 1970, by any of the three formats of RFC 9110 section 5.6.7; before 1970 is 0.
+pub(super) fn date(value: &[u8]) -> Option<u64> {
+    let date = httpdate::parse_http_date(std::str::from_utf8(value).ok()?.trim()).ok()?;
+    Some(date.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
+}
+
+/// For how long the profile wants an answer to be fresh about which the application says nothing.
+pub(super) fn usual_lifetime(rules: &Rules, place: &Place<'_>, status: u16, content_type: &[u8]) -> Millis {
+    let lifetimes = &rules.lifetimes;
+    let kind = content_type.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
+    let is = |known: &str| kind.eq_ignore_ascii_case(known.as_bytes());
+    match status {
+        301 | 308 => lifetimes.redirect,
+        404 | 410 => lifetimes.not_found,
+        200 if rules.sitemap_paths.find(place.path).is_some() => lifetimes.sitemap,
+        200 if rules.rest_paths.find(place.path).is_some() => lifetimes.rest,
+        200 if is("application/rss+xml") || is("application/atom+xml") || is("application/rdf+xml") => {
+            lifetimes.feed
+        }
+        200 if rules.feed_paths.find(place.path).is_some() => lifetimes.feed,
+        200 if is("text/html") || is("application/xhtml+xml") => lifetimes.page,
+        200 => lifetimes.other,
+        _ => 0,
+    }
+}

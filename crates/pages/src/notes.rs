@@ -1,0 +1,87 @@
+//! What a script said to the cache by calling functions: `millrace_tag()`, `millrace_purge()`, `millrace_cache_control()`.
+
+/// Kind of a note; the numbers are those of the NOTE frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Note {
+    /// Tags of the page.
+    Tag = 1,
+    /// Pages to purge.
+    Purge = 2,
+    /// How the page may be cached.
+    Control = 3,
+}
+
+impl Note {
+    /// The kind with this number.
+    pub fn from_number(number: u16) -> Option<Note> {
+        [Note::Tag, Note::Purge, Note::Control].into_iter().find(|note| *note as u16 == number)
+    }
+}
+
+/// All notes of one run, in the grammar of the fields `Millrace-Tag`, `Millrace-Purge` and `Millrace-Cache-Control`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// Tags, separated by commas.
+    pub tags: Vec<u8>,
+    /// Directives; a later call takes the place of an earlier one.
+    pub control: Vec<u8>,
+    /// Purges, a line a call.
+    pub purges: Vec<u8>,
+}
+
+/// The most bytes of notes of a kind that are kept; a script in an endless loop must not take the memory.
+const MOST_BYTES: usize = 256 << 10;
+
+impl Notes {
+    /// Takes in a note. False: there are too many of its kind, and this one is lost.
+    pub fn add(&mut self, note: Note, text: &[u8]) -> bool {
+        let (list, separator) = match note {
+            Note::Control => {
+                self.control.clear();
+                (&mut self.control, b',')
+            }
+            Note::Tag => (&mut self.tags, b','),
+            Note::Purge => (&mut self.purges, b'\n'),
+        };
+        if list.len() + text.len() > MOST_BYTES {
+            return false;
+        }
+        if !list.is_empty() {
+            list.push(separator);
+        }
+        list.extend_from_slice(text);
+        true
+    }
+
+    /// Whether the script said nothing.
+    pub fn is_empty(&self) -> bool {
+        self.tags.is_empty() && self.control.is_empty() && self.purges.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_add_up_but_control_is_the_last_word() {
+        let mut notes = Notes::default();
+        for (note, text) in [
+            (Note::Tag, "a, b"),
+            (Note::Tag, "c"),
+            (Note::Purge, "hard, /x"),
+            (Note::Purge, "y"),
+            (Note::Control, "public"),
+            (Note::Control, "no-store"),
+        ] {
+            assert!(notes.add(note, text.as_bytes()));
+        }
+        assert_eq!(notes.tags, b"a, b,c");
+        assert_eq!(notes.purges, b"hard, /x\ny");
+        assert_eq!(notes.control, b"no-store");
+        assert!(!notes.add(Note::Tag, &vec![b'x'; MOST_BYTES]));
+        assert_eq!(Note::from_number(2), Some(Note::Purge));
+        assert_eq!(Note::from_number(9), None);
+    }
+}

@@ -1,0 +1,24 @@
+//! Which page: the parts of a URL as the cache sees them.
+
+use crate::key::write_query;
+use crate::rules::Rules;
+
+/// Where a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// Name of the site in the configuration.
+    pub site: &'a str,
+    /// Host, and port if it was given, as PHP sees it in `HTTP_HOST`.
+    pub host: &'a str,
+    /// Path, decoded and normalised (`millrace_wire::path::normalise`).
+    pub path: &'a [u8],
+    /// What follows `?`, as it came.
+    pub query: Option<&'a [u8]>,
+}
+
+impl Place<'_> {
+    /// Appends the query as keys have it, with its `?`. Returns whether arguments were dropped.
+    pub fn write_query(&self, rules: &Rules, out: &mut Vec<u8>) -> bool {
+        self.query.is_some_and(|query| write_query(&rules.dropped_arguments, query, out))
+    }
+}

@@ -1,0 +1,477 @@
+//! What a site wants of the cache, resolved once when the configuration is read.
+//!
+//! [`Rules::standard`] obeys the application's answers and nothing else, as RFC 9111 has it for a shared cache.
+//! [`Rules::profile`] adds what is known of an application that says little about itself: lifetimes by kind, what makes a
+//! request a visitor's own, arguments that matter to nobody but statistics. An application's data are put in by the
+//! settings.
+
+use crate::Millis;
+
+/// A second.
+const SECOND: Millis = 1000;
+const HOUR: Millis = 3600 * SECOND;
+
+/// No page with a WordPress nonce in it lives longer: a nonce is good for 12 to 24 hours.
+pub const NONCE_LIFE: Millis = 10 * HOUR;
+
+/// Which rules count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// The cache is off for this site.
+    #[default]
+    Off,
+    /// The answer's own fields, as RFC 9111 says.
+    Standard,
+    /// Those, and what the profile of the application adds. What clients say about caching is ignored.
+    Profile,
+}
+
+/// The rules of a site.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// Which rules count.
+    pub mode: Mode,
+    /// http and https share pages.
+    pub schemes_share: bool,
+    /// Names of arguments that PHP may see but that don't tell pages apart.
+    pub dropped_arguments: Patterns,
+    /// A request with such an argument bypasses the cache; of `a[b]` the name is `a`.
+    pub bypass_arguments: Patterns,
+    /// A request with such a cookie bypasses the cache.
+    pub bypass_cookies: Patterns,
+    /// A request for such a path bypasses the cache.
+    pub bypass_paths: Paths,
+    /// Cookies that scripts in the browser set for themselves; never of any consequence, and not shown to PHP when it
+    /// runs for everybody.
+    pub harmless_cookies: Patterns,
+    /// Pages differ by the values of these cookies.
+    pub key_cookies: Patterns,
+    /// Pages differ by the class of device.
+    pub key_device: bool,
+    /// What a page with `Vary: Cookie` differs by.
+    pub vary_cookies: VaryCookies,
+    /// Names of request fields that pages may vary by, besides `Accept-Encoding`; a page that varies by another is not
+    /// stored. Of no consequence in standard mode, where all are allowed.
+    pub vary_fields: Patterns,
+    /// For how long a page is fresh about which the application says nothing.
+    pub lifetimes: Lifetimes,
+    /// What may be done with a page that is no longer fresh.
+    pub grace: Bounds,
+    /// No page is fresh for longer.
+    pub longest_life: Millis,
+    /// The largest content that is stored, in bytes.
+    pub largest_page: usize,
+    /// For how long it is remembered that a page was uncacheable.
+    pub remember_refusal: Millis,
+    /// Whether the fields of LiteSpeed's cache are obeyed.
+    pub litespeed: bool,
+    /// What in the content betrays a nonce: such a page lives [`NONCE_LIFE`] at most.
+    pub nonce_marks: Vec<Box<str>>,
+    /// Paths (in the same form as [`Rules::bypass_paths`]) of sitemaps, of feeds, of the REST interface.
+    pub sitemap_paths: Paths,
+    /// See [`Rules::sitemap_paths`].
+    pub feed_paths: Paths,
+    /// See [`Rules::sitemap_paths`].
+    pub rest_paths: Paths,
+}
+
+/// Lifetimes by kind of answer, in milliseconds; 0: not stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// 200 with HTML.
+    pub page: Millis,
+    /// 200 with RSS or Atom.
+    pub feed: Millis,
+    /// 200 for a sitemap.
+    pub sitemap: Millis,
+    /// 200 from the REST interface.
+    pub rest: Millis,
+    /// 200 with anything else.
+    pub other: Millis,
+    /// 301, 308.
+    pub redirect: Millis,
+    /// 404, 410. Also the most that a function call can ask for, for these.
+    pub not_found: Millis,
+}
+
+/// How long stale pages may be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// While a new one is fetched, if the application does not say (RFC 5861 section 3).
+    pub while_revalidating: Millis,
+    /// If the application fails, if it does not say (RFC 5861 section 4).
+    pub on_error: Millis,
+    /// The most that the application can ask for.
+    pub most: Millis,
+}
+
+/// Which cookies a page with `Vary: Cookie` differs by.
+#[derive(Clone, Debug)]
+pub enum VaryCookies {
+    /// Only these: an application whose session cookies are known.
+    Only(Patterns),
+    /// All but the [harmless](Rules::harmless_cookies) ones.
+    AllButHarmless,
+    /// All.
+    All,
+}
+
+impl Rules {
+    /// The cache is off.
+    pub fn off() -> Rules {
+        Rules { mode: Mode::Off, ..Rules::standard() }
+    }
+
+    /// RFC 9111, and nothing else.
+    pub fn standard() -> Rules {
+        Rules {
+            mode: Mode::Standard,
+            schemes_share: false,
+            dropped_arguments: Patterns::default(),
+            bypass_arguments: Patterns::default(),
+            bypass_cookies: Patterns::default(),
+            bypass_paths: Paths::default(),
+            harmless_cookies: Patterns::default(),
+            key_cookies: Patterns::default(),
+            key_device: false,
+            vary_cookies: VaryCookies::All,
+            vary_fields: Patterns::default(),
+            lifetimes: Lifetimes::default(),
+            grace: Bounds { most: 7 * 24 * HOUR, ..Bounds::default() },
+            longest_life: 365 * 24 * HOUR,
+            largest_page: 16 << 20,
+            remember_refusal: 2 * SECOND,
+            litespeed: false,
+            nonce_marks: Vec::new(),
+            sitemap_paths: Paths::default(),
+            feed_paths: Paths::default(),
+            rest_paths: Paths::default(),
+        }
+    }
+
+    /// What holds for any application: nothing is stored that it does not allow, but the rest is as visitors want it.
+    pub fn profile() -> Rules {
+        Rules {
+            mode: Mode::Profile,
+            dropped_arguments: Patterns::new(STATISTICS_ARGUMENTS),
+            bypass_cookies: Patterns::new(SESSION_COOKIES),
+            harmless_cookies: Patterns::new(HARMLESS_COOKIES),
+            vary_cookies: VaryCookies::AllButHarmless,
+            vary_fields: Patterns::new(VARY_FIELDS),
+            grace: Bounds { while_revalidating: 60 * SECOND, on_error: 24 * HOUR, most: 7 * 24 * HOUR },
+            remember_refusal: 120 * SECOND,
+            litespeed: true,
+            ..Rules::standard()
+        }
+    }
+}
+
+/// Arguments that advertisers and mailers hang on links for their statistics.
+pub const STATISTICS_ARGUMENTS: &[&str] = &[
+    "utm_*",
+    "fbclid",
+    "gclid",
+    "gclsrc",
+    "gbraid",
+    "wbraid",
+    "dclid",
+    "msclkid",
+    "yclid",
+    "ysclid",
+    "twclid",
+    "ttclid",
+    "igshid",
+    "li_fat_id",
+    "mc_cid",
+    "mc_eid",
+    "_ga",
+    "_gl",
+    "_ke",
+    "_hsenc",
+    "_hsmi",
+    "__hstc",
+    "__hssc",
+    "__hsfp",
+    "hsCtaTracking",
+    "mkt_tok",
+    "vero_id",
+    "vero_conv",
+    "oly_anon_id",
+    "oly_enc_id",
+    "srsltid",
+    "wickedid",
+    "epik",
+    "s_kwcid",
+    "ef_id",
+    "pk_campaign",
+    "pk_kwd",
+    "pk_source",
+    "pk_medium",
+    "pk_content",
+    "pk_cid",
+    "mtm_*",
+    "matomo_*",
+    "piwik_*",
+    "trk_*",
+    "hsa_*",
+    "sb_referer_host",
+    "cn-reloaded",
+];
+
+/// Cookies that hold a session in PHP or in a framework.
+pub const SESSION_COOKIES: &[&str] = &[
+    "PHPSESSID",
+    "*session*",
+    "*Session*",
+    "*SESSION*",
+    "SESS*",
+    "SSESS*",
+    "remember_*",
+    "*_logged_in*",
+    "laravel_*",
+];
+
+/// Cookies of analytics, advertising and consent, which scripts in the browser read.
+pub const HARMLESS_COOKIES: &[&str] = &[
+    "_ga",
+    "_ga_*",
+    "_gid",
+    "_gat*",
+    "_gcl_*",
+    "_gac_*",
+    "__gads",
+    "__gpi",
+    "__utm*",
+    "_fbp",
+    "_fbc",
+    "_hj*",
+    "_pk_*",
+    "_clck",
+    "_clsk",
+    "_uet*",
+    "_tt_*",
+    "_ttp",
+    "_pin_*",
+    "_scid*",
+    "_derived_epik",
+    "__hs*",
+    "hubspotutk",
+    "__cf_bm",
+    "__cfruid",
+    "_cfuvid",
+    "cf_clearance",
+    "__stripe_*",
+    "ajs_*",
+    "amplitude_*",
+    "mp_*",
+    "optimizely*",
+    "_vwo*",
+    "_vis_opt*",
+    "cookieyes-consent",
+    "cookielawinfo-*",
+    "CookieConsent",
+    "cookie_notice_accepted",
+    "cmplz_*",
+    "cc_cookie*",
+    "borlabs-cookie",
+    "OptanonConsent",
+    "OptanonAlertBoxClosed",
+    "viewed_cookie_policy",
+    "euconsent*",
+    "moove_gdpr_popup",
+    "real_cookie_banner*",
+    "wordpress_test_cookie",
+    "wp_lang",
+    "sbjs_*",
+    "tk_ai",
+    "tk_qs",
+    "tk_lr",
+    "tk_or",
+    "tk_r3d",
+    "_dc_gtm_*",
+    "_mkto_trk",
+    "intercom-*",
+    "crisp-client*",
+    "__zlcmid",
+    "_lfa",
+    "_rdt_uuid",
+    "_screload",
+    "has_js",
+];
+
+/// Fields that a page may vary by. The values of most are normalised (see [`crate::vary`]).
+pub const VARY_FIELDS: &[&str] = &[
+    "accept",
+    "accept-language",
+    "cookie",
+    "user-agent",
+    "origin",
+    "save-data",
+    "sec-ch-ua-mobile",
+    "sec-gpc",
+    "dnt",
+    "x-forwarded-proto",
+    "x-requested-with",
+    "host",
+    "authorization",
+    "sec-fetch-dest",
+    "sec-fetch-mode",
+];
+
+/// Names, each exact or with a `*` at its start, end or both.
+#[derive(Clone, Debug, Default)]
+pub struct Patterns {
+    list: Vec<Pattern>,
+    /// Bytes that a matching name can begin with, a bit each.
+    first: [u64; 4],
+}
+
+#[derive(Clone, Debug)]
+struct Pattern {
+    written: Box<str>,
+    open_start: bool,
+    open_end: bool,
+}
+
+impl Patterns {
+    /// The patterns as written; empty ones are passed over.
+    pub fn new<S: AsRef<str>>(written: impl IntoIterator<Item = S>) -> Patterns {
+        let mut patterns = Patterns::default();
+        patterns.extend(written);
+        patterns
+    }
+
+    /// Adds to them.
+    pub fn extend<S: AsRef<str>>(&mut self, written: impl IntoIterator<Item = S>) {
+        for text in written {
+            let text = text.as_ref();
+            let open_start = text.starts_with('*');
+            let Some(first) = text.bytes().next() else { continue };
+            match open_start {
+                true => self.first = [u64::MAX; 4],
+                false => self.first[usize::from(first >> 6)] |= 1 << (first & 63),
+            }
+            let open_end = text.len() > 1 && text.ends_with('*');
+            self.list.push(Pattern { written: text.into(), open_start, open_end });
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The first pattern that `name` matches, as written. Case counts.
+    pub fn find(&self, name: &[u8]) -> Option<&str> {
+        let first = *name.first()?;
+        if self.first[usize::from(first >> 6)] >> (first & 63) & 1 == 0 {
+            return None;
+        }
+        self.list.iter().find(|pattern| pattern.matches(name)).map(|pattern| &*pattern.written)
+    }
+
+    /// Whether one matches.
+    pub fn matches(&self, name: &[u8]) -> bool {
+        self.find(name).is_some()
+    }
+}
+
+impl Pattern {
+    fn matches(&self, name: &[u8]) -> bool {
+        let written = self.written.as_bytes();
+        let text = &written[usize::from(self.open_start)..written.len() - usize::from(self.open_end)];
+        match (self.open_start, self.open_end) {
+            (false, false) => name == text,
+            (false, true) => name.starts_with(text),
+            (true, false) => name.ends_with(text),
+            (true, true) => memchr::memmem::find(name, text).is_some(),
+        }
+    }
+}
+
+/// Paths. What begins with `/` is compared with the whole path and may have `*` at its end: `/user/*`. Anything else is
+/// compared with each segment of the path, so that it also finds an application that lives in a folder: `wp-admin`,
+/// `wp-*.php`.
+#[derive(Clone, Debug, Default)]
+pub struct Paths {
+    whole: Patterns,
+    segments: Patterns,
+}
+
+impl Paths {
+    /// The paths as written.
+    pub fn new<S: AsRef<str>>(written: impl IntoIterator<Item = S>) -> Paths {
+        let mut paths = Paths::default();
+        paths.extend(written);
+        paths
+    }
+
+    /// Adds to them.
+    pub fn extend<S: AsRef<str>>(&mut self, written: impl IntoIterator<Item = S>) {
+        for text in written {
+            let text = text.as_ref();
+            match text.starts_with('/') {
+                true => self.whole.extend([text]),
+                false => self.segments.extend([text]),
+            }
+        }
+    }
+
+    /// The first that a normalised path matches, as written.
+    pub fn find(&self, path: &[u8]) -> Option<&str> {
+        if let Some(found) = self.whole.list.iter().find(|pattern| pattern.matches(path)) {
+            return Some(&found.written);
+        }
+        if self.segments.is_empty() {
+            return None;
+        }
+        path.split(|b| *b == b'/').find_map(|segment| self.segments.find(segment))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_at_either_end() {
+        for (pattern, yes, no) in [
+            ("utm_*", "utm_source", "xutm_source"),
+            ("_ga", "_ga", "_gat"),
+            ("*session*", "my_session_id", "sess"),
+            ("*sid", "connect.sid", "sidx"),
+            ("*", "anything", ""),
+        ] {
+            let patterns = Patterns::new([pattern]);
+            assert_eq!(patterns.find(yes.as_bytes()), Some(pattern));
+            assert!(!patterns.matches(no.as_bytes()), "{pattern} {no}");
+        }
+        assert!(!Patterns::new([""]).matches(b""));
+    }
+
+    #[test]
+    fn a_path_is_whole_or_a_segment() {
+        let paths = Paths::new(["/user/*", "/cart/", "wp-admin", "wp-*"]);
+        for yes in ["/user/1", "/cart/", "/blog/wp-admin/x.php", "/wp-login.php"] {
+            assert!(paths.find(yes.as_bytes()).is_some(), "{yes}");
+        }
+        for no in ["/", "/users", "/x/user/1", "/cart", "/about-wp-admin/"] {
+            assert_eq!(paths.find(no.as_bytes()), None, "{no}");
+        }
+    }
+
+    #[test]
+    fn harmless_cookies_never_bypass() {
+        let rules = Rules::profile();
+        for name in HARMLESS_COOKIES {
+            let name = name.trim_end_matches('*').as_bytes();
+            assert!(
+                rules.harmless_cookies.matches(&[name, b"x"].concat())
+                    || rules.harmless_cookies.matches(name)
+            );
+        }
+        for name in ["_ga_GX12", "_hjSession_12", "_hjSessionUser_1", "__stripe_mid", "_pk_ses.1.ab"] {
+            assert!(rules.harmless_cookies.matches(name.as_bytes()), "{name}");
+        }
+    }
+}
