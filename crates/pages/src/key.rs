@@ -253,9 +253,12 @@ mod tests {
         assert_eq!(kept(""), None);
     }
 
+    /// What stands in brackets, and the value.
+    type Assignment = (Vec<u8>, Vec<u8>);
+
     /// `$_GET` as PHP makes it, without the inside of arrays: for each variable its assignments in order.
-    fn get(query: &str) -> BTreeMap<Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>> {
-        let mut all: BTreeMap<Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>> = BTreeMap::new();
+    fn get(query: &str) -> BTreeMap<Vec<u8>, Vec<Assignment>> {
+        let mut all: BTreeMap<Vec<u8>, Vec<Assignment>> = BTreeMap::new();
         for argument in query.split('&').filter(|argument| !argument.is_empty()) {
             let (name, value) = argument.split_once('=').unwrap_or((argument, ""));
             let (name, value) = (decoded(name), decoded(value));
@@ -318,7 +321,7 @@ mod tests {
 
         #[test]
         fn the_order_of_plain_names_does_not_matter(
-            mut list in prop::collection::btree_map("[a-d_]{1,2}", "[0-9]", 0..5).prop_map(|m| Vec::from_iter(m)),
+            mut list in prop::collection::btree_map("[a-d_]{1,2}", "[0-9]", 0..5).prop_map(Vec::from_iter),
             turn in 0usize..5,
         ) {
             let text = |list: &[(String, String)]| {
