@@ -44,14 +44,15 @@ pub struct Asked<'a, I> {
 /// What a request that may use the cache is like. It is needed again when the answer is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asking {
-    /// The method is HEAD. A page that is stored answers it; what PHP answers to it is not stored.
+    /// The method is HEAD. A page that is stored answers it. If none is, PHP is asked by GET: the key is the same, and what
+    /// PHP answers to HEAD is no page.
     pub head: bool,
     /// A part is wanted; it is cut from the stored page.
     pub range: bool,
     /// It has `Authorization`: standard mode only, and the answer must allow storing (RFC 9111 section 3.5).
     pub authorization: bool,
-    /// Its query has arguments that are not in the key: only a 200 is stored, for a redirect could lead back to the key
-    /// that it is stored under.
+    /// Its query is not the one of the key: arguments were dropped or sorted. Only a 200 is stored, for a redirect could
+    /// lead back to the key that it is stored under.
     pub reduced: bool,
     /// It comes from the crawler of the LiteSpeed Cache plugin.
     pub crawler: bool,
@@ -182,7 +183,7 @@ where
     if key.len() > LONGEST_KEY { Err(Bypass::KeyTooLong) } else { Ok(asking) }
 }
 
-/// The part of the key that does not depend on fields. Returns whether arguments were dropped.
+/// The part of the key that does not depend on fields. Returns whether its query is another than the request's.
 fn write_place<I>(rules: &Rules, asked: &Asked<'_, I>, key: &mut Vec<u8>) -> bool {
     let place = &asked.place;
     let scheme = if rules.schemes_share { "" } else { asked.scheme };
@@ -363,11 +364,12 @@ pub(crate) fn as_php_sees<'n>(name: &'n [u8], room: &'n mut [u8; 128]) -> Option
     Some(&room[..length])
 }
 
-/// Appends what PHP should see of a `Cookie` field when it runs for everybody: all but the harmless cookies. False, and
-/// nothing appended: the field stays as it is. If nothing is left, the field is to be left out.
+/// Appends what PHP should see of a `Cookie` field when it runs for everybody: all but the harmless cookies. If nothing is
+/// appended, the field is to be left out. Returns whether anything was left out.
 pub fn write_fill_cookies(rules: &Rules, value: &[u8], out: &mut Vec<u8>) -> bool {
     let harmless = |name: &[u8]| rules.harmless_cookies.matches(name);
     if rules.mode != Mode::Profile || !each_cookie(value).any(|(name, _)| harmless(name)) {
+        out.extend_from_slice(value);
         return false;
     }
     let start = out.len();

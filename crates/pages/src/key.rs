@@ -56,7 +56,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Appends `query` without the arguments that `dropped` names, the rest sorted. Returns whether any was dropped.
+/// Appends `query` without the arguments that `dropped` names, the rest sorted. Returns whether anything changed by that.
 ///
 /// An empty query stays one; a query of which nothing is left appends nothing, not even its `?`.
 pub fn write_query(dropped: &Patterns, query: &[u8], out: &mut Vec<u8>) -> bool {
@@ -65,8 +65,9 @@ pub fn write_query(dropped: &Patterns, query: &[u8], out: &mut Vec<u8>) -> bool 
         out.extend_from_slice(query);
         return false;
     };
+    let start = out.len();
     arguments.write(true, out);
-    arguments.any_dropped
+    out.get(start + 1..) != Some(query)
 }
 
 /// Appends `query` without the arguments that are dropped, in its own order: what PHP should see when it runs for
@@ -232,6 +233,15 @@ mod tests {
         ] {
             assert_ne!(written(one), written(other), "{one} {other}");
         }
+    }
+
+    #[test]
+    fn a_changed_query_is_told() {
+        let changed = |query: &str| write_query(&Patterns::new(["utm_*"]), query.as_bytes(), &mut vec![1, 2]);
+        assert!(changed("utm_x=1") && changed("a=1&utm_x=1") && changed("b=1&a=2") && changed("a=1&"));
+        assert!(
+            !changed("") && !changed("a=1&b=2") && !changed("b.=1&a=2") && !changed("&") && !changed("a")
+        );
     }
 
     #[test]

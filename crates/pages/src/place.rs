@@ -17,7 +17,8 @@ pub struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Appends the query as keys have it, with its `?`. Returns whether arguments were dropped.
+    /// Appends the query as keys have it, with its `?`. Returns whether it differs from
+    /// what came: arguments were dropped or sorted.
     pub fn write_query(&self, rules: &Rules, out: &mut Vec<u8>) -> bool {
         self.query.is_some_and(|query| write_query(&rules.dropped_arguments, query, out))
     }

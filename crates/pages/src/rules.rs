@@ -389,13 +389,25 @@ impl Pattern {
     }
 }
 
-/// Paths. What begins with `/` is compared with the whole path and may have `*` at its end: `/user/*`. Anything else is
-/// compared with each segment of the path, so that it also finds an application that lives in a folder: `wp-admin`,
-/// `wp-*.php`.
+/// Paths in the grammar of the settings: `/a` with all below it, `/a*` whatever begins so, `*/a` at any depth, `*a*` anywhere.
 #[derive(Clone, Debug, Default)]
 pub struct Paths {
-    whole: Patterns,
-    segments: Patterns,
+    /// From the root.
+    rooted: Vec<PathPattern>,
+    /// From any slash.
+    deep: Vec<PathPattern>,
+    /// Bytes behind the slash with which one of `deep` begins, a bit each.
+    first: [u64; 4],
+    /// From anywhere.
+    loose: Vec<PathPattern>,
+}
+
+#[derive(Clone, Debug)]
+struct PathPattern {
+    written: Box<str>,
+    /// Without stars, and without a slash at its end.
+    text: Box<[u8]>,
+    open_end: bool,
 }
 
 impl Paths {
@@ -408,24 +420,46 @@ impl Paths {
 
     /// Adds to them.
     pub fn extend<S: AsRef<str>>(&mut self, written: impl IntoIterator<Item = S>) {
-        for text in written {
-            let text = text.as_ref();
-            match text.starts_with('/') {
-                true => self.whole.extend([text]),
-                false => self.segments.extend([text]),
+        for written in written {
+            let written = written.as_ref();
+            let body = written.strip_prefix('*').unwrap_or(written);
+            let open_end = body.ends_with('*');
+            let body = body.strip_suffix('*').unwrap_or(body);
+            let text = if open_end { body } else { body.strip_suffix('/').unwrap_or(body) }.as_bytes();
+            let pattern = PathPattern { written: written.into(), text: text.into(), open_end };
+            match (written.starts_with('*'), text) {
+                (false, _) => self.rooted.push(pattern),
+                (true, [b'/', first, ..]) => {
+                    self.first[usize::from(first >> 6)] |= 1 << (first & 63);
+                    self.deep.push(pattern);
+                }
+                (true, _) => self.loose.push(pattern),
             }
         }
     }
 
     /// The first that a normalised path matches, as written.
     pub fn find(&self, path: &[u8]) -> Option<&str> {
-        if let Some(found) = self.whole.list.iter().find(|pattern| pattern.matches(path)) {
-            return Some(&found.written);
-        }
-        if self.segments.is_empty() {
-            return None;
-        }
-        path.split(|b| *b == b'/').find_map(|segment| self.segments.find(segment))
+        let found = self.rooted.iter().find(|pattern| pattern.begins(path));
+        let found = found.or_else(|| if self.deep.is_empty() { None } else { self.find_deep(path) });
+        let anywhere = |pattern: &&PathPattern| {
+            memchr::memmem::find_iter(path, &pattern.text).any(|at| pattern.begins(&path[at..]))
+        };
+        found.or_else(|| self.loose.iter().find(anywhere)).map(|pattern| &*pattern.written)
+    }
+
+    fn find_deep(&self, path: &[u8]) -> Option<&PathPattern> {
+        let known = |b: &u8| self.first[usize::from(b >> 6)] >> (b & 63) & 1 == 1;
+        memchr::memchr_iter(b'/', path)
+            .filter(|at| path.get(at + 1).is_some_and(known))
+            .find_map(|at| self.deep.iter().find(|pattern| pattern.begins(&path[at..])))
+    }
+}
+
+impl PathPattern {
+    /// Whether `path` is it, or lies below it.
+    fn begins(&self, path: &[u8]) -> bool {
+        path.strip_prefix(&*self.text).is_some_and(|rest| self.open_end || matches!(rest, [] | [b'/', ..]))
     }
 }
 
@@ -450,14 +484,43 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_whole_or_a_segment() {
-        let paths = Paths::new(["/user/*", "/cart/", "wp-admin", "wp-*"]);
-        for yes in ["/user/1", "/cart/", "/blog/wp-admin/x.php", "/wp-login.php"] {
+    fn paths_from_the_root_or_at_any_depth() {
+        let paths =
+            Paths::new(["/user", "/a/b*", "*/wp-admin", "*/wp-json/wc*", "*sitemap.xml", "*/feed/", "*/x"]);
+        for yes in [
+            "/user",
+            "/user/",
+            "/user/1",
+            "/a/b",
+            "/a/bc",
+            "/wp-admin/",
+            "/blog/wp-admin/x.php",
+            "/wp-json/wc/v3",
+            "/en/wp-json/wcx",
+            "/my-sitemap.xml",
+            "/d/sitemap.xml",
+            "/feed",
+            "/b/feed/atom",
+        ] {
             assert!(paths.find(yes.as_bytes()).is_some(), "{yes}");
         }
-        for no in ["/", "/users", "/x/user/1", "/cart", "/about-wp-admin/"] {
+        for no in [
+            "/",
+            "/users",
+            "/x2",
+            "/y/user",
+            "/a",
+            "/wp-admins",
+            "/about-wp-admin/",
+            "/wp-json/w",
+            "/sitemap.xmlx",
+            "/feeds",
+        ] {
             assert_eq!(paths.find(no.as_bytes()), None, "{no}");
         }
+        assert_eq!(paths.find(b"/blog/wp-admin/"), Some("*/wp-admin"));
+        assert_eq!(Paths::new(["/"]).find(b"/anything"), Some("/"));
+        assert_eq!(Paths::default().find(b"/anything"), None);
     }
 
     #[test]

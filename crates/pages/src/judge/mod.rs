@@ -95,10 +95,8 @@ pub enum Refusal {
     TooManyTags,
     /// The client asked that it is not stored.
     Client,
-    /// The request had arguments that are not in the key, and it is no ordinary page.
+    /// The request's query is not the one of the key, and this is no ordinary page: see [`Asking::reduced`].
     Arguments,
-    /// The request was a HEAD.
-    Head,
 }
 
 impl Refusal {
@@ -119,14 +117,13 @@ impl Refusal {
             Refusal::TooManyTags => "too-many-tags",
             Refusal::Client => "client",
             Refusal::Arguments => "arguments",
-            Refusal::Head => "head",
         }
     }
 
     /// Whether the next answer to the same request may well be stored.
     fn passes(self) -> bool {
         use Refusal::*;
-        matches!(self, Failed | Client | Arguments | Head | Authorization)
+        matches!(self, Failed | Client | Arguments | Authorization)
     }
 }
 
@@ -165,9 +162,6 @@ fn terms(
 ) -> Result<Terms, Refusal> {
     if failed {
         return Err(Refusal::Failed);
-    }
-    if asking.head {
-        return Err(Refusal::Head);
     }
     if asking.reduced && status != 200 {
         return Err(Refusal::Arguments);
