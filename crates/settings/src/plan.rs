@@ -167,7 +167,8 @@ pub struct SiteCache {
     pub bypass_arguments: Vec<String>,
     /// Cookies with which a request goes to PHP; patterns as in `ignore_arguments`.
     pub bypass_cookies: Vec<String>,
-    /// Paths that go to PHP: `/a` with all below it, `/a*` whatever begins so, `*/a` at any depth.
+    /// Paths that go to PHP: `/a` with all below it, `/a*` whatever begins so, `*/a` at any depth, `*a`
+    /// whatever ends so.
     pub bypass_paths: Vec<String>,
     /// Cookies whose values are part of the key; patterns as in `ignore_arguments`.
     pub key_cookies: Vec<String>,

@@ -51,15 +51,21 @@ fn name(text: &str, never: &[u8], else_it_is: &'static str) -> Result<String, Ba
     Ok(text.to_owned())
 }
 
-/// `/api`, `/feed*`, `*/cart`.
+/// `/api`, `/feed*`, `*/cart`, `*.pdf`.
 fn path(text: &str) -> Result<String, Bad> {
-    let body = text.strip_prefix('*').unwrap_or(text);
-    if !body.starts_with('/') {
-        return Err(("does not begin with /", Some(format!("write \"/{}\"", shown(body)))));
+    if !text.starts_with(['/', '*']) {
+        return Err(("does not begin with /", Some(format!("write \"/{}\"", shown(text)))));
     }
+    let body = text.strip_prefix('*').unwrap_or(text);
     let body = body.strip_suffix('*').unwrap_or(body);
     if body.contains('*') {
         return Err(("`*` stands only in front and at the end", None));
+    }
+    if body.is_empty() {
+        return Err((
+            "that would be all of them",
+            Some("turn the cache off: cache.mode = \"off\"".to_owned()),
+        ));
     }
     if body.contains(['?', '#']) {
         return Err(("not a path alone", Some("name arguments in cache.bypass_arguments".to_owned())));
@@ -98,7 +104,7 @@ impl Word {
             Self::Argument => "names of arguments, `*` at either end for anything: \"ref\", \"utm_*\"",
             Self::Cookie => "names of cookies, `*` at either end for anything: \"member\", \"sess_*\"",
             Self::Path => {
-                "paths: \"/api\" with all below it, \"/feed*\" whatever begins so, \"*/cart\" at any depth"
+                "paths: \"/api\" with all below it, \"/feed*\" whatever begins so, \"*/cart\" at any depth, \"*.pdf\" whatever ends so"
             }
             Self::Field => "names of request fields, like \"Accept-Language\"",
         }
@@ -153,6 +159,7 @@ mod tests {
             (Word::Path, "/api"),
             (Word::Path, "/feed*"),
             (Word::Path, "*/cart"),
+            (Word::Path, "*.pdf"),
             (Word::Path, "*/caf\u{e9}*"),
             (Word::Path, "/"),
         ] {
@@ -176,6 +183,7 @@ mod tests {
             (Word::Cookie, "a=1"),
             (Word::Path, "api"),
             (Word::Path, "*"),
+            (Word::Path, "**"),
             (Word::Path, "/a*b"),
             (Word::Path, "/a?b=c"),
             (Word::Path, "/a%2fb"),

@@ -38,5 +38,6 @@ pub(super) static PROFILE: Profile = Profile {
         feeds: &["*/rss.xml", "*/feed"],
         sitemaps: &["*/sitemap.xml", "*/sitemaps"],
         apis: &["*/jsonapi"],
+        nonce_marks: &[],
     },
 };

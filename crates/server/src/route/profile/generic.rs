@@ -145,6 +145,7 @@ const NOTHING: Caching = Caching {
     feeds: &[],
     sitemaps: &[],
     apis: &[],
+    nonce_marks: &[],
 };
 
 /// Whether a file's name says that it holds PHP source. `name` is lower case.

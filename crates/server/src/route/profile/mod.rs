@@ -39,6 +39,8 @@ pub struct Caching {
     pub sitemaps: &'static [&'static str],
     /// Paths of the API that everybody may read.
     pub apis: &'static [&'static str],
+    /// What in a page betrays that it holds a token which is good for some hours only.
+    pub nonce_marks: &'static [&'static str],
 }
 
 impl Profile {

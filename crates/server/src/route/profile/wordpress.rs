@@ -70,7 +70,10 @@ pub(super) static PROFILE: Profile = Profile {
             "*/wc-api",
         ],
         feeds: &["*/feed", "*/wp-rss.php", "*/wp-rss2.php", "*/wp-atom.php", "*/wp-rdf.php"],
-        sitemaps: &["*/wp-sitemap*", "*/sitemap*"],
+        // WordPress's own, and those of plugins: /sitemap_index.xml, /post-sitemap.xml.
+        sitemaps: &["*/wp-sitemap*", "*/sitemap*", "*sitemap.xml"],
+        // In a field's value, a URL, or a script.
+        nonce_marks: &["nonce", "Nonce"],
         apis: &["*/wp-json"],
     },
 };

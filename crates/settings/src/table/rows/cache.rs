@@ -231,7 +231,7 @@ pub(super) static CACHE: &[Setting] = &[
             "only those that the application's profile knows, like `/wp-admin` and `/cart`",
         ),
         line: "Paths that always go to PHP, besides those of the profile: `/api` with everything below, `/feed*` \
-               whatever begins so, `*/cart` at any depth.",
+               whatever begins so, `*/cart` at any depth, `*.pdf` whatever ends so.",
         reason: "For pages that are personal without a cookie that says so.",
         example: "[\"/api\", \"*/account\"]",
         elsewhere: &["cachedisable", "exclude", "excluded_paths", "no_cache_paths"],
