@@ -216,6 +216,19 @@ pub const STATISTICS_ARGUMENTS: &[&str] = &[
     "hsa_*",
     "sb_referer_host",
     "cn-reloaded",
+    "_kx",
+    "_openstat",
+    "_gac",
+    "gad_source",
+    "gad_campaignid",
+    "fb_action_ids",
+    "fb_action_types",
+    "fb_source",
+    "igsh",
+    "rdt_cid",
+    "ScCid",
+    "irclickid",
+    "zanpid",
 ];
 
 /// Cookies that hold a session in PHP or in a framework.

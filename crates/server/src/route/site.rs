@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use millrace_pages::Rules;
 use millrace_settings::plan;
 
 use super::profile::Profile;
@@ -20,6 +21,8 @@ pub struct Site {
     pub pool: Option<Arc<Pool>>,
     /// Rules of its application.
     pub profile: &'static Profile,
+    /// Rules for the page cache; `None`: it is off, or there are no pages.
+    pub cache: Option<Rules>,
 }
 
 impl Site {
@@ -28,7 +31,9 @@ impl Site {
         let header_lines =
             plan.headers.iter().flat_map(|(name, value)| format!("{name}: {value}\r\n").into_bytes());
         let header_lines = header_lines.collect();
-        Arc::new(Site { index, profile: Profile::of(plan.profile), plan, header_lines, pool })
+        let profile = Profile::of(plan.profile);
+        let cache = profile.caching.rules(&plan);
+        Arc::new(Site { index, profile, cache, plan, header_lines, pool })
     }
 
     /// Whether `host`, without port, is one of the site's names.

@@ -1,9 +1,11 @@
 //! What Millrace knows about an application, a file an application. Data only; the rules that use it are in `route`.
 
+mod caching;
 mod drupal;
 mod generic;
 mod wordpress;
 
+pub use caching::Caching;
 use millrace_settings::plan;
 
 /// The rules of an application.
@@ -22,27 +24,6 @@ pub struct Profile {
     pub caching: Caching,
 }
 
-/// What an application's pages depend on, for the page cache. Patterns are those of the settings `cache.bypass_cookies`,
-/// `cache.bypass_paths` and so on: `*` at the end of a name stands for any rest; a path stands for what is below it too,
-/// and with `*` in front for that at any depth.
-#[derive(Debug)]
-pub struct Caching {
-    /// Cookies that make a page somebody's own.
-    pub bypass_cookies: &'static [&'static str],
-    /// Arguments of the query that ask for something that is nobody else's, or that does something.
-    pub bypass_arguments: &'static [&'static str],
-    /// Paths whose pages are somebody's own, or that do something.
-    pub bypass_paths: &'static [&'static str],
-    /// Paths of feeds.
-    pub feeds: &'static [&'static str],
-    /// Paths of sitemaps.
-    pub sitemaps: &'static [&'static str],
-    /// Paths of the API that everybody may read.
-    pub apis: &'static [&'static str],
-    /// What in a page betrays that it holds a token which is good for some hours only.
-    pub nonce_marks: &'static [&'static str],
-}
-
 impl Profile {
     /// The rules of an application.
     pub fn of(profile: plan::Profile) -> &'static Profile {
@@ -51,11 +32,6 @@ impl Profile {
             plan::Profile::Drupal => &drupal::PROFILE,
             plan::Profile::Generic => &generic::PROFILE,
         }
-    }
-
-    /// Arguments of the query that change nothing in a page, of whatever application; `*` at the end stands for any rest.
-    pub fn ignored_arguments() -> &'static [&'static str] {
-        generic::IGNORED_ARGUMENTS
     }
 
     /// Whether a file with this path must never be sent to a visitor, whatever it contains.
@@ -194,7 +170,6 @@ mod tests {
             sorted.dedup();
             assert_eq!(sorted.len(), patterns.len(), "twice in {patterns:?}");
         };
-        check("cache.ignore_arguments", Profile::ignored_arguments());
         for profile in [plan::Profile::WordPress, plan::Profile::Drupal, plan::Profile::Generic] {
             let caching = &Profile::of(profile).caching;
             check("cache.bypass_cookies", caching.bypass_cookies);

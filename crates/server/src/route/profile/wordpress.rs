@@ -20,9 +20,6 @@ pub(super) static PROFILE: Profile = Profile {
             "woocommerce_cart_hash",
             "wp_woocommerce_session_*",
             "edd_items_in_cart",
-            // Plugins that keep something in a session of PHP. Pages for those who have none yet are not kept then
-            // either: session_start() says so in Cache-Control.
-            "PHPSESSID",
         ],
         bypass_arguments: &[
             "preview",
