@@ -1,5 +1,7 @@
 //! For how long a page may be used, for whom, and by which tags it is purged.
 
+use crate::page::ARC;
+use crate::store::heap;
 use crate::{Millis, Tag};
 
 /// The most tags a page may carry.
@@ -24,4 +26,14 @@ pub struct Terms {
     pub vary: Box<[Box<str>]>,
     /// Implicit and named, without duplicates; at most [`MOST_TAGS`].
     pub tags: Box<[Tag]>,
+}
+
+impl Terms {
+    /// All memory that they own, and themselves behind an `Arc`.
+    pub fn bytes(&self) -> usize {
+        heap(ARC + size_of::<Terms>())
+            + heap(size_of_val(&*self.vary))
+            + self.vary.iter().map(|name| heap(name.len())).sum::<usize>()
+            + heap(size_of_val(&*self.tags))
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::fills::Variant;
 use crate::{Millis, Page, Terms};
 
 /// Appends the normalised value that the request has for a field that a page varies by; the name is in lower case.
@@ -55,7 +56,7 @@ pub struct Ticket {
     /// The last purge when the fill began: later ones concern what it brings.
     pub(super) begun: u64,
     /// The variant asked for, if the page was known to have variants.
-    pub(super) variant: Option<Box<[u8]>>,
+    pub(super) variant: Option<Variant>,
 }
 
 impl Ticket {
@@ -66,7 +67,7 @@ impl Ticket {
 
     /// The variant asked for, if the page was known to have variants when the fill began.
     pub fn variant(&self) -> Option<&[u8]> {
-        self.variant.as_deref()
+        self.variant.as_ref().map(|variant| &*variant.values)
     }
 }
 
@@ -86,6 +87,8 @@ pub enum Stored {
     Stale,
     /// Not stored: one of its tags was purged while it was on its way.
     Purged,
+    /// Not stored: it is of no use any more. Only what comes from disk.
+    Expired,
     /// Not stored: larger than a quarter of the budget.
     TooLarge,
     /// Not stored: the page has too many variants, or varies by too much.

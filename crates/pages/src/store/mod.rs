@@ -1,309 +1,364 @@
 //! The store: one shard of the cache.
+//!
+//! [`Pages`] and what is asked of it are here; `keep` puts pages in, `clean` takes them out. Below them lie `slots` (the
+//! entries and their index), `queues` (whom to evict), `purges` (tags, generations, prefixes), `fills` (who runs PHP for
+//! what), and `life` (when a page is fresh).
 
 mod answers;
+mod clean;
+mod fills;
+mod keep;
 pub(crate) mod life;
+mod purges;
+mod queues;
+mod slots;
+mod verify;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 pub use answers::{Grace, Hit, Hold, Kept, Look, Select, Stored, Ticket, Usage, Wanted};
-use life::State;
+pub use keep::{MOST_VARY, REMEMBERED};
+pub use life::RETAINED;
+pub use purges::MOST_BANS;
 
-use crate::{Hardness, Key, Millis, Page, Purge, Terms};
+use crate::key::LONGEST_KEY;
+use crate::{Hardness, Key, Millis, Page, Purge};
+use clean::Sweep;
+use fills::{Fills, Variant, Vary};
+use life::State;
+use purges::Purges;
+use queues::{Ghosts, Queues};
+use slots::{Body, Fork, NONE, PURGED, Slot, Slots, UNUSABLE};
 
 /// The most variants of a page; those that come then are passed on to the application without being stored.
 pub const MOST_VARIANTS: usize = 64;
 
 /// One shard of the cache. `F` is the server's handle of a running fill, cheap to clone.
 pub struct Pages<F> {
+    slots: Slots,
+    queues: Queues,
+    ghosts: Ghosts,
+    purges: Purges,
+    fills: Fills<F>,
+    sweep: Sweep,
     budget: usize,
-    entries: HashMap<Box<[u8]>, Vec<Entry>>,
-    marks: HashMap<Box<[u8]>, Millis>,
-    fills: Vec<Fill<F>>,
-    purges: Vec<(Purge, Hardness)>,
-    numbers: u64,
-}
-
-struct Fill<F> {
-    key: Box<[u8]>,
-    variant: Option<Box<[u8]>>,
+    /// The latest moment that was told.
+    latest: Millis,
+    /// Number of the last fill.
     number: u64,
-    begun: u64,
-    handle: F,
-}
-
-struct Entry {
-    page: Arc<Page>,
-    terms: Arc<Terms>,
-    variant: Box<[u8]>,
-    came: Millis,
-    expires: Millis,
-    begun: u64,
-    number: u64,
-    purged: bool,
+    /// The values of the variant that is being looked for.
+    values: Vec<u8>,
+    evicted: u64,
+    purged: u64,
+    expired: u64,
 }
 
 impl<F: Clone> Pages<F> {
     /// An empty shard that may take `budget` bytes.
     pub fn new(budget: usize) -> Self {
         Pages {
+            slots: Slots::default(),
+            queues: Queues::default(),
+            ghosts: Ghosts::default(),
+            purges: Purges::default(),
+            fills: Fills::default(),
+            sweep: Sweep::default(),
             budget,
-            entries: HashMap::new(),
-            marks: HashMap::new(),
-            fills: Vec::new(),
-            purges: Vec::new(),
-            numbers: 0,
+            latest: 0,
+            number: 0,
+            values: Vec::new(),
+            evicted: 0,
+            purged: 0,
+            expired: 0,
         }
     }
 
     /// What there is for a request. Does not allocate if the page is fresh.
     pub fn look(&mut self, key: Key<'_>, select: Select<'_>, now: Millis) -> Look<F> {
-        if self.marks.get(key.bytes).is_some_and(|until| now < *until) {
-            return Look::Pass;
+        self.latest = now;
+        let Some(mut at) = self.slots.find(key.hash, key.bytes) else {
+            return Look::Miss(self.fills.find(key, None, self.purges.last()));
+        };
+        let mut asked = None;
+        if let Some(fork) = self.slots.fork(at) {
+            let vary = Arc::clone(&fork.vary);
+            match self.variant(at, key, &vary, select) {
+                Ok(Some(variant)) => at = variant,
+                Ok(None) => return self.miss(key, Some(&vary)),
+                Err(TooMany) => return Look::Pass,
+            }
+            asked = Some(vary);
         }
-        let fill = self.running(key, select);
-        self.apply(key);
-        let Some(entries) = self.entries.get_mut(key.bytes) else { return Look::Miss(fill) };
-        entries.retain(|e| {
-            life::state(&e.terms, e.expires, e.purged, e.page.has_validators(), now) != State::Useless
-        });
-        let Some(entry) = entries.iter().find(|e| *variant(&e.terms.vary, select) == *e.variant) else {
-            return if entries.len() < MOST_VARIANTS { Look::Miss(fill) } else { Look::Pass };
-        };
-        let left = entry.expires as i64 - now as i64;
-        let state = life::state(&entry.terms, entry.expires, entry.purged, entry.page.has_validators(), now);
-        let hit = Hit {
-            page: Arc::clone(&entry.page),
-            age: entry.terms.age + now.saturating_sub(entry.came),
-            ttl_left: if state == State::Fresh { left } else { left.min(0) },
-        };
-        match state {
-            State::Fresh => Look::Fresh(hit),
-            State::Stale(grace) => Look::Stale(hit, grace, fill),
-            State::Useless => Look::Miss(fill),
+        let last = self.purges.last();
+        if self.slots.get(at).checked != last && self.is_purged(at) {
+            self.purged += 1;
+            self.discard(at);
+            return self.miss(key, asked.as_ref());
+        }
+        let slot = self.slots.get_mut(at);
+        slot.hits = slot.hits.saturating_add(1);
+        slot.lately = (slot.lately + 1).min(3);
+        match &slot.body {
+            Body::Page(page) if now < slot.expires && slot.flags & (PURGED | UNUSABLE) == 0 => {
+                Look::Fresh(Hit {
+                    page: Arc::clone(page),
+                    age: now.saturating_sub(slot.born),
+                    ttl_left: (slot.expires - now) as i64,
+                })
+            }
+            Body::Page(_) => self.stale(at, key, asked.as_ref(), now),
+            Body::Mark if now < slot.expires => Look::Pass,
+            Body::Mark | Body::Fork(_) => {
+                self.expired += 1;
+                self.discard(at);
+                self.miss(key, asked.as_ref())
+            }
         }
     }
 
-    /// Registers a fill, after `look` named none.
+    /// A page that is not fresh.
+    fn stale(&mut self, at: u32, key: Key<'_>, vary: Option<&Vary>, now: Millis) -> Look<F> {
+        let state = self.state(at, now);
+        let slot = self.slots.get(at);
+        match (&slot.body, state) {
+            (Body::Page(page), State::Stale(grace)) => {
+                let fill = self.filling(key, vary);
+                let left = (slot.expires as i64).saturating_sub(now as i64).min(0);
+                let age = now.saturating_sub(slot.born);
+                Look::Stale(Hit { page: Arc::clone(page), age, ttl_left: left }, grace, fill)
+            }
+            _ => {
+                self.expired += 1;
+                self.discard(at);
+                self.miss(key, vary)
+            }
+        }
+    }
+
+    /// Nothing is there; `vary`: what the page varied by. Without a variant that is alive this is known no longer.
+    fn miss(&mut self, key: Key<'_>, vary: Option<&Vary>) -> Look<F> {
+        let known = self.top(key).is_some_and(|at| self.slots.fork(at).is_some());
+        self.evict();
+        Look::Miss(self.filling(key, vary.filter(|_| known)))
+    }
+
+    /// Registers a fill, after `look` named none. `select` is that of the request which the fill is made for.
     pub fn lead(&mut self, key: Key<'_>, select: Select<'_>, fill: F) -> Ticket {
-        self.numbers += 1;
-        let variant = self.asked(key, select);
-        let begun = self.purges.len() as u64;
-        let (number, handle) = (self.numbers, fill);
-        self.fills.push(Fill { key: key.bytes.into(), variant: variant.clone(), number, begun, handle });
-        Ticket { key: key.bytes.into(), hash: key.hash, number: self.numbers, begun, variant }
-    }
-
-    /// Stores what a fill brought, and ends it. `select` is that of the request which the fill was made for.
-    pub fn store(
-        &mut self,
-        ticket: Ticket,
-        select: Select<'_>,
-        page: Arc<Page>,
-        terms: Terms,
-        now: Millis,
-    ) -> Stored {
-        self.end(&ticket);
-        self.keep(&ticket, select, page, terms, now)
-    }
-
-    /// What a fill brought is uncacheable: [`Look::Pass`] until `until`. Ends the fill.
-    pub fn pass(&mut self, ticket: Ticket, until: Millis) {
-        self.end(&ticket);
-        self.entries.remove(&ticket.key);
-        self.marks.insert(ticket.key, until);
+        self.number += 1;
+        let at = self.top(key);
+        let vary = at.and_then(|at| Some(Arc::clone(&self.slots.fork(at)?.vary)));
+        let variant = vary.map(|vary| {
+            values(&vary, select, &mut self.values);
+            Variant { vary, values: self.values.as_slice().into() }
+        });
+        let begun = self.purges.begin();
+        self.fills.add(key, variant.clone(), self.number, begun, fill);
+        self.evict();
+        Ticket { key: key.bytes.into(), hash: key.hash, number: self.number, begun, variant }
     }
 
     /// The fill failed; whatever is stored stays. Ends the fill.
     pub fn abandon(&mut self, ticket: Ticket) {
         self.end(&ticket);
+        self.evict();
     }
 
-    /// The application said that the stored page has not changed (304): it is as if it had come now, with `terms`, and
-    /// with other fields if `page` is given. Ends the fill. The page to send; none if it is there no longer.
-    pub fn freshen(
-        &mut self,
-        ticket: Ticket,
-        select: Select<'_>,
-        page: Option<Arc<Page>>,
-        terms: Terms,
-        now: Millis,
-    ) -> Option<Arc<Page>> {
-        self.end(&ticket);
-        let entries = self.entries.get(&ticket.key)?;
-        let entry = entries.iter().find(|e| *variant(&e.terms.vary, select) == *e.variant)?;
-        let page = page.unwrap_or_else(|| Arc::clone(&entry.page));
-        let stored = self.keep(&ticket, select, Arc::clone(&page), terms, now);
-        (stored != Stored::Purged).then_some(page)
-    }
-
-    /// Purges. How many stored pages carry the tag, those included that are stale or purged but not removed yet.
+    /// Purges. Returns how many stored pages it is about, those included that are stale or purged before but not removed
+    /// yet: exact for tags and everything, for prefixes an estimate by a sample if there are more than 1,024 pages.
+    ///
+    /// Costs the same for any number of pages, unless more than [`MOST_BANS`] prefix purges came since all pages were
+    /// checked ([`sweep`](Self::sweep)): then they are checked at once.
     pub fn purge(&mut self, what: &Purge, how: Hardness) -> usize {
-        self.purges.push((what.clone(), how));
-        let keys: Vec<_> = self.entries.keys().cloned().collect();
-        keys.iter().for_each(|key| self.apply(Key::new(key)));
-        let carries = |e: &&Entry| matches!(what, Purge::Tag(tag) if e.terms.tags.contains(tag));
-        self.entries.values().flatten().filter(carries).count()
+        let count = match what {
+            Purge::Everything => {
+                self.purges.purge(None, how);
+                self.slots.pages()
+            }
+            Purge::Tag(tag) => self.purges.purge(Some(*tag), how),
+            Purge::Prefix { .. } => {
+                let count = self.covered(what);
+                if !self.purges.ban(what, how) {
+                    self.check_all();
+                }
+                count
+            }
+        };
+        self.evict();
+        count
     }
 
     /// A coding was added to `page`: its memory is counted again.
-    pub fn grew(&mut self, _key: Key<'_>, _page: &Arc<Page>) {}
+    pub fn grew(&mut self, key: Key<'_>, page: &Arc<Page>) {
+        let Some(at) = self.holding(key, page) else { return };
+        self.weigh(at);
+        self.evict();
+    }
 
     /// Changes the budget; evicts at once what is too much.
     pub fn set_budget(&mut self, bytes: usize) {
         self.budget = bytes;
+        self.evict();
     }
 
     /// Figures.
     pub fn usage(&self) -> Usage {
-        let pages = self.entries.values().map(Vec::len).sum();
-        let bytes = self.entries.values().flatten().map(|e| e.page.bytes()).sum();
-        let (marks, fills) = (self.marks.len(), self.fills.len());
-        Usage { budget: self.budget, bytes, pages, marks, fills, ..Usage::default() }
+        let overhead = self.overhead();
+        Usage {
+            bytes: overhead + self.slots.owned(),
+            overhead,
+            budget: self.budget,
+            pages: self.slots.pages(),
+            marks: self.slots.marks(),
+            fills: self.fills.len(),
+            tags: self.purges.tags(),
+            bans: self.purges.bans(),
+            evicted: self.evicted,
+            purged: self.purged,
+            expired: self.expired,
+        }
     }
 
     /// Purges that come from now on are remembered for pages that [`insert`](Self::insert) brings. To be released.
     pub fn hold(&mut self) -> Hold {
-        Hold { begun: self.purges.len() as u64 }
+        let begun = self.purges.begin();
+        self.evict();
+        Hold { begun }
     }
 
     /// Ends a hold.
     pub fn release(&mut self, hold: Hold) {
-        drop(hold);
+        self.purges.end(hold.begun);
+        self.evict();
     }
 
-    /// Stores a page that was written to disk by an earlier process, unless there is one already.
-    pub fn insert(&mut self, hold: &Hold, key: Key<'_>, kept: Kept, now: Millis) -> Stored {
-        let entries = self.entries.entry(key.bytes.into()).or_default();
-        if entries.iter().any(|e| e.terms.vary != kept.terms.vary || e.variant == kept.variant) {
-            return Stored::Superseded;
-        }
-        let expires = life::expiry(&kept.terms, kept.came.min(now), key.hash);
-        entries.push(Entry {
-            page: kept.page,
-            terms: kept.terms,
-            variant: kept.variant,
-            came: kept.came.min(now),
-            expires,
-            begun: hold.begun,
-            number: 0,
-            purged: kept.purged,
-        });
-        self.apply(key);
-        Stored::Fresh
-    }
-
-    /// All that is known of `page`, if it is stored.
+    /// All that is known of `page`, if it is stored and not purged for good.
     pub fn kept(&self, key: Key<'_>, page: &Arc<Page>) -> Option<Kept> {
-        let entry = self.entries.get(key.bytes)?.iter().find(|e| Arc::ptr_eq(&e.page, page))?;
-        Some(Kept {
+        let slot = self.slots.get(self.holding(key, page)?);
+        let terms = slot.terms.as_ref()?;
+        let verdict = self.purges.verdict(slot.checked, key.bytes, &terms.tags);
+        (verdict != Some(Hardness::Hard)).then(|| Kept {
             page: Arc::clone(page),
-            terms: Arc::clone(&entry.terms),
-            variant: entry.variant.clone(),
-            came: entry.came,
-            purged: entry.purged,
+            terms: Arc::clone(terms),
+            variant: slot.variant().into(),
+            came: slot.came(),
+            purged: slot.flags & PURGED != 0 || verdict.is_some(),
         })
     }
 
-    /// Does a bounded part of what was put off: looks at up to `steps` entries, removes those that are purged or of no
-    /// use any more, and notes which are [`wanted`](Self::wanted). To be called on idle moments, until it says that
-    /// nothing is left to do.
-    pub fn sweep(&mut self, _steps: usize, _now: Millis) -> bool {
+    /// The slot of the variant that the request asks for, of the fork at `at`. Its values are left in `self.values`.
+    fn variant(
+        &mut self,
+        at: u32,
+        key: Key<'_>,
+        vary: &[Box<str>],
+        select: Select<'_>,
+    ) -> Result<Option<u32>, TooMany> {
+        values(vary, select, &mut self.values);
+        if self.values.len() > LONGEST_KEY {
+            return Err(TooMany);
+        }
+        let hash = variant_hash(key.hash, &self.values);
+        let found = self.slots.find_variant(hash, key.bytes, &self.values);
+        if found.is_some() || self.has_room(at) { Ok(found) } else { Err(TooMany) }
+    }
+
+    /// The entry of a key itself; a fork only if one of its variants is alive, else it is removed.
+    fn top(&mut self, key: Key<'_>) -> Option<u32> {
+        let at = self.slots.find(key.hash, key.bytes)?;
+        let Some(mut variant) = self.slots.fork(at).map(|fork| fork.first) else { return Some(at) };
+        while variant != NONE {
+            if !self.is_dead(variant) {
+                return Some(at);
+            }
+            variant = self.slots.get(variant).after;
+        }
+        self.discard_fork(key);
+        None
+    }
+
+    /// Whether an entry is purged or of no use any more.
+    fn is_dead(&mut self, at: u32) -> bool {
+        self.is_purged(at) || self.state(at, self.latest) == State::Useless
+    }
+
+    /// The fill that runs for the page, or for the variant whose values are in `self.values`.
+    fn filling(&self, key: Key<'_>, vary: Option<&Vary>) -> Option<F> {
+        self.fills.find(key, vary.map(|vary| (vary, self.values.as_slice())), self.purges.last())
+    }
+
+    /// Checks an entry for the purges since it was checked; whether it is gone.
+    fn is_purged(&mut self, at: u32) -> bool {
+        let last = self.purges.last();
+        let slot = self.slots.get(at);
+        if slot.checked == last || matches!(slot.body, Body::Fork(_)) {
+            return false;
+        }
+        let tags = slot.terms.as_ref().map_or(&[][..], |terms| &terms.tags);
+        let verdict = self.purges.verdict(slot.checked, slot.key(), tags);
+        let slot = self.slots.get_mut(at);
+        match verdict {
+            // What is gone stays unchecked: asked again, it is still gone.
+            Some(Hardness::Hard) => return true,
+            Some(Hardness::Soft) if matches!(slot.body, Body::Mark) => return true,
+            Some(Hardness::Soft) => slot.flags |= PURGED,
+            None => {}
+        }
+        slot.checked = last;
         false
     }
 
-    /// The up to `most` most wanted pages that [`sweep`](Self::sweep) found stale or purged, by hits; they are forgotten
-    /// by this call.
-    pub fn wanted(&mut self, _most: usize) -> Vec<Wanted> {
-        Vec::new()
+    /// What the moment makes of a page that was checked; marks: fresh until they end.
+    fn state(&self, at: u32, now: Millis) -> State {
+        let slot = self.slots.get(at);
+        match (&slot.body, &slot.terms) {
+            (Body::Page(page), Some(terms)) => {
+                life::state(terms, slot.expires, slot.flags & PURGED != 0, page.has_validators(), now)
+            }
+            (Body::Mark, _) if now >= slot.expires => State::Useless,
+            _ => State::Fresh,
+        }
     }
 
-    fn running(&self, key: Key<'_>, select: Select<'_>) -> Option<F> {
-        let variant = self.asked(key, select);
-        let fence = self.purges.len() as u64;
-        let fill =
-            self.fills.iter().find(|f| *f.key == *key.bytes && f.variant == variant && f.begun == fence)?;
-        Some(fill.handle.clone())
-    }
-
-    fn asked(&self, key: Key<'_>, select: Select<'_>) -> Option<Box<[u8]>> {
-        let entry = self.entries.get(key.bytes)?.first()?;
-        (!entry.terms.vary.is_empty()).then(|| variant(&entry.terms.vary, select).into())
+    /// The slot that holds `page`.
+    fn holding(&self, key: Key<'_>, page: &Arc<Page>) -> Option<u32> {
+        let at = self.slots.find(key.hash, key.bytes)?;
+        let holds = |at: &u32| matches!(&self.slots.get(*at).body, Body::Page(its) if Arc::ptr_eq(its, page));
+        if holds(&at) { Some(at) } else { self.slots.variants(at).find(holds) }
     }
 
     fn end(&mut self, ticket: &Ticket) {
-        self.fills.retain(|fill| fill.number != ticket.number);
+        self.fills.remove(ticket.hash, ticket.number);
+        self.purges.end(ticket.begun);
     }
 
-    fn keep(
-        &mut self,
-        ticket: &Ticket,
-        select: Select<'_>,
-        page: Arc<Page>,
-        terms: Terms,
-        now: Millis,
-    ) -> Stored {
-        let entries = self.entries.entry(ticket.key.clone()).or_default();
-        let variant: Box<[u8]> = variant(&terms.vary, select).into();
-        if entries.iter().any(|e| e.variant == variant && e.number > ticket.number) {
-            return Stored::Superseded;
-        }
-        entries.retain(|e| e.terms.vary == terms.vary && e.variant != variant);
-        if entries.len() >= MOST_VARIANTS {
-            return Stored::TooManyVariants;
-        }
-        let expires = life::expiry(&terms, now, ticket.hash);
-        let (begun, number) = (ticket.begun, ticket.number);
-        entries.push(Entry {
-            page,
-            terms: Arc::new(terms),
-            variant: variant.clone(),
-            came: now,
-            expires,
-            begun,
-            number,
-            purged: false,
-        });
-        self.marks.remove(&ticket.key);
-        self.apply(Key { bytes: &ticket.key, hash: ticket.hash });
-        match self.entries.get(&ticket.key).and_then(|entries| entries.iter().find(|e| e.variant == variant))
-        {
-            None => Stored::Purged,
-            Some(entry) if entry.purged => Stored::Stale,
-            Some(_) => Stored::Fresh,
-        }
-    }
-
-    /// Applies all purges to the entries of a key.
-    fn apply(&mut self, key: Key<'_>) {
-        let Some(entries) = self.entries.get_mut(key.bytes) else { return };
-        for (stamp, (what, how)) in self.purges.iter().enumerate() {
-            let stamp = stamp as u64 + 1;
-            let hit = |e: &Entry| match what {
-                Purge::Tag(tag) => e.terms.tags.contains(tag),
-                _ => what.covers(key),
-            };
-            match how {
-                Hardness::Hard => entries.retain(|e| e.begun >= stamp || !hit(e)),
-                Hardness::Soft => {
-                    entries.iter_mut().filter(|e| e.begun < stamp && hit(e)).for_each(|e| e.purged = true)
-                }
-            }
-        }
+    fn overhead(&self) -> usize {
+        self.slots.overhead()
+            + self.ghosts.bytes()
+            + self.purges.bytes()
+            + self.fills.bytes()
+            + self.sweep.bytes()
+            + heap(self.values.capacity())
     }
 }
 
-/// The values that a request has for the fields of `vary`, each after its length: what tells variants apart.
-fn variant(vary: &[Box<str>], select: Select<'_>) -> Vec<u8> {
-    let mut values = Vec::new();
+/// The page has as many variants as it may have, or a variant's values are too long.
+struct TooMany;
+
+/// What a variant is indexed by.
+fn variant_hash(hash: u64, values: &[u8]) -> u64 {
+    hash.rotate_left(23) ^ Key::new(values).hash
+}
+
+/// Writes the values that a request has for the fields of `vary`, each after its length: what tells variants apart.
+fn values(vary: &[Box<str>], select: Select<'_>, out: &mut Vec<u8>) {
+    out.clear();
     for name in vary {
-        let start = values.len();
-        values.extend_from_slice(&[0; 4]);
-        select(name, &mut values);
-        let length = (values.len() - start - 4) as u32;
-        values[start..start + 4].copy_from_slice(&length.to_le_bytes());
+        let start = out.len();
+        out.extend_from_slice(&[0; 4]);
+        select(name, out);
+        let length = (out.len() - start - 4) as u32;
+        out[start..start + 4].copy_from_slice(&length.to_le_bytes());
     }
-    values
 }
 
 /// What the allocator takes for a block of `bytes`: glibc's header of 8 bytes, rounded up to 16, at least 32.

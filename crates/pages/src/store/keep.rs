@@ -1,0 +1,295 @@
+//! Putting pages in.
+
+use std::sync::Arc;
+
+use super::life::{self, State};
+use super::queues::Queue;
+use super::{Body, Fork, Hold, Kept, LONGEST_KEY, PURGED, Pages, Select, Slot, Stored, Ticket, UNUSABLE};
+use super::{heap, values, variant_hash};
+use crate::page::ARC;
+use crate::terms::MOST_TAGS;
+use crate::{Hardness, Key, Millis, Page, Terms};
+
+/// The most request fields that a page may vary by.
+pub const MOST_VARY: usize = 16;
+
+/// For how long an answer that can't be stored for its size or its variants is marked as uncacheable, in milliseconds.
+pub const REMEMBERED: Millis = 120_000;
+
+/// A page, and when it was filled.
+struct New {
+    page: Arc<Page>,
+    terms: Terms,
+    came: Millis,
+    /// Number of its fill; 0: it comes from disk.
+    number: u64,
+    /// The last purge when its fill began.
+    begun: u64,
+    purged: bool,
+}
+
+impl<F: Clone> Pages<F> {
+    /// Stores what a fill brought, and ends it. `select` is that of the request which the fill was made for. What can't
+    /// be stored for its size or its variants is passed on for [`REMEMBERED`].
+    pub fn store(
+        &mut self,
+        ticket: Ticket,
+        select: Select<'_>,
+        page: Arc<Page>,
+        terms: Terms,
+        now: Millis,
+    ) -> Stored {
+        self.latest = now;
+        let (number, begun) = (ticket.number, ticket.begun);
+        let key = Key { bytes: &ticket.key, hash: ticket.hash };
+        let new = New { page, terms, came: now, number, begun, purged: false };
+        let stored = self.put(key, select, new);
+        if matches!(stored, Stored::TooLarge | Stored::TooManyVariants) {
+            self.mark(&ticket, now.saturating_add(REMEMBERED));
+        }
+        self.end(&ticket);
+        self.evict();
+        stored
+    }
+
+    /// What a fill brought is uncacheable: [`Look::Pass`](crate::Look::Pass) until `until`. Ends the fill.
+    pub fn pass(&mut self, ticket: Ticket, until: Millis) {
+        self.mark(&ticket, until);
+        self.end(&ticket);
+        self.evict();
+    }
+
+    /// The application said that the stored page has not changed (304): it is as if it had come now, with `terms`, and
+    /// with other fields if `page` is given. Ends the fill. The page to send; none if it is there no longer.
+    pub fn freshen(
+        &mut self,
+        ticket: Ticket,
+        select: Select<'_>,
+        page: Option<Arc<Page>>,
+        terms: Terms,
+        now: Millis,
+    ) -> Option<Arc<Page>> {
+        self.latest = now;
+        let key = Key { bytes: &ticket.key, hash: ticket.hash };
+        let found = self.stored_for(key, &mut *select).map(|found| page.unwrap_or(found));
+        let page = found.filter(|page| {
+            let (number, begun) = (ticket.number, ticket.begun);
+            let new = New { page: Arc::clone(page), terms, came: now, number, begun, purged: false };
+            self.put(key, select, new) != Stored::Purged
+        });
+        self.end(&ticket);
+        self.evict();
+        page
+    }
+
+    /// Stores a page that was written to disk by an earlier process, unless something newer is there.
+    pub fn insert(&mut self, hold: &Hold, key: Key<'_>, kept: Kept, now: Millis) -> Stored {
+        self.latest = now;
+        let Kept { page, terms, variant, came, purged } = kept;
+        let came = came.min(now);
+        let new = New { page, terms: (*terms).clone(), came, number: 0, begun: hold.begun, purged };
+        let expires = life::expiry(&new.terms, came, key.hash);
+        if life::state(&new.terms, expires, purged, new.page.has_validators(), now) == State::Useless {
+            return Stored::Expired;
+        }
+        if let Some(at) = self.top(key).filter(|at| !self.is_dead(*at)) {
+            let hash = variant_hash(key.hash, &variant);
+            let beside = self.slots.fork(at).is_some_and(|fork| *fork.vary == *terms.vary);
+            let found = self.slots.find_variant(hash, key.bytes, &variant);
+            if !beside || found.is_some_and(|at| !self.is_dead(at)) {
+                return Stored::Superseded;
+            }
+        }
+        // The values are known; only where each begins is not.
+        let mut rest = &variant[..];
+        let mut select = |_: &str, out: &mut Vec<u8>| {
+            let Some((length, tail)) = rest.split_first_chunk::<4>() else { return };
+            let (value, tail) =
+                tail.split_at_checked(u32::from_le_bytes(*length) as usize).unwrap_or((tail, &[]));
+            out.extend_from_slice(value);
+            rest = tail;
+        };
+        let stored = self.put(key, &mut select, new);
+        self.evict();
+        stored
+    }
+
+    /// Puts a page where it belongs.
+    fn put(&mut self, key: Key<'_>, select: Select<'_>, mut new: New) -> Stored {
+        debug_assert!(new.terms.tags.len() <= MOST_TAGS && key.bytes.len() <= LONGEST_KEY);
+        match self.purges.verdict_on_fill(new.begun, key.bytes, &new.terms.tags) {
+            Some(Hardness::Hard) => return Stored::Purged,
+            Some(Hardness::Soft) => new.purged = true,
+            None => {}
+        }
+        if new.page.bytes() > self.budget / 4 {
+            return Stored::TooLarge;
+        }
+        let stored = if new.purged { Stored::Stale } else { Stored::Fresh };
+        let mut at = self.top(key);
+        if at.is_some_and(|at| self.number_at(at) > new.number) {
+            return Stored::Superseded;
+        }
+        let known = at.and_then(|at| self.slots.fork(at)).map(|fork| Arc::clone(&fork.vary));
+        if known.is_none() && new.terms.vary.is_empty() {
+            self.put_at(at, key, &[], new);
+            return stored;
+        }
+        let vary = union(known.as_deref().unwrap_or_default(), &new.terms.vary);
+        if vary.len() > MOST_VARY {
+            return Stored::TooManyVariants;
+        }
+        if known.as_deref() != Some(&vary[..]) {
+            self.discard_fork(key);
+            at = None;
+        }
+        values(&vary, select, &mut self.values);
+        if self.values.len() > LONGEST_KEY {
+            return Stored::TooManyVariants;
+        }
+        new.terms.vary = vary;
+        self.put_variant(at, key, new).unwrap_or(stored)
+    }
+
+    /// Puts a page with variants, whose values are in `self.values`, at the fork; none: it becomes one. Why it could not.
+    fn put_variant(&mut self, fork: Option<u32>, key: Key<'_>, new: New) -> Option<Stored> {
+        let variant = std::mem::take(&mut self.values);
+        let found = self.slots.find_variant(variant_hash(key.hash, &variant), key.bytes, &variant);
+        let refused = if found.is_some_and(|at| self.number_at(at) > new.number) {
+            Some(Stored::Superseded)
+        } else if found.is_none() && fork.is_some_and(|fork| !self.has_room(fork)) {
+            Some(Stored::TooManyVariants)
+        } else {
+            if fork.is_none() {
+                self.add_fork(key, &new.terms.vary);
+            }
+            self.put_at(found, key, &variant, new);
+            None
+        };
+        self.values = variant;
+        refused
+    }
+
+    fn add_fork(&mut self, key: Key<'_>, vary: &[Box<str>]) {
+        let vary: Arc<[Box<str>]> = vary.into();
+        let names = vary.iter().map(|name| heap(name.len())).sum::<usize>();
+        let list = heap(ARC + vary.len() * size_of::<Box<str>>());
+        let fork = Box::new(Fork { vary, first: super::NONE, variants: 0 });
+        let mut slot = Slot::new(key.bytes.into(), key.bytes.len(), key.hash, Body::Fork(fork));
+        slot.owned = heap(key.bytes.len()) + heap(size_of::<Fork>()) + list + names;
+        self.slots.add(slot);
+    }
+
+    /// Puts a page in the place of an entry, or adds one.
+    fn put_at(&mut self, at: Option<u32>, key: Key<'_>, variant: &[u8], new: New) {
+        let New { page, terms, came, number, purged, .. } = new;
+        self.purges.retain(&terms.tags);
+        let at = self.place(at, key, variant, Body::Page(page));
+        let checked = self.purges.last();
+        let slot = self.slots.get_mut(at);
+        slot.expires = life::expiry(&terms, came, key.hash);
+        slot.born = came.saturating_sub(terms.age);
+        (slot.number, slot.checked) = (number, checked);
+        slot.flags = if purged { PURGED } else { 0 } | if terms.no_cache { UNUSABLE } else { 0 };
+        slot.hits /= 2;
+        let before = slot.terms.replace(Arc::new(terms));
+        if let Some(before) = before {
+            self.purges.release(&before.tags);
+        }
+        self.weigh(at);
+    }
+
+    /// Marks what was asked for as uncacheable.
+    fn mark(&mut self, ticket: &Ticket, until: Millis) {
+        let key = Key { bytes: &ticket.key, hash: ticket.hash };
+        let top = self.top(key);
+        let vary = top.and_then(|at| self.slots.fork(at)).map(|fork| Arc::clone(&fork.vary));
+        let (at, variant) = match (&vary, &ticket.variant) {
+            (None, _) => (top, &[][..]),
+            (Some(vary), Some(asked)) if asked.is(vary, &asked.values) => {
+                let hash = variant_hash(key.hash, &asked.values);
+                (self.slots.find_variant(hash, key.bytes, &asked.values), &asked.values[..])
+            }
+            // What it varies by became known while the fill ran: another fill knows better.
+            _ => return,
+        };
+        let is_newer = at.is_some_and(|at| self.number_at(at) > ticket.number);
+        let has_room = at.is_some() || variant.is_empty() || top.is_some_and(|fork| self.has_room(fork));
+        if is_newer || !has_room {
+            return;
+        }
+        let checked = self.purges.last();
+        let at = self.place(at, key, variant, Body::Mark);
+        let slot = self.slots.get_mut(at);
+        (slot.expires, slot.number, slot.checked) = (until, ticket.number, checked);
+        slot.flags = 0;
+        if let Some(before) = slot.terms.take() {
+            self.purges.release(&before.tags);
+        }
+        self.weigh(at);
+    }
+
+    /// Number of the fill that brought what can be used of an entry.
+    fn number_at(&mut self, at: u32) -> u64 {
+        let now = self.latest;
+        if self.is_purged(at) || self.state(at, now) == State::Useless {
+            0
+        } else {
+            self.slots.get(at).number
+        }
+    }
+
+    /// Gives the entry at a slot another body, or adds an entry: to its fork if it is a variant, and to a queue.
+    fn place(&mut self, at: Option<u32>, key: Key<'_>, variant: &[u8], body: Body) -> u32 {
+        if let Some(at) = at {
+            let owned = self.slots.get(at).owned;
+            self.slots.replace(at, body, owned);
+            return at;
+        }
+        let hash = if variant.is_empty() { key.hash } else { variant_hash(key.hash, variant) };
+        let bytes = [key.bytes, variant].concat().into_boxed_slice();
+        let at = self.slots.add(Slot::new(bytes, key.bytes.len(), hash, body));
+        if !variant.is_empty()
+            && let Some(fork) = self.slots.find(key.hash, key.bytes)
+        {
+            self.slots.chain(at, fork);
+        }
+        let queue = if self.ghosts.take(hash) { Queue::Main } else { Queue::Small };
+        self.queues.push(&mut self.slots, at, queue);
+        at
+    }
+
+    /// Counts what an entry owns.
+    pub(super) fn weigh(&mut self, at: u32) {
+        let slot = self.slots.get(at);
+        let page = match &slot.body {
+            Body::Page(page) => page.bytes(),
+            _ => 0,
+        };
+        let owned = heap(slot.bytes.len()) + page + slot.terms.as_deref().map_or(0, Terms::bytes);
+        self.queues.reweigh(slot.queue, slot.owned, owned);
+        self.slots.set_owned(at, owned);
+    }
+
+    /// The page that is stored for a request, fresh or stale.
+    fn stored_for(&mut self, key: Key<'_>, select: Select<'_>) -> Option<Arc<Page>> {
+        let mut at = self.top(key)?;
+        if let Some(fork) = self.slots.fork(at) {
+            let vary = Arc::clone(&fork.vary);
+            values(&vary, select, &mut self.values);
+            let hash = variant_hash(key.hash, &self.values);
+            at = self.slots.find_variant(hash, key.bytes, &self.values)?;
+        }
+        let is_dead = self.is_dead(at);
+        match &self.slots.get(at).body {
+            Body::Page(page) if !is_dead => Some(Arc::clone(page)),
+            _ => None,
+        }
+    }
+}
+
+/// The names of `known`, and those of `more` that are not among them.
+fn union(known: &[Box<str>], more: &[Box<str>]) -> Box<[Box<str>]> {
+    let news = more.iter().filter(|name| !known.contains(name));
+    known.iter().chain(news).cloned().collect()
+}
