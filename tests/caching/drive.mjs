@@ -1,0 +1,51 @@
+// Runs http-cache-tests against a server and prints what came of each test, as JSON:
+//
+//   node drive.mjs PACKAGES URL [TEST...]
+//
+// PACKAGES is what `fetch` prints. {ID: {suite, kind, name, result, why}}; `kind` is required, optimal or check; `result` is one of the words
+// below, by the suite's own judgement (lib/display.mjs): a test whose dependency did not pass says nothing.
+
+import { createRequire } from 'node:module';
+import { pathToFileURL } from 'node:url';
+import { join } from 'node:path';
+
+const WORDS = {
+  '✅': 'pass', '⛔️': 'fail', '⚠️': 'optional fail', Y: 'yes', N: 'no',
+  '🔹': 'set-up failed', '⁉️': 'harness failed', '⚪️': 'dependency failed', '↻': 'retry', '-': 'untested',
+};
+
+const [packages, url, ...wanted] = process.argv.slice(2);
+const from = (file) => import(pathToFileURL(join(packages, 'node_modules/http-cache-tests', file)));
+const fetch = createRequire(join(packages, 'x.js'))('node-fetch');
+
+const [{ default: suites }, { default: surrogate }, runner, display] = await Promise.all(
+  ['tests/index.mjs', 'tests/surrogate-control.mjs', 'client/runner.mjs', 'lib/display.mjs'].map(from));
+suites.push(surrogate);
+
+await runner.runTests(chosen(), fetch, false, url);
+const found = runner.getResults();
+const results = {};
+for (const suite of suites) {
+  for (const test of suite.tests) {
+    if (!(test.id in found)) continue; // for browsers only
+    const result = WORDS[display.determineTestResult(suites, test.id, found)[2]];
+    const why = found[test.id] === true ? undefined : found[test.id].join(': ');
+    results[test.id] = { suite: suite.id, kind: test.kind ?? 'required', name: test.name, result, why };
+  }
+}
+process.stdout.write(`${JSON.stringify(results, null, 1)}\n`);
+
+/** The suites, or those tests that are wanted and what they depend on. */
+function chosen() {
+  if (wanted.length === 0) return suites;
+  const all = new Map(suites.flatMap((suite) => suite.tests).map((test) => [test.id, test]));
+  const take = new Set();
+  const add = (id) => {
+    if (!all.has(id)) throw new Error(`there is no test ${id}`);
+    if (take.has(id)) return;
+    take.add(id);
+    (all.get(id).depends_on ?? []).forEach(add);
+  };
+  wanted.forEach(add);
+  return suites.map((suite) => ({ ...suite, tests: suite.tests.filter((test) => take.has(test.id)) }));
+}
