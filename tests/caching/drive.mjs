@@ -1,8 +1,8 @@
 // Runs http-cache-tests against a server and prints what came of each test, as JSON:
 //
-//   node drive.mjs PACKAGES URL [TEST...]
+//   node drive.mjs PACKAGES URL PAUSE [TEST...]
 //
-// PACKAGES is what `fetch` prints. {ID: {suite, kind, name, result, why}}; `kind` is required, optimal or check; `result` is one of the words
+// PACKAGES is what `fetch` prints; PAUSE are milliseconds before each request. {ID: {suite, kind, name, result, why}}; `kind` is required, optimal or check; `result` is one of the words
 // below, by the suite's own judgement (lib/display.mjs): a test whose dependency did not pass says nothing.
 
 import { createRequire } from 'node:module';
@@ -14,7 +14,7 @@ const WORDS = {
   '🔹': 'set-up failed', '⁉️': 'harness failed', '⚪️': 'dependency failed', '↻': 'retry', '-': 'untested',
 };
 
-const [packages, url, ...wanted] = process.argv.slice(2);
+const [packages, url, pause, ...wanted] = process.argv.slice(2);
 const from = (file) => import(pathToFileURL(join(packages, 'node_modules/http-cache-tests', file)));
 const fetch = createRequire(join(packages, 'x.js'))('node-fetch');
 
@@ -22,7 +22,12 @@ const [{ default: suites }, { default: surrogate }, runner, display] = await Pro
   ['tests/index.mjs', 'tests/surrogate-control.mjs', 'client/runner.mjs', 'lib/display.mjs'].map(from));
 suites.push(surrogate);
 
-await runner.runTests(chosen(), fetch, false, url);
+const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+const patient = async (...request) => {
+  await sleep(Number(pause));
+  return fetch(...request);
+};
+await runner.runTests(chosen(), Number(pause) ? patient : fetch, false, url);
 const found = runner.getResults();
 const results = {};
 for (const suite of suites) {

@@ -26,7 +26,8 @@ def started(name):
         root = folder / "site"
         shutil.copytree(HERE / "origin", root)
         (folder / "state").mkdir()
-        ini = rig.php_ini(folder / "php.ini", ["default_charset=", "log_errors=1", "display_errors=0"])
+        # cgi.nph: php-fpm says `Status: 200` too; without it a 200 with a Location becomes a 302.
+        ini = rig.php_ini(folder / "php.ini", ["default_charset=", "log_errors=1", "display_errors=0", "cgi.nph=1"])
         start = {"nginx": nginx, "Varnish": varnish, "Apache": apache, "Millrace": millrace}[name]
         server = start(folder, root, ini, stack)
         server.configuration = server.configuration.replace(f"{folder}", "FOLDER").replace(f"{rig.REPOSITORY}/", "")
