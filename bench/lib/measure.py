@@ -40,12 +40,17 @@ MILLRACE_SETTINGS = {"server.threads": 1, "log.access": "off", "http.keep_alive"
 
 def options(about):
     """The command line that all benchmarks share."""
+    return parser(about).parse_args()
+
+
+def parser(about):
+    """The parser of it, for a benchmark that has options of its own."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9, help="measurements of each server, interleaved (9)")
     parser.add_argument("--seconds", type=float, default=2, help="length of one measurement (2)")
     parser.add_argument("--only-nginx", action="store_true", help="measure nginx against itself: how much does noise make?")
     parser.add_argument("--no-file", action="store_true", help="write nothing into bench/results")
-    return parser.parse_args()
+    return parser
 
 
 class Server:
@@ -188,11 +193,64 @@ def load(server, path, connections, seconds, host):
     before = server.cpu()
     out = subprocess.run(words, capture_output=True, text=True, timeout=seconds + 60).stdout
     used = server.cpu() - before
+    requests, length = counted(out, path)
+    return used * 1e6 / requests, requests / length
+
+
+def counted(out, what):
+    """Requests and seconds by the output of wrk. Exits if an answer wasn't good."""
     found = re.search(r"([0-9]+) requests in ([0-9.]+)(s|m)", out)
     if not found or re.search("Non-2xx|Socket errors", out) or int(found[1]) == 0:
-        sys.exit(f"not ok {path}: wrk saw errors:\n{out}")
-    requests, length = int(found[1]), float(found[2]) * (60 if found[3] == "m" else 1)
-    return used * 1e6 / requests, requests / length
+        sys.exit(f"not ok {what}: wrk saw errors:\n{out}")
+    return int(found[1]), float(found[2]) * (60 if found[3] == "m" else 1)
+
+
+class Page:
+    """The report of a benchmark of any number of servers: tables of rows by title, verdicts, what was said, configurations."""
+
+    def __init__(self, name, chosen):
+        self.name, self.chosen, self.servers = name, chosen, {}
+        self.tables, self.verdicts, self.details, self.said = {}, [], [], []
+
+    def say(self, text):
+        """A sentence for the head of the file."""
+        self.said.append(text)
+        print(f"# {text}", flush=True)
+
+    def row(self, title, what, values):
+        """Adds a row to the table of that title; `values` by column."""
+        self.tables.setdefault(title, []).append((what, values))
+        print(f"# {what}: " + ", ".join(f"{name} {value}" for name, value in values.items()), flush=True)
+
+    def judge(self, what, value, limit, at_least=False, quiet=False):
+        """A verdict on one figure; a quiet one is told only if it is bad."""
+        good = value >= limit if at_least else value <= limit
+        if good and quiet:
+            return
+        text = f"{what}: {value:.4g}, at {'least' if at_least else 'most'} {limit}"
+        self.verdicts.append((good, text))
+        print(f"{'ok' if good else 'not ok'} {self.name}: {text}", flush=True)
+
+    def finish(self):
+        """Writes the result file; the exit code."""
+        if not self.chosen.no_file:
+            today = datetime.date.today().isoformat()
+            path = BENCH / "results" / f"{today}-{self.name}.md"
+            path.write_text("\n".join(self.lines(today)) + "\n")
+            print(f"# written: {path.relative_to(BENCH.parent)}")
+        return 0 if all(good for good, _ in self.verdicts) else 1
+
+    def lines(self, today):
+        lines = [f"# {self.name}, {today}", "", *machine(), "", *self.said]
+        for title, rows in self.tables.items():
+            columns = list(dict.fromkeys(name for _, values in rows for name in values))
+            lines += ["", f"## {title}", "", "| | " + " | ".join(columns) + " |", "| --- |" + " --- |" * len(columns)]
+            lines += [f"| {what} | " + " | ".join(values.get(name, "-") for name in columns) + " |" for what, values in rows]
+        lines += ["", "## Wanted", "", *[f"- {'' if good else '**missed** '}{text}" for good, text in self.verdicts]]
+        lines += ["", "## Rounds", "", *[f"- {d}" for d in self.details]]
+        for name, server in self.servers.items():
+            lines += ["", f"## {name}", "", "```", server.configuration.strip(), "```"]
+        return lines
 
 
 def machine():
