@@ -119,6 +119,8 @@ def apache(home, root, ini, stack):
     files.chmod(0o777)  # its children are another user
     modules = ["proxy", "proxy_fcgi", "rewrite", "cache", "cache_disk", "filter", "deflate", "brotli"]
     text = "\n".join([
+        # A thread for every connection: mpm_event closes idle ones when it runs out.
+        "ServerLimit 1", "StartServers 1", "ThreadLimit 128", "ThreadsPerChild 128", "MaxRequestWorkers 128",
         "KeepAlive On", "KeepAliveTimeout 600", "MaxKeepAliveRequests 0", "AddOutputFilterByType BROTLI_COMPRESS;DEFLATE text/html",
         f'CacheRoot "{files}"', "CacheEnable disk /", "CacheHeader On", "CacheMaxFileSize 4000000", "CacheLock On",
         "RewriteEngine On", f'RewriteRule ^ "unix:{pool.socket}|fcgi://localhost{root}/index.php" [P]',
