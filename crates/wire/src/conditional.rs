@@ -17,8 +17,10 @@ pub struct Conditions<'a> {
 /// What a representation is compared by.
 #[derive(Clone, Copy, Debug)]
 pub struct Validators<'a> {
-    /// Its entity-tag, quotes included; a strong one.
+    /// Its entity-tag, quotes included, without `W/`; empty: it has none.
     pub etag: &'a str,
+    /// Whether that is a weak one (`W/`).
+    pub etag_is_weak: bool,
     /// `Last-Modified`, whole seconds since 1970.
     pub modified: u64,
     /// Whether the file can't have changed again within the second of `modified`, so that the date says as much as a
@@ -97,7 +99,9 @@ impl<'a> Conditions<'a> {
             value.as_deref().and_then(seconds).map(|date| current.modified <= date)
         };
         let holds = match &self.if_match {
-            Some(list) => &**list == b"*" || any_tag(list, |tag| tag.is_strongly(current.etag)),
+            Some(list) => {
+                &**list == b"*" || any_tag(list, |tag| !current.etag_is_weak && tag.is_strongly(current.etag))
+            }
             None => unmodified_since(&self.if_unmodified_since).unwrap_or(true),
         };
         if !holds {
@@ -114,7 +118,7 @@ impl<'a> Conditions<'a> {
     pub fn range_counts(&self, current: &Validators<'_>) -> bool {
         let Some(value) = self.if_range.as_deref() else { return true };
         if value.starts_with(b"\"") || value.starts_with(b"W/") {
-            return matches!(tag(value), Some((tag, rest)) if rest.is_empty() && tag.is_strongly(current.etag));
+            return matches!(tag(value), Some((tag, rest)) if rest.is_empty() && !current.etag_is_weak && tag.is_strongly(current.etag));
         }
         current.modified_is_strong && seconds(value) == Some(current.modified)
     }
@@ -203,7 +207,8 @@ mod tests {
     const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
     const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
     const TAG: &str = "\"x,1\"";
-    const NOW: Validators<'static> = Validators { etag: TAG, modified: MODIFIED, modified_is_strong: true };
+    const NOW: Validators<'static> =
+        Validators { etag: TAG, etag_is_weak: false, modified: MODIFIED, modified_is_strong: true };
 
     fn outcome(fields: &[(&'static str, &'static str)]) -> Outcome {
         let mut conditions = Conditions::default();

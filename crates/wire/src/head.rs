@@ -192,6 +192,26 @@ impl Head {
         head
     }
 
+    /// The same request with another method and path and query, and without content: only the fields that `keeps` says,
+    /// by their names, and those of `more` behind them.
+    pub fn rewritten(
+        &self,
+        method: &str,
+        path_query: &[u8],
+        keeps: impl Fn(&str) -> bool,
+        more: &[(&str, Vec<u8>)],
+    ) -> Head {
+        let mut head = Head { framing: Framing::None, expects_continue: false, ..self.clone() };
+        head.method = head.append(method.as_bytes());
+        head.path_query = head.append(path_query);
+        head.fields.retain(|f| std::str::from_utf8(self.text(f.name)).is_ok_and(&keeps));
+        for (name, value) in more {
+            let (name, value) = (head.append(name.as_bytes()), head.append(value));
+            head.fields.push(Field { name, value });
+        }
+        head
+    }
+
     /// The method, case-sensitive.
     pub fn method(&self) -> &str {
         // httparse accepts only token characters here.
@@ -235,7 +255,7 @@ impl Head {
     }
 
     /// All fields in order, names as sent.
-    pub fn fields(&self) -> impl Iterator<Item = (&str, &[u8])> {
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &[u8])> + Clone {
         self.fields.iter().map(|f| (std::str::from_utf8(self.text(f.name)).unwrap_or(""), self.text(f.value)))
     }
 

@@ -149,3 +149,20 @@ pub struct Usage {
     /// Pages and marks removed because they were of no use any more, since the start.
     pub expired: u64,
 }
+
+impl Usage {
+    /// Adds another shard's.
+    pub fn add(&mut self, other: &Usage) {
+        self.bytes += other.bytes;
+        self.overhead += other.overhead;
+        self.budget += other.budget;
+        self.pages += other.pages;
+        self.marks += other.marks;
+        self.fills += other.fills;
+        self.tags += other.tags;
+        self.bans += other.bans;
+        self.evicted += other.evicted;
+        self.purged += other.purged;
+        self.expired += other.expired;
+    }
+}

@@ -158,7 +158,7 @@ mod tests {
             ..Default::default()
         };
         State {
-            process: Process::new(setup, stats, Log::quiet()),
+            process: Process::new(setup, stats, Log::quiet(), crate::cache::Cache::new(0, 1)),
             started: SystemTime::now() - Duration::from_secs(100),
             pools: Box::new(move || vec![pool.clone()]),
             reload: Box::new(|| Box::pin(async { Err("line 3: no such setting\n".to_owned()) })),

@@ -15,8 +15,9 @@ use super::event_loop::{self, EventLoop, Order};
 use super::thread::{Process, Setup, Stage};
 use crate::accept::{self, Limits};
 use crate::admin;
+use crate::cache::Cache;
 use crate::log::Log;
-use crate::php::Pool;
+use crate::php::{OnPurge, Pool};
 use crate::route::Site;
 use crate::stats::{PoolStatus, Registry};
 
@@ -109,8 +110,9 @@ impl Server {
             bound.push((address.clone(), Bound::new(address, &plan, descriptors)?));
         }
         let admin = bind_admin(&plan, &log)?;
-        let setup = build(plan, None, &log, &stats)?;
-        let process = Process::new(setup.clone(), stats, log);
+        let cache = Cache::new(plan.cache.memory, plan.server.threads);
+        let setup = build(plan, None, &log, &cache)?;
+        let process = Process::new(setup.clone(), stats, log, cache);
         let loops = event_loop::start(&process)
             .map_err(|e| StartError(format!("cannot start an event loop: {e}")))?;
         let (listeners, started) = (BTreeMap::new(), SystemTime::now());
@@ -221,7 +223,8 @@ impl Server {
         for address in plan.server.listen.iter().filter(|a| !self.listeners.contains_key(a)) {
             bound.push((address.clone(), Bound::new(address, &plan, self.descriptors).map_err(|e| e.0)?));
         }
-        let setup = build(plan, Some(&old), &self.process.log, &self.process.stats).map_err(|e| e.0)?;
+        let setup = build(plan, Some(&old), &self.process.log, &self.process.cache).map_err(|e| e.0)?;
+        self.process.cache.set_memory(setup.plan.cache.memory);
         self.process.log.reopen(&setup.plan.log);
         self.process.replace_setup(setup.clone());
         for (address, bound) in bound {
@@ -397,12 +400,13 @@ fn pool_status(setup: &Setup) -> Vec<PoolStatus> {
 }
 
 /// Makes the sites of a plan. Pools whose settings have not changed are taken over from the `old` set-up.
-fn build(
-    plan: Plan,
-    old: Option<&Setup>,
-    log: &Log,
-    stats: &Arc<Registry>,
-) -> Result<Arc<Setup>, StartError> {
+fn build(plan: Plan, old: Option<&Setup>, log: &Log, cache: &Arc<Cache>) -> Result<Arc<Setup>, StartError> {
+    let on_purge = {
+        let cache = cache.clone();
+        OnPurge(Arc::new(move |site: &str, host: &str, what: &[u8]| {
+            cache.purge_as_told(site, host, what);
+        }))
+    };
     let mut pools: Vec<(Php, Arc<Pool>)> = Vec::new();
     if let Some(old) = old {
         pools.extend(old.sites.iter().filter_map(|s| Some((s.plan.php.clone()?, s.pool.clone()?))));
@@ -414,7 +418,7 @@ fn build(
             None => None,
             Some(php) => match pools.iter().find(|(settings, _)| settings == php) {
                 Some((_, pool)) => Some(pool.clone()),
-                None => match Pool::start(php, log, stats) {
+                None => match Pool::start(php, log, on_purge.clone()) {
                     Ok(pool) => {
                         started.push(pool.clone());
                         pools.push((php.clone(), pool.clone()));
@@ -429,5 +433,6 @@ fn build(
         };
         sites.push(Site::new(index, site.clone(), pool));
     }
+    cache.set_rules(sites.iter().map(|site: &Arc<Site>| &**site));
     Ok(Setup::new(plan, sites))
 }

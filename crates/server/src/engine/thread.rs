@@ -9,6 +9,7 @@ use millrace_settings::Plan;
 
 use super::clock::Clock;
 use super::deadlines::Deadlines;
+use crate::cache::Cache;
 use crate::files;
 use crate::log::{AccessBuffer, Log};
 use crate::protocol::Buffers;
@@ -50,6 +51,8 @@ pub struct Process {
     pub stats: Arc<stats::Registry>,
     /// Both logs.
     pub log: Log,
+    /// Stored pages of all sites.
+    pub cache: Arc<Cache>,
 }
 
 /// Where the process is in its life.
@@ -64,13 +67,14 @@ pub enum Stage {
 
 impl Process {
     /// A process that runs `setup`.
-    pub fn new(setup: Arc<Setup>, stats: Arc<stats::Registry>, log: Log) -> Arc<Process> {
+    pub fn new(setup: Arc<Setup>, stats: Arc<stats::Registry>, log: Log, cache: Arc<Cache>) -> Arc<Process> {
         Arc::new(Process {
             setup: Mutex::new(setup),
             generation: AtomicU64::new(0),
             stage: AtomicU8::new(Stage::Running as u8),
             stats,
             log,
+            cache,
         })
     }
 

@@ -175,5 +175,5 @@ pub(super) fn refusal(entry: &Entry, status: u16) -> Reply {
 fn validators<'a>(entry: &Entry, etag: &'a str, now: Moment) -> Validators<'a> {
     let modified = entry.modified();
     let today = u64::try_from(now.wall / 1_000_000_000).unwrap_or(0);
-    Validators { etag, modified, modified_is_strong: today > modified.saturating_add(1) }
+    Validators { etag, etag_is_weak: false, modified, modified_is_strong: today > modified.saturating_add(1) }
 }

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use super::entry::read_unchanged;
 use super::lookup::{Kind, Root, Stamp};
+use crate::reply::codec;
 
 /// A file to compress.
 #[derive(Debug)]
@@ -92,7 +93,7 @@ fn start_worker() -> Option<SyncSender<Order>> {
 }
 
 fn work(orders: &Receiver<Order>) {
-    leave_the_core();
+    codec::leave_the_core();
     let mut recent = Recent::default();
     loop {
         let order = match orders.recv_timeout(Recent::KEPT) {
@@ -112,14 +113,6 @@ fn work(orders: &Receiver<Order>) {
         });
         done.send_replace(Some(outcome));
     }
-}
-
-/// A thread starts on the core that its starter is bound to: an event loop's.
-fn leave_the_core() {
-    let mut cores = rustix::thread::CpuSet::new();
-    (0..rustix::thread::CpuSet::MAX_CPU).for_each(|core| cores.set(core));
-    // Where that is forbidden, it stays.
-    let _ = rustix::thread::sched_setaffinity(None, &cores);
 }
 
 /// The last results: every event loop asks for the same files at about the same time.
@@ -162,61 +155,12 @@ fn run(job: &Job) -> Outcome {
         return None;
     }
     let bytes = read_unchanged(&found).ok()??;
-    compress(&bytes, job.coding).filter(|packed| packed.len() < bytes.len()).map(Arc::from)
-}
-
-/// `bytes` in a coding, once and for many readers: better than a server compresses on the fly, and still tens of
-/// megabytes a second.
-pub fn compress(bytes: &[u8], coding: Coding) -> Option<Vec<u8>> {
-    match coding {
-        Coding::Identity => None,
-        Coding::Brotli => brotli(bytes),
-        // The content's size goes into the frame; at this size no level needs a window that browsers refuse.
-        Coding::Zstd => zstd::bulk::compress(bytes, 9).ok(),
-        Coding::Gzip => gzip(bytes),
-    }
-}
-
-fn brotli(mut bytes: &[u8]) -> Option<Vec<u8>> {
-    let parameters = brotli::enc::BrotliEncoderParams {
-        quality: 5,
-        lgwin: 22,
-        size_hint: bytes.len(),
-        ..Default::default()
-    };
-    let mut packed = Vec::with_capacity(bytes.len() / 3);
-    brotli::BrotliCompress(&mut bytes, &mut packed, &parameters).ok()?;
-    Some(packed)
-}
-
-fn gzip(bytes: &[u8]) -> Option<Vec<u8>> {
-    let mut compressor = libdeflater::Compressor::new(libdeflater::CompressionLvl::new(9).ok()?);
-    let mut packed = vec![0; compressor.gzip_compress_bound(bytes.len())];
-    let length = compressor.gzip_compress(bytes, &mut packed).ok()?;
-    packed.truncate(length);
-    Some(packed)
+    codec::compress(&bytes, job.coding).filter(|packed| packed.len() < bytes.len()).map(Arc::from)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_coding_can_be_read_again() {
-        let text = "The quick brown fox jumps over the lazy dog. ".repeat(300);
-        let bytes = text.as_bytes();
-        let packed = |coding| compress(bytes, coding).filter(|p| p.len() < bytes.len() / 10).unwrap();
-
-        let mut out = Vec::new();
-        brotli::BrotliDecompress(&mut &*packed(Coding::Brotli), &mut out).unwrap();
-        assert_eq!(out, bytes);
-        assert_eq!(zstd::bulk::decompress(&packed(Coding::Zstd), bytes.len()).unwrap(), bytes);
-        let mut out = vec![0; bytes.len()];
-        let mut reader = libdeflater::Decompressor::new();
-        assert_eq!(reader.gzip_decompress(&packed(Coding::Gzip), &mut out), Ok(bytes.len()));
-        assert_eq!(out, bytes);
-        assert_eq!(compress(bytes, Coding::Identity), None);
-    }
 
     #[test]
     fn recent_results_are_bounded() {

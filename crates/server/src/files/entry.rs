@@ -92,14 +92,14 @@ pub struct Representation {
     /// The content.
     pub content: Content,
     /// For 200 and 304, each for the usual and for a versioned URL.
-    blocks: [OnceCell<Rc<[u8]>>; 4],
+    blocks: [OnceCell<Arc<[u8]>>; 4],
 }
 
 /// Where a representation's bytes are.
 #[derive(Clone, Debug)]
 pub enum Content {
     /// In memory.
-    Memory(Rc<[u8]>),
+    Memory(Arc<[u8]>),
     /// In an open file.
     Disk {
         /// The file.
@@ -319,7 +319,7 @@ impl Entry {
     }
 
     /// The fields that go with a representation.
-    pub fn fields(&self, representation: &Representation, shape: Shape) -> Rc<[u8]> {
+    pub fn fields(&self, representation: &Representation, shape: Shape) -> Arc<[u8]> {
         let block =
             &representation.blocks[usize::from(shape.not_modified) * 2 + usize::from(shape.versioned)];
         block.get_or_init(|| self.lines(&representation.etag, representation.coding, shape).into()).clone()
@@ -373,7 +373,7 @@ impl Entry {
         let Some(coded) = self.coded.get(coding as usize) else { return };
         *coded.made.borrow_mut() = match result {
             Some(bytes) => {
-                let content = Content::Memory(Rc::from(&*bytes));
+                let content = Content::Memory(Arc::from(&*bytes));
                 Made::Ready(Rc::new(Representation::new(coding, &self.stamp, content)))
             }
             None => Made::Useless,

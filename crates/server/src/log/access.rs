@@ -258,7 +258,7 @@ mod tests {
         let source = millrace_settings::Source { site_dir: Some("/".into()), ..Default::default() };
         let (plan, _) = millrace_settings::load(&source).unwrap();
         let setup = Setup::new(plan, Vec::new());
-        Thread::new(0, Process::new(setup, Registry::new(1), log.clone()))
+        Thread::new(0, Process::new(setup, Registry::new(1), log.clone(), crate::cache::Cache::new(0, 1)))
     }
 
     fn ask(thread: &Thread, what: &str) {

@@ -1,11 +1,16 @@
 //! From a worker's frames to the fields and content of an answer.
 
+use std::fmt;
+use std::sync::Arc;
+
+use millrace_pages::Note;
+use millrace_pages::judge::is_ours;
 use millrace_wire::frames::{End, Frame, Head, NoteKind};
 
 use super::card::Card;
 use super::worker::Sink;
 use crate::log::Log;
-use crate::reply::{Fields, reason_phrase};
+use crate::reply::{Aside, Fields, reason_phrase};
 
 /// An answer as far as it has come.
 #[derive(Debug)]
@@ -14,11 +19,25 @@ pub struct Answer<'a> {
     pub head: Option<AnswerHead>,
     /// Its content so far.
     pub content: Vec<u8>,
+    /// What the script said to the server so far.
+    pub aside: Option<Box<Aside>>,
     /// Its end.
     pub end: Option<End>,
-    /// What the script said to the page cache so far, in the grammar of the header of that name.
-    pub notes: Vec<(NoteKind, Vec<u8>)>,
     unheard: Unheard<'a>,
+}
+
+/// Told at once, whenever a script says what is to be purged from the page cache.
+#[derive(Clone)]
+pub struct OnPurge(pub Arc<PurgeFn>);
+
+/// Takes the site's own name, the host that the script ran for, and what is to be purged in the grammar of the field
+/// `Millrace-Purge`.
+pub type PurgeFn = dyn Fn(&str, &str, &[u8]) + Send + Sync;
+
+impl fmt::Debug for OnPurge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnPurge")
+    }
 }
 
 /// Status and fields.
@@ -32,6 +51,8 @@ pub struct AnswerHead {
     pub fields: Fields,
     /// Content-Length as the script gave it.
     pub length: Option<u64>,
+    /// Fields for the server.
+    ours: Fields,
 }
 
 /// Takes what a worker logs and lets the rest fall.
@@ -39,41 +60,54 @@ pub struct AnswerHead {
 pub struct Unheard<'a> {
     /// Where messages go.
     pub log: &'a Log,
+    /// Who wants to know what is to be purged.
+    pub on_purge: &'a OnPurge,
     /// The worker.
     pub card: &'a Card,
 }
 
 impl<'a> Answer<'a> {
     /// An answer of which nothing has come.
-    pub fn new(log: &'a Log, card: &'a Card) -> Answer<'a> {
-        Answer {
-            head: None,
-            content: Vec::new(),
-            end: None,
-            notes: Vec::new(),
-            unheard: Unheard { log, card },
-        }
+    pub fn new(unheard: Unheard<'a>) -> Answer<'a> {
+        Answer { head: None, content: Vec::new(), aside: None, end: None, unheard }
     }
 }
 
 impl Sink for Answer<'_> {
     fn take(&mut self, frame: Frame<'_>) {
         match frame {
-            Frame::Head(head) => self.head = Some(AnswerHead::read(&head)),
+            Frame::Head(head) => {
+                let mut head = AnswerHead::read(&head);
+                let ours = std::mem::take(&mut head.ours);
+                if !ours.is_empty() {
+                    self.aside.get_or_insert_default().fields = ours;
+                }
+                self.head = Some(head);
+            }
             Frame::Body(piece) => self.content.extend_from_slice(piece),
             Frame::End(end) => self.end = Some(end),
-            Frame::Note { kind, text } => self.notes.push((kind, text.to_vec())),
             Frame::Ready(_) | Frame::Log { .. } => self.unheard.take(frame),
+            Frame::Note { kind, text } => note(&mut self.aside, &self.unheard, kind, text),
         }
     }
 }
 
 impl Sink for Unheard<'_> {
     fn take(&mut self, frame: Frame<'_>) {
-        if let Frame::Log { priority, message } = frame {
-            let task = self.card.task();
-            let script = String::from_utf8_lossy(&task.script);
-            self.log.php(&task.site, &script, priority.min(7) as u8, message);
+        match frame {
+            Frame::Log { priority, message } => {
+                let task = self.card.task();
+                let script = String::from_utf8_lossy(&task.script);
+                self.log.php(&task.site, &script, priority.min(7) as u8, message);
+            }
+            Frame::Note { kind: NoteKind::Purge, text } => {
+                let (site, host) = {
+                    let task = self.card.task();
+                    (task.site.clone(), task.host.clone())
+                };
+                (self.on_purge.0)(&site, &host, text);
+            }
+            _ => {}
         }
     }
 }
@@ -84,11 +118,12 @@ impl AnswerHead {
         let mut reason = std::str::from_utf8(head.reason).unwrap_or_default();
         let mut length = None;
         let mut located = false;
-        let mut fields = Fields::default();
+        let (mut fields, mut ours) = (Fields::default(), Fields::default());
         for (name, value) in head.fields() {
             // The frame was checked: a name is a token, thus ASCII.
             let Ok(name) = std::str::from_utf8(name) else { continue };
             match Special::of(name) {
+                None if is_for_the_server(name) => ours.push(name, value),
                 None => {
                     located |= name.eq_ignore_ascii_case("location");
                     fields.push(name, value);
@@ -107,7 +142,7 @@ impl AnswerHead {
             status = 302;
         }
         let reason = (!reason.is_empty() && reason != reason_phrase(status)).then(|| reason.into());
-        AnswerHead { status, reason, fields, length }
+        AnswerHead { status, reason, fields, length, ours }
     }
 }
 
@@ -137,11 +172,24 @@ impl Special {
             ("transfer-encoding", Special::Ours),
             ("upgrade", Special::Ours),
         ];
-        if name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("x-accel-")) {
-            return Some(Special::Ours);
-        }
         NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, special)| *special)
     }
+}
+
+/// Keeps what a script says about its page; what it wants purged is gone before its answer leaves.
+pub fn note(aside: &mut Option<Box<Aside>>, unheard: &Unheard<'_>, kind: NoteKind, text: &[u8]) {
+    if kind == NoteKind::Purge {
+        let mut unheard = *unheard;
+        return unheard.take(Frame::Note { kind, text });
+    }
+    let kind = if kind == NoteKind::Tag { Note::Tag } else { Note::Control };
+    // Beyond a bound they are lost.
+    aside.get_or_insert_default().notes.add(kind, text);
+}
+
+/// Whether a field is a word to the server that no client sees: to the page cache, or `X-Accel-*`.
+fn is_for_the_server(name: &str) -> bool {
+    name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("x-accel-")) || is_ours(name)
 }
 
 fn decimal(value: &[u8]) -> Option<u64> {
@@ -172,7 +220,7 @@ mod tests {
     }
 
     fn names(head: &AnswerHead) -> Vec<String> {
-        head.fields.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect()
+        head.fields.iter().map(|(name, _)| name.to_owned()).collect()
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub struct Card {
 pub struct Task {
     /// The site's own name; empty if it has none.
     pub site: String,
+    /// Host and port that the client asked for.
+    pub host: String,
     /// The script's path.
     pub script: Vec<u8>,
 }
@@ -62,11 +64,13 @@ impl Card {
     }
 
     /// The worker gets a request now; it has to be over at `deadline` (0: no limit).
-    pub fn begin(&self, site: Option<&str>, script: &[u8], now: u64, deadline: u64) {
+    pub fn begin(&self, site: Option<&str>, host: &str, script: &[u8], now: u64, deadline: u64) {
         {
             let mut task = self.task();
             task.site.clear();
             task.site.push_str(site.unwrap_or_default());
+            task.host.clear();
+            task.host.push_str(host);
             task.script.clear();
             task.script.extend_from_slice(script);
         }

@@ -17,7 +17,7 @@ use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 
 use super::answer::{Answer, AnswerHead};
 use super::loopback::Ports;
-use super::pool::{Lease, Refused};
+use super::pool::{Lease, Refused, Shared};
 use super::stream::{self, KEEP_BYTES};
 use super::variables;
 use crate::engine::Thread;
@@ -71,7 +71,7 @@ pub async fn run(thread: &Rc<Thread>, site: &Arc<Site>, request: &mut Request, s
                 return plain(503);
             }
         };
-        let failure = match attempt(lease, thread, site, request, script).await {
+        let failure = match attempt(lease, pool.shared(), thread, site, request, script).await {
             Ok(reply) => return reply,
             Err(failure) => failure,
         };
@@ -104,6 +104,7 @@ pub fn note_loss(thread: &Thread, lease: &mut Lease, error: &io::Error) {
 /// One attempt with one worker.
 async fn attempt(
     mut lease: Lease,
+    shared: &Shared,
     thread: &Rc<Thread>,
     site: &Site,
     request: &Request,
@@ -111,7 +112,7 @@ async fn attempt(
 ) -> Result<Reply, Failure> {
     send(&mut lease, thread, site, request, script).await?;
     let card = lease.worker().card.clone();
-    let mut answer = Answer::new(&thread.process.log, &card);
+    let mut answer = Answer::new(shared.unheard(&card));
     let read = poll_fn(|cx| {
         loop {
             match lease.worker().poll_read(cx, &mut answer) {
@@ -130,13 +131,14 @@ async fn attempt(
     if let Err(error) = read {
         return Err(failure(thread, &mut lease, error));
     }
-    let Answer { head: Some(head), content, end, .. } = answer else {
+    let Answer { head: Some(head), content, end, mut aside, .. } = answer else {
         return Err(failure(thread, &mut lease, io::ErrorKind::InvalidData.into()));
     };
     if end.is_some_and(|end| end.failed) {
         thread.stats.add(Counter::PhpFailures, 1);
+        aside.get_or_insert_default().failed = true;
     }
-    let AnswerHead { status, reason, fields, length } = head;
+    let AnswerHead { status, reason, fields, length, .. } = head;
     let body = if request.is_head() {
         lease.finish(thread.clock.now());
         Body::Omitted(length)
@@ -149,7 +151,7 @@ async fn attempt(
     } else {
         Body::Stream(Box::new(stream::start(thread, lease, content, length)))
     };
-    Ok(Reply { status, reason, fields, body, close: false })
+    Ok(Reply { status, reason, fields, body, close: false, aside })
 }
 
 /// Sends the request.
@@ -175,7 +177,13 @@ async fn send(
             .map_err(|TooLong| Failure::TooLong)?;
         let now = shared.since_epoch(thread.clock.now());
         let limit = shared.settings.request_timeout.as_millis() as u64;
-        worker.card.begin(site.name(), &script.filename, now, if limit == 0 { 0 } else { now + limit });
+        worker.card.begin(
+            site.name(),
+            request.authority(),
+            &script.filename,
+            now,
+            if limit == 0 { 0 } else { now + limit },
+        );
         worker.begin();
         thread.stats.add(Counter::PhpRequests, 1);
         let attached = file.as_ref().map(File::descriptor);

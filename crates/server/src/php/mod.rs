@@ -43,6 +43,6 @@ mod variables;
 mod waiters;
 mod worker;
 
+pub use answer::OnPurge;
 pub use exchange::run;
 pub use pool::Pool;
-pub use stream::Stream;

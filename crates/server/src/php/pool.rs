@@ -19,6 +19,7 @@ use millrace_settings::plan;
 use rustix::event::EventfdFlags;
 use tokio::sync::oneshot;
 
+use super::answer::{OnPurge, Unheard};
 use super::card::Card;
 use super::host::Started;
 use super::inject::Injected;
@@ -28,7 +29,6 @@ use super::waiters::Waiters;
 use super::worker::{Phase, Worker};
 use crate::engine::Thread;
 use crate::log::Log;
-use crate::stats::Registry;
 
 /// Workers beyond `workers` that may be forked for requests that workers themselves wait for.
 pub const EXTRA: usize = 4;
@@ -49,12 +49,13 @@ impl Pool {
     ///
     /// # Errors
     /// PHP did not start: why, in PHP's own words where it had any, and what to do next.
-    pub fn start(settings: &plan::Php, log: &Log, _stats: &Arc<Registry>) -> Result<Arc<Pool>, String> {
+    pub fn start(settings: &plan::Php, log: &Log, on_purge: OnPurge) -> Result<Arc<Pool>, String> {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| format!("no descriptor is left for a PHP pool: {error}"))?;
         let shared = Arc::new(Shared {
             settings: settings.clone(),
             log: log.clone(),
+            on_purge,
             epoch: Instant::now(),
             injected: Injected::write()?,
             state: Mutex::new(State::new(settings)),
@@ -110,6 +111,8 @@ pub struct Shared {
     pub settings: plan::Php,
     /// Where it says what happens.
     pub log: Log,
+    /// Who is told what scripts want purged.
+    pub on_purge: OnPurge,
     /// The PHP files that it gives to workers.
     pub injected: Arc<Injected>,
     epoch: Instant,
@@ -117,6 +120,13 @@ pub struct Shared {
     wake: OwnedFd,
     /// The supervisor has ended.
     over: Condvar,
+}
+
+impl Shared {
+    /// Who listens to a worker's asides.
+    pub fn unheard<'a>(&'a self, card: &'a Card) -> Unheard<'a> {
+        Unheard { log: &self.log, on_purge: &self.on_purge, card }
+    }
 }
 
 /// How far a pool is in its life.

@@ -7,15 +7,16 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use millrace_wire::frames::{End, Frame};
 
-use super::answer::Unheard;
+use super::answer::{Unheard, note};
 use super::exchange;
 use super::pool::Lease;
 use super::worker::Sink;
 use crate::engine::Thread;
+use crate::reply::{Aside, Source};
 use crate::stats::Counter;
 
 /// Bytes of an answer that are held for a client slower than its script. Beyond, the script waits.
@@ -36,6 +37,8 @@ struct Pipe {
     buffer: RefCell<Vec<u8>>,
     /// The worker's part is over: well, or not.
     end: Cell<Option<bool>>,
+    /// What the script said beside the content.
+    aside: RefCell<Option<Box<Aside>>>,
     /// The stream has been dropped.
     closed: Cell<bool>,
     /// The stream, waiting for content.
@@ -51,35 +54,36 @@ pub fn start(thread: &Rc<Thread>, lease: Lease, content: Vec<u8>, length: Option
     Stream { pipe, left: length }
 }
 
-impl Stream {
+impl Source for Stream {
     /// Bytes that are still to come, if the script said so by Content-Length.
-    pub fn length(&self) -> Option<u64> {
+    fn length(&self) -> Option<u64> {
         self.left
     }
 
-    /// Appends the next piece to `buffer`; `false` at the end. Cancel-safe.
-    ///
     /// # Errors
     /// The worker died before it finished, or the script sent less than it had announced.
-    pub async fn next(&mut self, buffer: &mut Vec<u8>) -> io::Result<bool> {
+    fn poll_next(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<bool>> {
         if self.left == Some(0) {
             // What goes beyond the announced length is not sent; the script may go on.
-            return Ok(false);
+            return Poll::Ready(Ok(false));
         }
         let before = buffer.len();
-        let pipe = &self.pipe;
-        if !poll_fn(|cx| pipe.poll_take(cx, buffer)).await? {
-            return match self.left {
+        if !ready!(self.pipe.poll_take(cx, buffer))? {
+            return Poll::Ready(match self.left {
                 Some(_) => Err(io::ErrorKind::UnexpectedEof.into()),
                 None => Ok(false),
-            };
+            });
         }
         if let Some(left) = &mut self.left {
             let piece = ((buffer.len() - before) as u64).min(*left);
             buffer.truncate(before + piece as usize);
             *left -= piece;
         }
-        Ok(true)
+        Poll::Ready(Ok(true))
+    }
+
+    fn take_aside(&mut self) -> Option<Box<Aside>> {
+        self.pipe.aside.borrow_mut().take()
     }
 }
 
@@ -137,6 +141,9 @@ impl Sink for ToPipe<'_> {
         match frame {
             Frame::Body(piece) => self.pipe.buffer.borrow_mut().extend_from_slice(piece),
             Frame::End(end) => self.end = Some(end),
+            Frame::Note { kind, text } => {
+                note(&mut self.pipe.aside.borrow_mut(), &self.unheard, kind, text);
+            }
             frame => self.unheard.take(frame),
         }
     }
@@ -145,7 +152,8 @@ impl Sink for ToPipe<'_> {
 /// Pumps until the answer is complete, the worker dies, or the stream is dropped.
 async fn pump(thread: Rc<Thread>, mut lease: Lease, pipe: Rc<Pipe>) {
     let card = lease.worker().card.clone();
-    let unheard = Unheard { log: &thread.process.log, card: &card };
+    let shared = lease.shared().clone();
+    let unheard = shared.unheard(&card);
     let mut into = ToPipe { pipe: &pipe, end: None, unheard };
     let result = poll_fn(|cx| {
         *pipe.giver.borrow_mut() = Some(cx.waker().clone());
@@ -178,6 +186,7 @@ async fn pump(thread: Rc<Thread>, mut lease: Lease, pipe: Rc<Pipe>) {
         Ok(()) if end.is_some() || !pipe.closed.get() => {
             if end.is_some_and(|end| end.failed) {
                 thread.stats.add(Counter::PhpFailures, 1);
+                pipe.aside.borrow_mut().get_or_insert_default().failed = true;
             }
             pipe.end.set(Some(true));
             lease.finish(thread.clock.now());

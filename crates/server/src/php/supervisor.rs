@@ -15,7 +15,6 @@ use millrace_wire::frames::PROTOCOL;
 use millrace_wire::frames::control::{Message, Started as Text};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::answer::Unheard;
 use super::card::Card;
 use super::host::{Errors, Host, Started, ending, slots};
 use super::loopback;
@@ -473,7 +472,7 @@ impl Supervisor {
     /// Reads what a worker says that nobody waits for; false when it is done with.
     fn attend(&self, worker: &mut Worker) -> bool {
         let card = worker.card.clone();
-        let mut sink = Unheard { log: &self.shared.log, card: &card };
+        let mut sink = self.shared.unheard(&card);
         loop {
             match worker.read_now(&mut sink) {
                 Ok(true) => (),

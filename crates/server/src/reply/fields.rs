@@ -1,17 +1,17 @@
 //! The fields of an answer, kept as `Name: value CRLF` lines: HTTP/1 copies them as they are. A block that many answers share (a cached file's) is referred to, not copied.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Fields of an answer, in order: the shared block first.
 #[derive(Clone, Debug, Default)]
 pub struct Fields {
-    shared: Option<Rc<[u8]>>,
+    shared: Option<Arc<[u8]>>,
     own: Vec<u8>,
 }
 
 impl Fields {
     /// Starts with a block of whole lines that a cache keeps.
-    pub fn from_shared(block: Rc<[u8]>) -> Fields {
+    pub fn from_shared(block: Arc<[u8]>) -> Fields {
         Fields { shared: Some(block), own: Vec::new() }
     }
 
@@ -29,10 +29,25 @@ impl Fields {
         self.own.extend_from_slice(b"\r\n");
     }
 
+    /// Where whole lines may be added; the writer sees to it that they are.
+    pub fn own_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.own
+    }
+
     /// Adds a block of whole lines.
     pub fn push_block(&mut self, block: &[u8]) {
         debug_assert!(block.is_empty() || block.ends_with(b"\r\n"));
         self.own.extend_from_slice(block);
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.shared.is_none() && self.own.is_empty()
+    }
+
+    /// Name and value of each field.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> + Clone {
+        self.blocks().into_iter().flat_map(lines)
     }
 
     /// The lines, in up to two pieces.
@@ -41,16 +56,13 @@ impl Fields {
     }
 }
 
-#[cfg(test)]
-impl Fields {
-    /// Name and value of each field.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.blocks().into_iter().flat_map(|block| block.split(|b| *b == b'\n')).filter_map(|line| {
-            let line = line.strip_suffix(b"\r")?;
-            let colon = memchr::memchr(b':', line)?;
-            Some((&line[..colon], line[colon + 1..].trim_ascii()))
-        })
-    }
+/// Name and value of each line of a block.
+pub fn lines(block: &[u8]) -> impl Iterator<Item = (&str, &[u8])> + Clone {
+    block.split(|b| *b == b'\n').filter_map(|line| {
+        let line = line.strip_suffix(b"\r")?;
+        let colon = memchr::memchr(b':', line)?;
+        Some((std::str::from_utf8(&line[..colon]).ok()?, line[colon + 1..].trim_ascii()))
+    })
 }
 
 #[cfg(test)]

@@ -1,16 +1,20 @@
 //! What goes back to the client: status, fields, body. Protocol-neutral: `protocol` adds framing, `Date` and
 //! `Connection`, and leaves out the body of an answer to HEAD.
 
+pub mod codec;
 mod fields;
 mod plain;
+mod source;
 
 use std::fs::File;
 use std::rc::Rc;
+use std::sync::Arc;
 
-pub use fields::Fields;
+use millrace_pages::{Note, Notes};
+
+pub use fields::{Fields, lines};
 pub use plain::{plain, reason_phrase, redirect};
-
-use crate::php::Stream;
+pub use source::Source;
 
 /// An answer. Content-Length, Transfer-Encoding, Connection, Date and Server are not among its fields.
 #[derive(Debug)]
@@ -25,12 +29,32 @@ pub struct Reply {
     pub body: Body,
     /// Whether the connection is closed after it.
     pub close: bool,
+    /// What the script that made it said to the server.
+    pub aside: Option<Box<Aside>>,
+}
+
+/// What a script said to the server beside its answer to the client. Never sent.
+#[derive(Debug, Default)]
+pub struct Aside {
+    /// Fields that are meant for the server: `Millrace-Purge`, `X-LiteSpeed-Tag` and their like.
+    pub fields: Fields,
+    /// What it said by functions.
+    pub notes: Notes,
+    /// Its run ended in a fatal error.
+    pub failed: bool,
 }
 
 impl Reply {
     /// An answer without content.
     pub fn new(status: u16) -> Reply {
-        Reply { status, reason: None, fields: Fields::default(), body: Body::Empty, close: false }
+        Reply {
+            status,
+            reason: None,
+            fields: Fields::default(),
+            body: Body::Empty,
+            close: false,
+            aside: None,
+        }
     }
 
     /// The same with a field more.
@@ -46,6 +70,18 @@ impl Reply {
     }
 }
 
+impl Aside {
+    /// Takes in what was said later.
+    pub fn hear(&mut self, later: Aside) {
+        for (kind, text) in [(Note::Tag, &later.notes.tags), (Note::Control, &later.notes.control)] {
+            if !text.is_empty() {
+                self.notes.add(kind, text);
+            }
+        }
+        self.failed |= later.failed;
+    }
+}
+
 /// Where the content comes from. A length that is known is sent as Content-Length, also to HEAD.
 #[derive(Debug)]
 pub enum Body {
@@ -56,7 +92,7 @@ pub enum Body {
     /// Kept ready by a cache; `start..end` of it is sent.
     Shared {
         /// The kept bytes.
-        bytes: Rc<[u8]>,
+        bytes: Arc<[u8]>,
         /// First byte to send.
         start: usize,
         /// One past the last.
@@ -73,8 +109,8 @@ pub enum Body {
     },
     /// Several parts in order (`multipart/byteranges`).
     Parts(Vec<Body>),
-    /// Still being made by a PHP worker; length unknown.
-    Stream(Box<Stream>),
+    /// Still being made.
+    Stream(Box<dyn Source>),
     /// To HEAD by a script: no content, and the length it would have if the script said so.
     Omitted(Option<u64>),
 }

@@ -68,6 +68,23 @@ impl Request {
         Request { head, ends, forwarded_host, content: Content::Empty, content_is_read: false }
     }
 
+    /// A GET by the same client without content, for `path_query`: only the fields that `keeps` says, by their names,
+    /// and those of `more`.
+    pub fn derived(
+        &self,
+        path_query: &[u8],
+        keeps: impl Fn(&str) -> bool,
+        more: &[(&str, Vec<u8>)],
+    ) -> Request {
+        Request {
+            head: self.head.rewritten("GET", path_query, keeps, more),
+            ends: self.ends,
+            forwarded_host: self.forwarded_host.clone(),
+            content: Content::Empty,
+            content_is_read: true,
+        }
+    }
+
     /// Host and port as the client asked for them.
     pub fn authority(&self) -> &str {
         self.forwarded_host.as_deref().unwrap_or_else(|| self.head.authority())

@@ -2,10 +2,13 @@
 
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::{FILE_METHODS, Script, Site, Way, way};
+use crate::cache::{self, Consulted, Told};
 use crate::engine::Thread;
 use crate::files::{self, Answer};
+use crate::php;
 use crate::reply::{self, Reply};
 use crate::request::Request;
 use crate::stats::Class;
@@ -16,14 +19,16 @@ pub enum Response {
     Ready(Reply),
     /// An answer, after some work that has begun.
     Later(Pin<Box<dyn Future<Output = Reply>>>),
-    /// What a script has to say, once the request's content is there.
-    Script(Script),
+    /// A page of the cache, when it has been made; `None`: the script has to run for this request alone.
+    Page(Pin<Box<dyn Future<Output = Option<Reply>>>>, Script),
+    /// What a script has to say, once the request's content is there; and what the page cache said.
+    Script(Script, Told),
 }
 
 /// What `request` gets from `site`, and from whom.
-pub fn respond(thread: &Rc<Thread>, site: &Site, request: &Request) -> (Class, Response) {
+pub fn respond(thread: &Rc<Thread>, site: &Arc<Site>, request: &Request) -> (Class, Response) {
     let mut reply = match way(thread, site, request) {
-        Way::Php(script) => return (Class::Php, Response::Script(script)),
+        Way::Php(script) => return from_script(thread, site, request, script),
         Way::File(entry) => {
             let response = match files::answer(thread, request, &entry) {
                 Answer::Ready(reply) => Response::Ready(reply),
@@ -38,4 +43,28 @@ pub fn respond(thread: &Rc<Thread>, site: &Site, request: &Request) -> (Class, R
     };
     reply.fields.push_block(&site.header_lines);
     (Class::Other, Response::Ready(reply))
+}
+
+/// A page that a script has made before, or the script.
+fn from_script(
+    thread: &Rc<Thread>,
+    site: &Arc<Site>,
+    request: &Request,
+    script: Script,
+) -> (Class, Response) {
+    match cache::consult(thread, site, request, &script, make) {
+        Consulted::Hit(reply) => (Class::Page, Response::Ready(reply)),
+        Consulted::Wait(reply) => (Class::Php, Response::Page(reply, script)),
+        Consulted::Run(told) => (Class::Php, Response::Script(script, told)),
+    }
+}
+
+/// Runs a script for the cache.
+fn make(
+    thread: Rc<Thread>,
+    site: Arc<Site>,
+    mut request: Request,
+    script: Script,
+) -> Pin<Box<dyn Future<Output = Reply>>> {
+    Box::pin(async move { php::run(&thread, &site, &mut request, &script).await })
 }

@@ -22,7 +22,7 @@ pub struct Site {
     /// Rules of its application.
     pub profile: &'static Profile,
     /// Rules for the page cache; `None`: it is off, or there are no pages.
-    pub cache: Option<Rules>,
+    pub cache: Option<Arc<Rules>>,
 }
 
 impl Site {
@@ -32,7 +32,7 @@ impl Site {
             plan.headers.iter().flat_map(|(name, value)| format!("{name}: {value}\r\n").into_bytes());
         let header_lines = header_lines.collect();
         let profile = Profile::of(plan.profile);
-        let cache = profile.caching.rules(&plan);
+        let cache = profile.caching.rules(&plan).map(Arc::new);
         Arc::new(Site { index, profile, cache, plan, header_lines, pool })
     }
 

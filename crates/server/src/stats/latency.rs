@@ -18,19 +18,22 @@ pub enum Class {
     File,
     /// A PHP worker.
     Php,
+    /// The page cache, without any wait.
+    Page,
     /// Millrace itself: redirects, refusals.
     Other,
 }
 
 impl Class {
     /// Every class, in order.
-    pub const ALL: [Class; 3] = [Class::File, Class::Php, Class::Other];
+    pub const ALL: [Class; 4] = [Class::File, Class::Php, Class::Page, Class::Other];
 
     /// Its name as a label.
     pub fn name(self) -> &'static str {
         match self {
             Class::File => "file",
             Class::Php => "php",
+            Class::Page => "page",
             Class::Other => "other",
         }
     }

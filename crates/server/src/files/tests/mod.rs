@@ -212,7 +212,7 @@ pub fn field(reply: &Reply, name: &str) -> String {
     let values: Vec<String> = reply
         .fields
         .iter()
-        .filter(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes()))
+        .filter(|(n, _)| n.eq_ignore_ascii_case(name))
         .map(|(_, value)| String::from_utf8(value.to_vec()).unwrap())
         .collect();
     values.join(" | ")

@@ -20,7 +20,8 @@ use millrace_wire::head::{Head, Limits};
 use tokio::task::LocalSet;
 
 use super::pool::Seat;
-use super::{Pool, run};
+use super::{OnPurge, Pool, run};
+use crate::cache::Cache;
 use crate::engine::{Process, Setup, Thread};
 use crate::log::Log;
 use crate::reply::{Body, Reply};
@@ -59,10 +60,11 @@ impl Rig {
         change(&mut php);
         site.php = Some(php.clone());
         let (log, stats) = (Log::quiet(), Registry::new(2));
-        let pool = Pool::start(&php, &log, &stats).inspect_err(|_| drop(std::fs::remove_dir_all(&dir)))?;
+        let pool = Pool::start(&php, &log, OnPurge(Arc::new(|_, _, _| ())))
+            .inspect_err(|_| drop(std::fs::remove_dir_all(&dir)))?;
         let site = Site::new(0, site, Some(pool));
         let setup = Setup::new(plan, vec![site.clone()]);
-        Ok(Rig { dir, process: Process::new(setup, stats, log), site })
+        Ok(Rig { dir, process: Process::new(setup, stats, log, Cache::new(0, 1)), site })
     }
 
     /// Plays `scene` on an event loop with this number.
@@ -179,9 +181,8 @@ impl Scene {
 }
 
 async fn read(reply: Reply) -> Answer {
-    let fields = reply.fields.iter().map(|(name, value)| {
-        format!("{}: {}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
-    });
+    let fields =
+        reply.fields.iter().map(|(name, value)| format!("{}: {}", name, String::from_utf8_lossy(value)));
     let mut answer =
         Answer { status: reply.status, fields: fields.collect(), text: String::new(), end: None };
     let mut content = Vec::new();

@@ -9,12 +9,13 @@ use millrace_wire::head::Framing;
 use super::connection::Phase;
 use super::content::{self, Trouble};
 use super::{Connection, Step, send};
+use crate::cache::{self, Told};
 use crate::engine::{SharedSetup, Thread};
 use crate::log::{Asked, Entry};
 use crate::php;
 use crate::reply::{self, Reply};
 use crate::request::Request;
-use crate::route::{self, Response, Site};
+use crate::route::{self, Response, Script, Site};
 use crate::stats::Class;
 
 /// What the access log says of a request whose client left before its content was here, as nginx does.
@@ -107,15 +108,30 @@ impl Exchange {
         match response {
             Response::Ready(reply) => Ok(reply),
             Response::Later(reply) => Ok(reply.await),
-            Response::Script(script) => {
-                let most = self.site.plan.body_bytes;
-                content::read(connection, &mut self.request, rest, &self.setup.plan, most).await?;
-                connection.enter(Phase::Running);
-                let mut reply = php::run(thread, &self.site, &mut self.request, &script).await;
-                reply.fields.push_block(&self.site.header_lines);
-                Ok(reply)
-            }
+            Response::Page(page, script) => match page.await {
+                Some(reply) => Ok(reply),
+                None => self.script(connection, rest, &script, Told::PASS).await,
+            },
+            Response::Script(script, told) => self.script(connection, rest, &script, told).await,
         }
+    }
+
+    /// Runs a script for this request alone.
+    async fn script(
+        &mut self,
+        connection: &Connection,
+        rest: &mut Vec<u8>,
+        script: &Script,
+        told: Told,
+    ) -> Result<Reply, Trouble> {
+        let thread = &connection.thread;
+        let most = self.site.plan.body_bytes;
+        content::read(connection, &mut self.request, rest, &self.setup.plan, most).await?;
+        connection.enter(Phase::Running);
+        let mut reply = php::run(thread, &self.site, &mut self.request, script).await;
+        cache::settle(thread, &self.site, &self.request, &mut reply, told);
+        reply.fields.push_block(&self.site.header_lines);
+        Ok(reply)
     }
 
     /// Passes over content that nobody has read, if it is already here. Returns whether the next request begins at

@@ -11,8 +11,7 @@ use rustix::net::SendFlags;
 use super::connection::{Phase, knows_chunks};
 use super::{Connection, write_all};
 use crate::engine::Thread;
-use crate::php::Stream;
-use crate::reply::{Body, Reply, reason_phrase};
+use crate::reply::{Body, Reply, Source, reason_phrase};
 use crate::request::Request;
 use crate::stats::Counter;
 
@@ -76,7 +75,7 @@ pub(super) async fn reply(connection: &Connection, request: &Request, reply: Rep
     let mut pump = Pump { connection, head: output, content: 0 };
     let result = match (framing, reply.body) {
         (Framing::Nothing, _) => pump.flush().await,
-        (_, Body::Stream(stream)) => pump.stream(*stream, framing).await,
+        (_, Body::Stream(stream)) => pump.stream(stream, framing).await,
         (_, Body::Parts(parts)) => pump.parts(parts).await,
         (_, body) => pump.body(&body).await,
     };
@@ -243,7 +242,7 @@ impl Pump<'_> {
     }
 
     /// Content that a script is still making. It is sent as it comes: pieces are what the script flushed.
-    async fn stream(&mut self, mut stream: Stream, framing: Framing) -> io::Result<()> {
+    async fn stream(&mut self, mut stream: Box<dyn Source>, framing: Framing) -> io::Result<()> {
         let mut piece = Vec::new();
         let mut left = if let Framing::Length(length) = framing { Some(length) } else { None };
         self.flush().await?;

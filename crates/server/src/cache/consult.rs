@@ -1,0 +1,287 @@
+//! What the page cache says to a request that a script would answer.
+
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millrace_pages::vary::select;
+use millrace_pages::{Asking, Grace, Hit, Key, Look, Page, Rules, Terms, ask};
+use millrace_wire::path;
+use tokio::sync::oneshot;
+
+use super::fill::{Fill, Job, Lead, Outcome, State};
+use super::serve::{self, Asked};
+use super::told::{self, Told};
+use super::{Make, settle};
+use crate::engine::Thread;
+use crate::reply::{Reply, plain};
+use crate::request::Request;
+use crate::route::{Script, Site};
+use crate::stats::Counter;
+
+thread_local! {
+    /// The key that is being built, and the path for it. Never borrowed over an await.
+    static ROOM: RefCell<(Vec<u8>, Vec<u8>)> = const { RefCell::new((Vec::new(), Vec::new())) };
+}
+
+/// What becomes of a request.
+pub enum Consulted {
+    /// A page answers it.
+    Hit(Reply),
+    /// A page will, unless it turns out (`None`) that the script has to run for this request alone.
+    Wait(Pin<Box<dyn Future<Output = Option<Reply>>>>),
+    /// The script runs for this request alone.
+    Run(Told),
+}
+
+/// Asks the cache. `make` runs a script where that is needed.
+pub fn consult(
+    thread: &Rc<Thread>,
+    site: &Arc<Site>,
+    request: &Request,
+    script: &Script,
+    make: Make,
+) -> Consulted {
+    let Some(rules) = &site.cache else { return Consulted::Run(Told::NOTHING) };
+    ROOM.with_borrow_mut(|(key, path)| {
+        path.clear();
+        // Routing has done the same and found a script.
+        if path::normalise(request.raw_path(), path).is_err() {
+            return Consulted::Run(Told::NOTHING);
+        }
+        match ask(rules, &settle::asked(site, request, path), key) {
+            Err(bypass) => {
+                thread.stats.add(Counter::CacheBypassed, 1);
+                thread.stats.bypassed(bypass.word(), bypass.what());
+                Consulted::Run(Told::bypass(bypass.word()))
+            }
+            Ok(asking) => {
+                Consultation { thread, site, rules, request, path, script, make, asking }.look(Key::new(key))
+            }
+        }
+    })
+}
+
+/// A request that the cache may answer.
+struct Consultation<'a> {
+    thread: &'a Rc<Thread>,
+    site: &'a Arc<Site>,
+    rules: &'a Arc<Rules>,
+    request: &'a Request,
+    path: &'a [u8],
+    script: &'a Script,
+    make: Make,
+    asking: Asking,
+}
+
+impl Consultation<'_> {
+    fn look(self, key: Key<'_>) -> Consulted {
+        let cache = &self.thread.process.cache;
+        let now = cache.now(self.thread);
+        let head = &self.request.head;
+        let mut select = |name: &str, out: &mut Vec<u8>| select(self.rules, head.fields(), name, out);
+        let mut shard = cache.lock(cache.shard_of(key));
+        // Between looking and leading nobody else may look: the lock is held until it is known who leads.
+        let (stale, running, told) = match shard.look(key, &mut select, now) {
+            Look::Fresh(hit) if self.asking.wants.allow(hit.age, hit.ttl_left, false) => {
+                drop(shard);
+                return self.hit(&hit);
+            }
+            Look::Fresh(hit) => (Some((hit, NOT_ON_ITS_OWN)), None, Told::REQUEST),
+            Look::Stale(hit, grace, running) => (Some((hit, grace)), running, Told::STALE),
+            Look::Miss(running) => (None, running, Told::MISS),
+            Look::Pass => {
+                self.thread.stats.add(Counter::CachePassed, 1);
+                return Consulted::Run(Told::PASS);
+            }
+        };
+        if self.asking.wants.only_if_cached {
+            return Consulted::Hit(plain(504));
+        }
+        let at_once = stale.as_ref().filter(|(_, grace)| grace.while_revalidating && !grace.purged);
+        let part = self.asking.range && at_once.is_none();
+        match running {
+            Some(fill) => {
+                drop(shard);
+                match at_once {
+                    Some((hit, _)) => self.stale(hit),
+                    None => self.follow(fill, stale, told),
+                }
+            }
+            // A script may have its own idea of parts, and all of it may be much more than is asked for.
+            None if part => Consulted::Run(told),
+            None => {
+                let fill = Arc::new(Fill::default());
+                let ticket = shard.lead(key, &mut select, fill.clone());
+                let previous = stale.as_ref().and_then(|(hit, _)| {
+                    let page = Some(&hit.page).filter(|page| page.has_validators())?;
+                    shard.kept(key, page).map(|kept| (kept.page, kept.terms))
+                });
+                drop(shard);
+                let lead = Lead::new(cache, fill.clone(), ticket);
+                match at_once {
+                    Some((hit, _)) => {
+                        self.start(lead, previous, None, told);
+                        self.stale(hit)
+                    }
+                    None => {
+                        let (private, answer) = oneshot::channel();
+                        self.start(lead, previous, Some(private), told);
+                        self.lead(fill, answer, stale, told)
+                    }
+                }
+            }
+        }
+    }
+
+    fn hit(&self, hit: &Hit) -> Consulted {
+        self.thread.stats.add(Counter::CacheHits, 1);
+        let mut reply = serve::answer(&hit.page, &Asked::read(&self.request.head));
+        told::hit(&mut reply, hit);
+        reply.fields.push_block(&self.site.header_lines);
+        Consulted::Hit(reply)
+    }
+
+    fn stale(&self, hit: &Hit) -> Consulted {
+        self.thread.stats.add(Counter::CacheStale, 1);
+        let mut reply = serve::answer(&hit.page, &Asked::read(&self.request.head));
+        told::hit(&mut reply, hit);
+        reply.fields.push_block(&self.site.header_lines);
+        Consulted::Hit(reply)
+    }
+
+    /// Has the page made, on a task of its own: it outlives the request that asked for it.
+    fn start(
+        &self,
+        lead: Lead,
+        previous: Option<(Arc<Page>, Arc<Terms>)>,
+        private: Option<oneshot::Sender<Reply>>,
+        told: Told,
+    ) {
+        let job = Job {
+            thread: self.thread.clone(),
+            site: self.site.clone(),
+            request: settle::for_everybody(
+                self.rules,
+                self.request,
+                previous.as_ref().map(|(page, _)| &**page),
+            ),
+            path: self.path.into(),
+            rules: self.rules.clone(),
+            // A page is filled by GET, whatever was asked.
+            asking: Asking { head: false, range: false, ..self.asking },
+            script: self.script.clone(),
+            make: self.make,
+            previous,
+            private,
+            told,
+        };
+        tokio::task::spawn_local(job.run(lead));
+    }
+
+    fn waiter(&self, fill: Arc<Fill>, stale: Option<(Hit, Grace)>, told: Told) -> Waiter {
+        Waiter {
+            thread: self.thread.clone(),
+            site: self.site.clone(),
+            asked: Asked::read(&self.request.head).into_owned(),
+            is_head: self.request.is_head(),
+            fill,
+            fallback: stale.filter(|(_, grace)| grace.on_error).map(|(hit, _)| hit),
+            told,
+        }
+    }
+
+    fn lead(
+        &self,
+        fill: Arc<Fill>,
+        answer: oneshot::Receiver<Reply>,
+        stale: Option<(Hit, Grace)>,
+        told: Told,
+    ) -> Consulted {
+        self.thread.stats.add(Counter::CacheMisses, 1);
+        let waiter = self.waiter(fill, stale, told);
+        Consulted::Wait(Box::pin(async move {
+            match answer.await {
+                Ok(mut reply) => {
+                    reply.fields.push_block(&waiter.site.header_lines);
+                    Some(reply)
+                }
+                Err(_) => waiter.outcome(waiter.fill.state()),
+            }
+        }))
+    }
+
+    fn follow(&self, fill: Arc<Fill>, stale: Option<(Hit, Grace)>, told: Told) -> Consulted {
+        self.thread.stats.add(Counter::CacheCollapsed, 1);
+        let patience = self.thread.setup().plan.cache.fill_wait;
+        let waiter = self.waiter(fill, stale, told.collapsed());
+        Consulted::Wait(Box::pin(async move { waiter.wait(patience).await }))
+    }
+}
+
+/// A fresh page that the client does not take as it is: it may be used for validating, and if PHP fails.
+const NOT_ON_ITS_OWN: Grace = Grace { while_revalidating: false, on_error: false, purged: false };
+
+/// A request that waits for a fill.
+struct Waiter {
+    thread: Rc<Thread>,
+    site: Arc<Site>,
+    asked: Asked<'static>,
+    is_head: bool,
+    fill: Arc<Fill>,
+    /// A stale page for the case that PHP fails.
+    fallback: Option<Hit>,
+    told: Told,
+}
+
+impl Waiter {
+    async fn wait(&self, patience: Duration) -> Option<Reply> {
+        match tokio::time::timeout(patience, self.fill.wait()).await {
+            Ok(state) => self.outcome(state),
+            Err(_) => {
+                self.thread.stats.add(Counter::CacheWaitTimeouts, 1);
+                Some(self.instead_of(plain(503)))
+            }
+        }
+    }
+
+    fn outcome(&self, state: State) -> Option<Reply> {
+        match state {
+            State::Open(draft) => {
+                let mut reply = draft.reply(self.is_head);
+                told::streamed(&mut reply, self.told);
+                reply.fields.push_block(&self.site.header_lines);
+                Some(reply)
+            }
+            State::Done(Outcome::Page(page)) => {
+                let mut reply = serve::answer(&page, &self.asked);
+                told::made(&mut reply, self.told);
+                reply.fields.push_block(&self.site.header_lines);
+                Some(reply)
+            }
+            State::Done(Outcome::Failed(page)) => {
+                let mut reply = serve::answer(&page, &self.asked);
+                told::failed(&mut reply, self.told);
+                Some(self.instead_of(reply))
+            }
+            State::Done(Outcome::Alone) | State::Running => None,
+        }
+    }
+
+    /// A stale page, if there is one, instead of an error.
+    fn instead_of(&self, error: Reply) -> Reply {
+        let mut reply = match &self.fallback {
+            None => error,
+            Some(hit) => {
+                self.thread.stats.add(Counter::CacheStale, 1);
+                let mut reply = serve::answer(&hit.page, &self.asked);
+                told::stale_on_error(&mut reply, hit, error.status);
+                reply
+            }
+        };
+        reply.fields.push_block(&self.site.header_lines);
+        reply
+    }
+}

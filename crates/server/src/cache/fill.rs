@@ -1,0 +1,389 @@
+//! One run of PHP for a page that many may wait for.
+//!
+//! ```text
+//!   Running ──> Open(draft) ──> Done(Page)        stored, or at least complete
+//!      │ └────────────────────────────┘
+//!      ├──────> Done(Alone)                       only for the one who asked first: the others run PHP themselves
+//!      └──────> Done(Failed)                      PHP's error, for all
+//! ```
+
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use millrace_pages::Mode;
+use millrace_pages::judge::{Freshened, Keep, freshen};
+use millrace_pages::vary::select;
+use millrace_pages::{
+    Answer, Asking, Key, Millis, Page, Place, Refusal, Rules, Select, Terms, Ticket, Verdict, judge,
+};
+use tokio::sync::{Notify, oneshot};
+
+use super::growing::Growing;
+use super::told::{self, Told};
+use super::{Cache, Make, make, settle};
+use crate::engine::Thread;
+use crate::reply::{Aside, Body, Fields, Reply, Source};
+use crate::request::Request;
+use crate::route::{Script, Site};
+use crate::stats::Counter;
+
+/// A run, as those who wait for it see it.
+#[derive(Debug, Default)]
+pub struct Fill {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+/// How far it has come.
+#[derive(Clone, Debug, Default)]
+pub enum State {
+    /// Nothing is known yet.
+    #[default]
+    Running,
+    /// The script is still at it, and everybody may have what is there.
+    Open(Arc<Draft>),
+    /// It is over.
+    Done(Outcome),
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// A page for all who waited.
+    Page(Arc<Page>),
+    /// It was for one only.
+    Alone,
+    /// The script failed: what it said.
+    Failed(Arc<Page>),
+}
+
+/// A page in the making.
+#[derive(Debug)]
+pub struct Draft {
+    status: u16,
+    reason: Option<Box<str>>,
+    fields: Fields,
+    length: Option<u64>,
+    growing: Arc<Growing>,
+}
+
+impl Draft {
+    /// An answer that brings it from its start.
+    pub fn reply(&self, is_head: bool) -> Reply {
+        let fields = self.fields.clone();
+        let reply = Reply { reason: self.reason.clone(), fields, ..Reply::new(self.status) };
+        reply.body(match is_head {
+            true => Body::Omitted(self.length),
+            false => Body::Stream(self.growing.reader(self.length)),
+        })
+    }
+}
+
+impl Fill {
+    /// How far it has come.
+    pub fn state(&self) -> State {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, state: State) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until there is something for everybody.
+    pub async fn wait(&self) -> State {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            match self.state() {
+                State::Running => changed.await,
+                state => return state,
+            }
+        }
+    }
+}
+
+/// The right to end a fill. If it is dropped without being used, the fill has come to nothing.
+#[derive(Debug)]
+pub struct Lead {
+    cache: Arc<Cache>,
+    fill: Arc<Fill>,
+    ticket: Option<Ticket>,
+}
+
+impl Lead {
+    /// The fill that `ticket` stands for.
+    pub fn new(cache: &Arc<Cache>, fill: Arc<Fill>, ticket: Ticket) -> Lead {
+        Lead { cache: cache.clone(), fill, ticket: Some(ticket) }
+    }
+
+    fn end(mut self, outcome: Outcome, give_back: impl FnOnce(&Arc<Cache>, Ticket)) {
+        if let Some(ticket) = self.ticket.take() {
+            give_back(&self.cache, ticket);
+        }
+        self.fill.set(State::Done(outcome));
+    }
+
+    fn shard(cache: &Cache, ticket: &Ticket) -> usize {
+        cache.shard_of(Key::new(ticket.key()))
+    }
+
+    fn abandon(cache: &Arc<Cache>, ticket: Ticket) {
+        cache.lock(Lead::shard(cache, &ticket)).abandon(ticket);
+    }
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            Lead::abandon(&self.cache, ticket);
+            self.fill.set(State::Done(Outcome::Alone));
+        }
+    }
+}
+
+/// A page to be made.
+pub struct Job {
+    /// Where.
+    pub thread: Rc<Thread>,
+    /// For which site.
+    pub site: Arc<Site>,
+    /// What PHP is asked: the request of whoever came first, without what concerns only him.
+    pub request: Request,
+    /// Its path, normalised.
+    pub path: Box<[u8]>,
+    /// What the cache's rules said of it.
+    pub asking: Asking,
+    /// Those rules.
+    pub rules: Arc<Rules>,
+    /// What runs.
+    pub script: Script,
+    /// Who runs it.
+    pub make: Make,
+    /// The stale page that PHP is asked to validate, and its terms.
+    pub previous: Option<(Arc<Page>, Arc<Terms>)>,
+    /// Who came first, if anybody waits: his answer, if it is for him alone.
+    pub private: Option<oneshot::Sender<Reply>>,
+    /// Why there was no page.
+    pub told: Told,
+}
+
+impl Job {
+    /// Runs the script and gives everybody what he waits for.
+    pub async fn run(mut self, lead: Lead) {
+        self.thread.stats.add(Counter::CacheFills, 1);
+        let request = self.request.derived(self.request.head.path_query(), |_| true, &[]);
+        let mut reply =
+            (self.make)(self.thread.clone(), self.site.clone(), request, self.script.clone()).await;
+        self.thread.clock.read();
+        let aside = reply.aside.take().unwrap_or_default();
+        self.purge(&reply, &aside);
+        if let Some((page, terms)) = self.previous.take().filter(|_| reply.status == 304) {
+            return self.freshen(lead, &page, &terms, &reply, &aside);
+        }
+        if reply.status >= 500 && !matches!(reply.body, Body::Stream(_)) {
+            return self.fail(lead, reply);
+        }
+        let content = match &reply.body {
+            Body::Bytes(content) => content.as_slice(),
+            _ => &[],
+        };
+        match (self.judge(&reply, &aside, content), std::mem::replace(&mut reply.body, Body::Empty)) {
+            (Verdict::Store { .. }, Body::Stream(stream)) => self.grow(lead, reply, stream, aside).await,
+            (Verdict::Store { terms, keep }, body) => {
+                let content = match body {
+                    Body::Bytes(content) => content,
+                    _ => Vec::new(),
+                };
+                self.keep(lead, &reply, content, &keep, terms).await;
+            }
+            (Verdict::Refuse { why, remember }, body) => {
+                reply.body = body;
+                self.refuse(lead, reply, why, remember);
+            }
+        }
+    }
+
+    fn now(&self) -> Millis {
+        self.thread.process.cache.now(&self.thread)
+    }
+
+    fn place(&self) -> Place<'_> {
+        settle::place(&self.site, &self.request, &self.path)
+    }
+
+    fn purge(&self, reply: &Reply, aside: &Aside) {
+        if !aside.fields.is_empty() {
+            settle::purge(&self.thread, &self.rules, &self.place(), "GET", reply, aside);
+        }
+    }
+
+    fn judge(&self, reply: &Reply, aside: &Aside, content: &[u8]) -> Verdict {
+        if reply.body.length().is_some_and(|length| length > self.rules.largest_page as u64) {
+            return Verdict::Refuse { why: Refusal::TooLarge, remember: self.rules.remember_refusal };
+        }
+        let answer = Answer {
+            status: reply.status,
+            fields: reply.fields.iter().chain(aside.fields.iter()),
+            notes: &aside.notes,
+            content,
+            failed: aside.failed,
+        };
+        judge(&self.rules, &self.place(), &self.asking, &answer, self.now())
+    }
+
+    /// The page is whole: it is compressed and stored.
+    async fn keep(self, lead: Lead, reply: &Reply, content: Vec<u8>, keep: &Keep, terms: Terms) {
+        let page = self.page(reply, content, keep);
+        if make::lacks_any(&page) {
+            // A millisecond or two; without it everybody would get the plain form in the meantime.
+            let _ = self.thread.process.cache.press.soon(&page).await;
+            self.thread.clock.read();
+        }
+        self.store(lead, page, terms);
+    }
+
+    fn store(&self, lead: Lead, page: Arc<Page>, terms: Terms) {
+        let now = self.now();
+        lead.end(Outcome::Page(page.clone()), |cache, ticket| {
+            let key: Box<[u8]> = ticket.key().into();
+            let stored = self.with_select(|select| {
+                cache.lock(Lead::shard(cache, &ticket)).store(ticket, select, page.clone(), terms, now)
+            });
+            cache.has_stored(&key, &page, stored);
+        });
+    }
+
+    /// Hands `use_it` the values that the request has for fields that pages vary by.
+    fn with_select<T>(&self, use_it: impl FnOnce(Select<'_>) -> T) -> T {
+        let head = &self.request.head;
+        use_it(&mut |name, out| select(&self.rules, head.fields(), name, out))
+    }
+
+    fn page(&self, reply: &Reply, content: Vec<u8>, keep: &Keep) -> Arc<Page> {
+        let made = make::Made {
+            status: reply.status,
+            reason: reply.reason.clone(),
+            fields: reply.fields.blocks(),
+            keep,
+            content,
+            // Where only standard fields count, nothing is added to them.
+            tagged: self.rules.mode == Mode::Profile,
+        };
+        make::page(made, self.now())
+    }
+
+    /// PHP says that the page still holds (RFC 9111 section 4.3.4).
+    fn freshen(self, lead: Lead, page: &Arc<Page>, terms: &Terms, reply: &Reply, aside: &Aside) {
+        let answer = Answer {
+            status: reply.status,
+            fields: reply.fields.iter().chain(aside.fields.iter()),
+            notes: &aside.notes,
+            content: &[],
+            failed: aside.failed,
+        };
+        let now = self.now();
+        match freshen(&self.rules, &self.place(), &self.asking, page, terms, &answer, now) {
+            Ok(Freshened { terms, fields, last_modified }) => {
+                let new = fields.map(|fields| make::with_fields(page, fields, last_modified, now));
+                let sent = new.clone().unwrap_or_else(|| page.clone());
+                lead.end(Outcome::Page(sent), |cache, ticket| {
+                    let shard = Lead::shard(cache, &ticket);
+                    self.with_select(|select| cache.lock(shard).freshen(ticket, select, new, terms, now));
+                });
+            }
+            // It was right for this one use.
+            Err(_) => lead.end(Outcome::Page(page.clone()), Lead::abandon),
+        }
+    }
+
+    fn fail(self, lead: Lead, mut reply: Reply) {
+        self.thread.stats.add(Counter::CacheFillsFailed, 1);
+        let content = match std::mem::replace(&mut reply.body, Body::Empty) {
+            Body::Bytes(content) => content,
+            _ => Vec::new(),
+        };
+        let page = self.page(&reply, content, &Keep::default());
+        lead.end(Outcome::Failed(page), Lead::abandon);
+    }
+
+    /// The answer is for one only.
+    fn refuse(mut self, lead: Lead, mut reply: Reply, why: Refusal, remember: Millis) {
+        told::refused(&mut reply, self.told, why);
+        if let Some(private) = self.private.take() {
+            // Whoever came first may have left.
+            let _ = private.send(reply);
+        }
+        self.pass(lead, remember);
+    }
+
+    /// Others don't wait for each other for so long.
+    fn pass(&self, lead: Lead, remember: Millis) {
+        let until = self.now() + remember;
+        lead.end(Outcome::Alone, |cache, ticket| {
+            let mut shard = cache.lock(Lead::shard(cache, &ticket));
+            if remember > 0 { shard.pass(ticket, until) } else { shard.abandon(ticket) }
+        });
+    }
+
+    /// The script is still writing: its first visitor gets what is there, the others too if the answer said that it is
+    /// for everybody; all of it is stored in the end.
+    async fn grow(mut self, lead: Lead, reply: Reply, mut stream: Box<dyn Source>, mut aside: Box<Aside>) {
+        let growing = Arc::new(Growing::default());
+        let draft = Arc::new(Draft {
+            status: reply.status,
+            reason: reply.reason.clone(),
+            fields: reply.fields.clone(),
+            length: stream.length(),
+            growing: growing.clone(),
+        });
+        if let Some(private) = self.private.take() {
+            let mut first = draft.reply(false);
+            told::streamed(&mut first, self.told);
+            let _ = private.send(first);
+        }
+        if settle::is_public(&reply) {
+            lead.fill.set(State::Open(draft));
+        }
+        let most = self.rules.largest_page;
+        let (mut piece, mut total) = (Vec::new(), 0);
+        let whole = loop {
+            match stream.next(&mut piece).await {
+                Ok(true) => {
+                    total += piece.len();
+                    growing.push(&piece);
+                    piece.clear();
+                    if total > most {
+                        return self.pass_on(lead, stream, &growing).await;
+                    }
+                }
+                Ok(false) => break true,
+                Err(_) => break false,
+            }
+        };
+        self.thread.clock.read();
+        growing.end(whole);
+        if let Some(said) = stream.take_aside() {
+            aside.hear(*said);
+        }
+        aside.failed |= !whole;
+        let content = growing.whole();
+        match self.judge(&reply, &aside, &content) {
+            Verdict::Store { terms, keep } => self.keep(lead, &reply, content, &keep, terms).await,
+            Verdict::Refuse { remember, .. } => self.pass(lead, remember),
+        }
+    }
+
+    /// The page has become too large to be stored: those who read it already get the rest.
+    async fn pass_on(self, lead: Lead, mut stream: Box<dyn Source>, growing: &Growing) {
+        self.pass(lead, self.rules.remember_refusal);
+        let mut piece = Vec::new();
+        while growing.pass().await {
+            match stream.next(&mut piece).await {
+                Ok(true) => growing.push(&piece),
+                other => return growing.end(matches!(other, Ok(false))),
+            }
+            piece.clear();
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The page cache on the path of a request: it answers from stored pages, and has PHP run once for a page that many
+//! want. What may be stored, under which key and for how long is decided in the crate `millrace-pages`, which also
+//! holds the store.
+//!
+//! ```text
+//!   route ──> consult ── hit ──────────────────────────────> serve ──> Reply
+//!                │ └──── miss, stale ──> fill: PHP runs once ──┬──> serve, for all who wait
+//!                │                         │ growing           └──> make a page ──> press ──> store
+//!                └────── bypass ──> PHP ──> settle ──> Reply
+//! ```
+//!
+//! - [`consult`]: what becomes of a request;
+//! - [`fill`]: one run of PHP, and those who wait for it; [`growing`]: a page while it is being written;
+//! - [`make`]: from an answer to a page; [`press`]: its compressed forms, made on threads of their own;
+//! - [`serve`]: from a page to an answer; [`told`]: what the answer says of the cache;
+//! - [`settle`]: what every answer of a script goes through.
+//!
+//! Who holds the lock. The store is cut into shards by the hash of the key, each behind a mutex that is held for a
+//! look-up or a change, never over anything that can wait. A purge takes them one after the other.
+
+mod consult;
+mod fill;
+mod growing;
+mod make;
+mod press;
+mod serve;
+mod settle;
+#[cfg(test)]
+mod tests;
+mod told;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+pub use consult::{Consulted, consult};
+pub use settle::settle;
+pub use told::Told;
+
+use fill::Fill;
+use millrace_pages::purge::noted;
+use millrace_pages::{Hardness, Key, Millis, Page, Pages, Place, Purge, Rules, Stored, Usage};
+use press::Press;
+
+use crate::engine::Thread;
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::route::{Script, Site};
+
+/// Runs a script for a request.
+pub type Make = fn(Rc<Thread>, Arc<Site>, Request, Script) -> Pin<Box<dyn Future<Output = Reply>>>;
+
+/// The cache of all sites.
+pub struct Cache {
+    /// Their number is a power of two.
+    shards: Box<[Mutex<Shard>]>,
+    press: Press,
+    /// By the names of their sites: for what comes without a request.
+    rules: Mutex<HashMap<Box<str>, Arc<Rules>>>,
+    /// When the cache was made, on the clock that can't be set, and on the other one.
+    started: (Instant, Millis),
+}
+
+type Shard = Pages<Arc<Fill>>;
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cache")
+    }
+}
+
+impl Cache {
+    /// An empty cache for that many event loops that may take `memory` bytes.
+    pub fn new(memory: usize, threads: usize) -> Arc<Cache> {
+        let count = threads.next_power_of_two().min(MOST_SHARDS);
+        let shards = (0..count).map(|_| Mutex::new(Pages::new(memory / count))).collect();
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let started = (Instant::now(), wall.as_millis() as Millis);
+        Arc::new(Cache { shards, press: Press::start(), rules: Mutex::default(), started })
+    }
+
+    /// Changes how much memory it may take; what is too much goes at once.
+    pub fn set_memory(&self, memory: usize) {
+        self.each(|shard| shard.set_budget(memory / self.shards.len()));
+    }
+
+    /// Applies purges. Returns about how many pages they concern.
+    pub fn purge(&self, purges: &[(Purge, Hardness)]) -> usize {
+        let mut pages = 0;
+        self.each(|shard| pages += purges.iter().map(|(what, how)| shard.purge(what, *how)).sum::<usize>());
+        pages
+    }
+
+    /// Applies what a script said by `millrace_purge()` while it ran for `host` of the site of this name, in the grammar of
+    /// the field `Millrace-Purge`.
+    pub fn purge_as_told(&self, site: &str, host: &str, text: &[u8]) -> usize {
+        let Some(rules) = self.rules_of(site) else { return 0 };
+        self.purge(&noted(&rules, &Place { site, host, path: b"/", query: None }, text))
+    }
+
+    /// The rules of a site by its name, empty for the one that has none.
+    pub fn rules_of(&self, site: &str) -> Option<Arc<Rules>> {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner).get(site).cloned()
+    }
+
+    /// Takes over the rules of the sites of a new configuration.
+    pub fn set_rules<'a>(&self, sites: impl Iterator<Item = &'a Site>) {
+        let rules = sites.filter_map(|site| Some((site.name().unwrap_or("").into(), site.cache.clone()?)));
+        *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = rules.collect();
+    }
+
+    /// Figures of all shards together.
+    pub fn usage(&self) -> Usage {
+        let mut sum = Usage::default();
+        self.each(|shard| sum.add(&shard.usage()));
+        sum
+    }
+
+    fn each(&self, mut what: impl FnMut(&mut Shard)) {
+        for shard in &self.shards {
+            what(&mut shard.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// The time by the cache's clock, as of the thread's last look at its own.
+    fn now(&self, thread: &Thread) -> Millis {
+        let (started, wall) = self.started;
+        wall + thread.clock.now().saturating_duration_since(started).as_millis() as Millis
+    }
+
+    /// The index in a shard's table comes from the other end of the hash.
+    fn shard_of(&self, key: Key<'_>) -> usize {
+        (key.hash >> 32) as usize & (self.shards.len() - 1)
+    }
+
+    fn lock(&self, shard: usize) -> MutexGuard<'_, Shard> {
+        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A fill has brought a page: its other forms are made when there is time.
+    fn has_stored(self: &Arc<Self>, key: &[u8], page: &Arc<Page>, stored: Stored) {
+        if !matches!(stored, Stored::Fresh | Stored::Stale) || !make::lacks_any(page) {
+            return;
+        }
+        let (cache, key, grown): (_, Box<[u8]>, _) = (self.clone(), key.into(), page.clone());
+        let told = move || {
+            let key = Key::new(&key);
+            cache.lock(cache.shard_of(key)).grew(key, &grown);
+        };
+        self.press.at_leisure(page, Box::new(told));
+    }
+}
+
+/// More would only cut the memory into smaller pieces.
+const MOST_SHARDS: usize = 16;

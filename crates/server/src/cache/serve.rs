@@ -1,0 +1,165 @@
+//! An answer out of a page: the form that the client takes, 304, parts, HEAD.
+
+use std::borrow::Cow;
+use std::hash::{BuildHasher, RandomState};
+
+use millrace_pages::{Form, Page};
+use millrace_wire::conditional::{Conditions, Outcome, Validators};
+use millrace_wire::encoding::{Accept, Coding};
+use millrace_wire::head::Head;
+use millrace_wire::ranges::{self, Span, Wanted};
+
+use super::make::etag_of;
+use crate::reply::{Body, Fields, Reply, lines, plain};
+
+/// Fields of a 304 (RFC 9110 section 15.4.5); Date is added by the protocol.
+const OF_NOT_MODIFIED: [&str; 6] =
+    ["cache-control", "content-location", "etag", "expires", "vary", "last-modified"];
+
+/// What a request says about the form of its answer.
+#[derive(Clone, Debug, Default)]
+pub struct Asked<'a> {
+    conditions: Conditions<'a>,
+    range: Option<Cow<'a, [u8]>>,
+    accept: Accept,
+}
+
+impl<'a> Asked<'a> {
+    /// Goes through the fields once.
+    pub fn read(head: &'a Head) -> Asked<'a> {
+        let mut asked = Asked::default();
+        let (mut ranges, is_get) = (0, head.method() == "GET");
+        for (name, value) in head.fields() {
+            match name.len() {
+                5 if name.eq_ignore_ascii_case("range") => {
+                    ranges += 1;
+                    // Defined for GET only (RFC 9110 section 14.2), and only once.
+                    asked.range = (is_get && ranges == 1).then_some(Cow::Borrowed(value));
+                }
+                15 if name.eq_ignore_ascii_case("accept-encoding") => asked.accept.add(value),
+                _ => drop(asked.conditions.add(name, value)),
+            }
+        }
+        asked
+    }
+
+    /// The same, to outlive the request.
+    pub fn into_owned(self) -> Asked<'static> {
+        Asked {
+            conditions: self.conditions.into_owned(),
+            range: self.range.map(|range| Cow::Owned(range.into_owned())),
+            accept: self.accept,
+        }
+    }
+}
+
+/// The answer out of a page.
+pub fn answer(page: &Page, asked: &Asked<'_>) -> Reply {
+    if page.status != 200 {
+        // Conditions and ranges are about representations of what was found (RFC 9110 section 13.2.1).
+        return whole(page, best(page, asked));
+    }
+    if let Some(reply) = part(page, asked) {
+        return reply;
+    }
+    let form = best(page, asked);
+    match asked.conditions.evaluate(&validators(page, form)) {
+        Outcome::Proceed => whole(page, form),
+        Outcome::NotModified => not_modified(form),
+        Outcome::Failed => plain(412),
+    }
+}
+
+/// The form that the client likes best of those that are there.
+fn best<'a>(page: &'a Page, asked: &Asked<'_>) -> &'a Form {
+    // Identity even where the client refuses it: RFC 9110 section 12.4.1 lets us, and it helps more than a 406.
+    asked.accept.by_preference().find_map(|coding| page.form(coding)).unwrap_or(page.identity())
+}
+
+fn whole(page: &Page, form: &Form) -> Reply {
+    let body = Body::Shared { bytes: form.body.clone(), start: 0, end: form.body.len() };
+    Reply {
+        reason: page.reason.clone(),
+        fields: Fields::from_shared(form.head.clone()),
+        ..Reply::new(page.status)
+    }
+    .body(body)
+}
+
+fn not_modified(form: &Form) -> Reply {
+    let mut reply = Reply::new(304);
+    for (name, value) in lines(&form.head) {
+        if OF_NOT_MODIFIED.into_iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            reply.fields.push(name, value);
+        }
+    }
+    reply
+}
+
+/// The answer to a request for a part, if it is one. Parts are those of the content without a coding.
+fn part(page: &Page, asked: &Asked<'_>) -> Option<Reply> {
+    let range = asked.range.as_ref().filter(|_| asked.accept.takes(Coding::Identity))?;
+    let form = page.identity();
+    let validators = validators(page, form);
+    if !asked.conditions.range_counts(&validators) {
+        return None;
+    }
+    if asked.conditions.evaluate(&validators) != Outcome::Proceed {
+        return None;
+    }
+    let length = form.body.len() as u64;
+    match ranges::wanted(range, length) {
+        Wanted::Whole => None,
+        Wanted::Nothing => Some(plain(416).with("Content-Range", &format!("bytes */{length}"))),
+        Wanted::One(span) => {
+            let mut fields = Fields::from_shared(form.head.clone());
+            fields.push("Content-Range", span.content_range(length).as_bytes());
+            Some(Reply { fields, ..Reply::new(206) }.body(cut(form, span)))
+        }
+        Wanted::Several(spans) => Some(several(form, &spans)),
+    }
+}
+
+fn cut(form: &Form, span: Span) -> Body {
+    Body::Shared { bytes: form.body.clone(), start: span.start as usize, end: span.end as usize }
+}
+
+/// `multipart/byteranges` (RFC 9110 section 14.6).
+fn several(form: &Form, spans: &[Span]) -> Reply {
+    // The boundary must not be in the content: nobody who wrote it can have known this one.
+    let boundary = format!("{:016x}", RandomState::new().hash_one(&form.head));
+    let mut reply = Reply::new(206);
+    let mut media_type: &[u8] = b"application/octet-stream";
+    for (name, value) in lines(&form.head) {
+        if name.eq_ignore_ascii_case("content-type") {
+            media_type = value;
+        } else {
+            reply.fields.push(name, value);
+        }
+    }
+    reply.fields.push("Content-Type", format!("multipart/byteranges; boundary={boundary}").as_bytes());
+    let mut parts = Vec::with_capacity(2 * spans.len() + 1);
+    for (index, span) in spans.iter().enumerate() {
+        let mut head = if index == 0 { Vec::new() } else { b"\r\n".to_vec() };
+        head.extend_from_slice(format!("--{boundary}\r\nContent-Type: ").as_bytes());
+        head.extend_from_slice(media_type);
+        let range = span.content_range(form.body.len() as u64);
+        head.extend_from_slice(format!("\r\nContent-Range: {range}\r\n\r\n").as_bytes());
+        parts.push(Body::Bytes(head));
+        parts.push(cut(form, *span));
+    }
+    parts.push(Body::Bytes(format!("\r\n--{boundary}--\r\n").into()));
+    reply.body(Body::Parts(parts))
+}
+
+fn validators<'a>(page: &Page, form: &'a Form) -> Validators<'a> {
+    let etag = etag_of(form).unwrap_or("");
+    let stored = page.stored / 1000;
+    Validators {
+        etag: etag.strip_prefix("W/").unwrap_or(etag),
+        etag_is_weak: etag.starts_with("W/"),
+        // RFC 9111 section 4.3.2: where there is no Last-Modified, when it came.
+        modified: page.last_modified.unwrap_or(stored),
+        modified_is_strong: page.last_modified.is_some_and(|modified| modified + 60 < stored),
+    }
+}

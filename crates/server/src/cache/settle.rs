@@ -1,0 +1,106 @@
+//! What every answer of a script goes through, whether it may be stored or not: purges are applied, and invalidation
+//! after unsafe methods (RFC 9111 section 4.4); and the request that PHP is asked when it answers for everybody.
+
+use std::rc::Rc;
+
+use millrace_pages::ask::{is_ours_in_request, withheld_from_fill, write_fill_cookies};
+use millrace_pages::judge::Validators;
+use millrace_pages::key::write_kept;
+use millrace_pages::purge::purges;
+use millrace_pages::{Asked, Notes, Page, Place, Rules};
+use millrace_wire::head::Framing;
+use millrace_wire::path;
+
+use super::told::{self, Told};
+use crate::engine::Thread;
+use crate::reply::{Aside, Reply};
+use crate::request::Request;
+use crate::route::{Site, host_of};
+
+/// An answer for one visitor is on its way.
+pub fn settle(thread: &Rc<Thread>, site: &Site, request: &Request, reply: &mut Reply, told: Told) {
+    let Some(rules) = &site.cache else { return };
+    let method = request.head.method();
+    if reply.aside.is_some() || !matches!(method, "GET" | "HEAD") {
+        let aside = reply.aside.take().unwrap_or_default();
+        let mut path = Vec::new();
+        if path::normalise(request.raw_path(), &mut path).is_ok() {
+            purge(thread, rules, &place(site, request, &path), method, reply, &aside);
+        }
+    }
+    told::alone(reply, told);
+}
+
+/// Applies what an answer says about stored pages. Purges by function call have been applied when they came.
+pub fn purge(thread: &Thread, rules: &Rules, place: &Place<'_>, method: &str, reply: &Reply, aside: &Aside) {
+    let fields = reply.fields.iter().chain(aside.fields.iter());
+    let purges = purges(rules, place, method, reply.status, fields, &Notes::default());
+    if !purges.is_empty() {
+        thread.process.cache.purge(&purges);
+    }
+}
+
+/// What a request is about; `path` is its normalised path.
+pub fn place<'a>(site: &'a Site, request: &'a Request, path: &'a [u8]) -> Place<'a> {
+    Place { site: site.name().unwrap_or(""), host: request.authority(), path, query: request.query() }
+}
+
+/// The question that the cache's rules are asked about a request; `path` is the normalised one.
+pub fn asked<'a>(
+    site: &'a Site,
+    request: &'a Request,
+    path: &'a [u8],
+) -> Asked<'a, impl Iterator<Item = (&'a str, &'a [u8])> + Clone> {
+    let host = host_of(request.authority());
+    Asked {
+        method: request.head.method(),
+        scheme: request.ends.scheme.text(),
+        place: place(site, request, path),
+        raw_path: request.raw_path(),
+        host_is_known: site.plan.names.is_empty() || site.answers_for(host),
+        has_content: request.head.framing() != Framing::None,
+        fields: request.head.fields(),
+    }
+}
+
+/// The request that PHP is asked when it answers for everybody: by GET, without what concerns one client only and without
+/// what the key does not hold; with the validators of a page that may still hold.
+pub fn for_everybody(rules: &Rules, request: &Request, previous: Option<&Page>) -> Request {
+    let mut more: Vec<(&str, Vec<u8>)> = Vec::new();
+    let mut changed_cookies = false;
+    for (_, value) in request.head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("cookie")) {
+        let mut kept = Vec::new();
+        changed_cookies |= write_fill_cookies(rules, value, &mut kept);
+        let kept = if changed_cookies { kept } else { value.to_vec() };
+        if !kept.is_empty() {
+            more.push(("Cookie", kept));
+        }
+    }
+    if let Some(page) = previous {
+        let validators = Validators::of(page);
+        more.extend(validators.fields().map(|(name, value)| (name, value.as_bytes().to_vec())));
+    }
+    let keeps = |name: &str| {
+        !withheld_from_fill(rules, name) && !is_ours_in_request(name) && !name.eq_ignore_ascii_case("cookie")
+    };
+    let mut target = request.raw_path().to_vec();
+    let path_length = target.len();
+    target.push(b'?');
+    let is_reduced =
+        request.query().is_some_and(|query| write_kept(&rules.dropped_arguments, query, &mut target));
+    if target.len() == path_length + 1 {
+        target.pop();
+    }
+    let target = if is_reduced { &target } else { request.head.path_query() };
+    request.derived(target, keeps, &more)
+}
+
+/// Whether an answer says of itself that it is for everybody.
+pub fn is_public(reply: &Reply) -> bool {
+    reply.fields.iter().any(|(name, value)| {
+        name.eq_ignore_ascii_case("cache-control")
+            && value
+                .split(|b| *b == b',')
+                .any(|directive| directive.trim_ascii().eq_ignore_ascii_case(b"public"))
+    })
+}

@@ -1,0 +1,303 @@
+//! Who waits for whom, and what happens when PHP has no good answer.
+
+use std::task::{Context, Poll};
+
+use millrace_settings::plan::Profile;
+
+use super::*;
+use crate::reply::{Source, plain};
+
+const MINUTE: (&str, &str) = ("Cache-Control", "public, max-age=60");
+const A_WHILE: Duration = Duration::from_millis(50);
+
+/// Asks `count` times at once.
+async fn crowd(scene: &Rc<Scene>, count: usize) -> Vec<Answer> {
+    let asking: Vec<_> = (0..count)
+        .map(|_| {
+            let scene = scene.clone();
+            tokio::task::spawn_local(async move { scene.get("/").await })
+        })
+        .collect();
+    let mut answers = Vec::new();
+    for one in asking {
+        answers.push(one.await.unwrap());
+    }
+    answers
+}
+
+#[test]
+fn a_crowd_waits_for_one_run() {
+    play(
+        Profile::Generic,
+        |_| (),
+        async |scene: Scene| {
+            let scene = Rc::new(scene);
+            answers_late(page(&[MINUTE], "once"), A_WHILE);
+            let all = crowd(&scene, 1000).await;
+            assert_eq!((runs(), all.iter().filter(|a| a.text == "once").count()), (1, 1000));
+            assert_eq!(scene.count(Counter::CacheCollapsed), 999);
+            assert_eq!(all[0].cache(), "millrace; fwd=uri-miss; stored");
+            assert_eq!(all[999].cache(), "millrace; fwd=uri-miss; stored; collapsed");
+        },
+    );
+}
+
+#[test]
+fn nobody_queues_for_what_is_for_one_only() {
+    play(
+        Profile::Generic,
+        |_| (),
+        async |scene: Scene| {
+            let scene = Rc::new(scene);
+            answers_late(page(&[MINUTE, ("Set-Cookie", "id=0")], "0"), A_WHILE);
+            for n in 1..10 {
+                answers_late(page(&[MINUTE, ("Set-Cookie", &format!("id={n}"))], &n.to_string()), A_WHILE);
+            }
+            let began = std::time::Instant::now();
+            let all = crowd(&scene, 10).await;
+            assert!(began.elapsed() < A_WHILE * 6, "one after the other");
+            let mut texts: Vec<_> = all.iter().map(|a| a.text.clone()).collect();
+            texts.sort();
+            assert_eq!(texts, (0..10).map(|n| n.to_string()).collect::<Vec<_>>());
+            for answer in &all {
+                assert_eq!(answer.field("Set-Cookie"), format!("id={}", answer.text));
+            }
+            answers(page(&[MINUTE], "public again"));
+            let later = scene.get("/").await;
+            assert_eq!((&*later.text, runs()), ("public again", 11), "remembered as uncacheable");
+            assert_eq!(scene.count(Counter::CacheFills), 1);
+        },
+    );
+}
+
+#[test]
+fn whoever_asked_first_may_leave() {
+    play(
+        Profile::Generic,
+        |_| (),
+        async |scene: Scene| {
+            let scene = Rc::new(scene);
+            answers_late(page(&[MINUTE], "made"), A_WHILE);
+            let first = tokio::task::spawn_local({
+                let scene = scene.clone();
+                async move { scene.get("/").await }
+            });
+            tokio::task::yield_now().await;
+            first.abort();
+            let second = scene.get("/").await;
+            assert_eq!((&*second.text, runs()), ("made", 1));
+        },
+    );
+}
+
+#[test]
+fn a_stale_page_is_sent_while_a_new_one_is_made() {
+    play(
+        Profile::Generic,
+        |_| (),
+        async |scene: Scene| {
+            let brief = ("Cache-Control", "public, max-age=1, stale-while-revalidate=60");
+            answers(page(&[brief], "old"));
+            scene.get("/").await;
+            tokio::time::sleep(Duration::from_millis(1300)).await;
+            answers_late(page(&[MINUTE], "new"), A_WHILE);
+            for _ in 0..3 {
+                let stale = scene.get("/").await;
+                assert_eq!((&*stale.text, stale.field("X-Cache")), ("old", "STALE"));
+                tokio::task::yield_now().await;
+            }
+            tokio::time::sleep(A_WHILE * 2).await;
+            let new = scene.get("/").await;
+            assert_eq!((&*new.text, runs()), ("new", 2));
+        },
+    );
+}
+
+#[test]
+fn after_a_soft_purge_the_very_next_request_gets_the_new_page() {
+    play(
+        Profile::Generic,
+        |_| (),
+        async |scene: Scene| {
+            answers(page(&[("Cache-Control", "public, max-age=60, stale-while-revalidate=60")], "old"));
+            scene.get("/").await;
+            scene.purge_everything(Hardness::Soft);
+            answers(page(&[MINUTE], "new"));
+            assert_eq!(scene.get("/").await.text, "new");
+            assert_eq!(scene.get("/").await.text, "new");
+            assert_eq!(runs(), 2);
+        },
+    );
+}
+
+#[test]
+fn a_purge_during_a_run_counts_for_what_it_brings() {
+    play(
+        Profile::Generic,
+        |_| (),
+        async |scene: Scene| {
+            let scene = Rc::new(scene);
+            answers_late(page(&[MINUTE], "of before the change"), A_WHILE);
+            let asking = tokio::task::spawn_local({
+                let scene = scene.clone();
+                async move { scene.get("/").await }
+            });
+            tokio::task::yield_now().await;
+            scene.purge_everything(Hardness::Hard);
+            answers(page(&[MINUTE], "of after it"));
+            assert_eq!(scene.get("/").await.text, "of after it");
+            assert_eq!(asking.await.unwrap().text, "of before the change");
+            assert_eq!((&*scene.get("/").await.text, runs()), ("of after it", 2));
+        },
+    );
+}
+
+#[test]
+fn stale_instead_of_an_error() {
+    play(
+        Profile::Generic,
+        |_| (),
+        async |scene: Scene| {
+            answers(page(&[("Cache-Control", "public, max-age=60, stale-if-error=60")], "old"));
+            scene.get("/").await;
+            scene.purge_everything(Hardness::Soft);
+            answers(plain(503));
+            let stale = scene.get("/").await;
+            assert_eq!((stale.status, &*stale.text), (200, "old"));
+            assert!(stale.cache().contains("fwd=stale; fwd-status=503"), "{}", stale.cache());
+            scene.purge_everything(Hardness::Hard);
+            answers(plain(503));
+            let refused = scene.get("/").await;
+            assert_eq!((refused.status, refused.field("Retry-After")), (503, "5"));
+            answers(page(&[MINUTE], "well again"));
+            assert_eq!(scene.get("/").await.text, "well again");
+            assert_eq!(scene.count(Counter::CacheFillsFailed), 2);
+        },
+    );
+}
+
+#[test]
+fn whoever_waits_too_long_gets_503() {
+    let impatient = |plan: &mut plan::Plan| plan.cache.fill_wait = A_WHILE;
+    play(Profile::Generic, impatient, async |scene: Scene| {
+        let scene = Rc::new(scene);
+        answers_late(page(&[MINUTE], "late"), A_WHILE * 4);
+        let all = crowd(&scene, 3).await;
+        assert_eq!((all[0].status, &*all[0].text), (200, "late"));
+        assert_eq!((all[1].status, all[2].status, runs()), (503, 503, 1));
+        assert_eq!(scene.count(Counter::CacheWaitTimeouts), 2);
+    });
+}
+
+#[test]
+fn php_is_asked_whether_a_page_still_holds() {
+    play(
+        Profile::Generic,
+        |_| (),
+        async |scene: Scene| {
+            let fields = &[("Cache-Control", "public, max-age=60"), ("ETag", "\"v1\"")];
+            answers(page(fields, "the same"));
+            scene.get("/").await;
+            scene.purge_everything(Hardness::Soft);
+            plays(|request| {
+                let asked = request.head.field_text("If-None-Match").map(str::to_owned);
+                Box::pin(async move {
+                    assert_eq!(asked.as_deref(), Some("\"v1\""));
+                    Reply::new(304).with("ETag", "\"v1\"").with("X-New", "1")
+                })
+            });
+            let validated = scene.get("/").await;
+            assert_eq!(
+                (validated.status, &*validated.text, validated.field("X-New")),
+                (200, "the same", "1")
+            );
+            assert_eq!(scene.get("/").await.cache().split(';').nth(1), Some(" hit"));
+            assert_eq!(runs(), 2);
+        },
+    );
+}
+
+/// Content in pieces, each after a while; then the end, or a broken one.
+#[derive(Debug)]
+struct Slow {
+    pieces: VecDeque<Vec<u8>>,
+    sleep: Option<Pin<Box<tokio::time::Sleep>>>,
+    breaks: bool,
+}
+
+impl Source for Slow {
+    fn length(&self) -> Option<u64> {
+        None
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<std::io::Result<bool>> {
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep(A_WHILE / 10)));
+        std::task::ready!(sleep.as_mut().poll(cx));
+        self.sleep = None;
+        Poll::Ready(match self.pieces.pop_front() {
+            Some(piece) => {
+                buffer.extend(piece);
+                Ok(true)
+            }
+            None if self.breaks => Err(std::io::ErrorKind::UnexpectedEof.into()),
+            None => Ok(false),
+        })
+    }
+
+    fn take_aside(&mut self) -> Option<Box<Aside>> {
+        None
+    }
+}
+
+fn slow(count: usize, size: usize, breaks: bool) -> Reply {
+    let pieces = (0..count).map(|_| vec![b'x'; size]).collect();
+    page(&[MINUTE], "").body(Body::Stream(Box::new(Slow { pieces, sleep: None, breaks })))
+}
+
+#[test]
+fn a_page_that_grows_is_sent_as_it_comes_and_stored_in_the_end() {
+    play(
+        Profile::Generic,
+        |_| (),
+        async |scene: Scene| {
+            let scene = Rc::new(scene);
+            answers(slow(5, 1000, false));
+            let all = crowd(&scene, 20).await;
+            assert!(all.iter().all(|a| a.whole && a.text.len() == 5000));
+            while !scene.get("/").await.cache().contains("hit") {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            assert_eq!(runs(), 1);
+        },
+    );
+}
+
+#[test]
+fn half_a_page_is_not_stored() {
+    play(
+        Profile::Generic,
+        |_| (),
+        async |scene: Scene| {
+            answers(slow(2, 1000, true));
+            assert!(!scene.get("/").await.whole);
+            tokio::time::sleep(A_WHILE).await;
+            answers(page(&[MINUTE], "whole"));
+            assert_eq!(scene.get("/").await.text, "whole");
+        },
+    );
+}
+
+#[test]
+fn a_page_too_large_is_passed_on_and_not_stored() {
+    let small = |plan: &mut plan::Plan| plan.sites[0].cache.page_bytes = 64 << 10;
+    play(Profile::Generic, small, async |scene: Scene| {
+        answers(slow(20, 40 << 10, false));
+        let large = scene.get("/").await;
+        assert_eq!((large.whole, large.text.len()), (true, 800 << 10));
+        answers(page(&[MINUTE], &"x".repeat(70 << 10)));
+        scene.get("/").await;
+        answers(page(&[MINUTE], "small"));
+        let small = scene.get("/").await.text;
+        assert!(small == "small" && runs() == 3);
+    });
+}

@@ -1,0 +1,138 @@
+//! What comes out of a stored page.
+
+use millrace_settings::plan::Profile;
+
+use super::*;
+
+const MINUTE: (&str, &str) = ("Cache-Control", "public, max-age=60");
+
+fn long() -> String {
+    "The quick brown fox jumps over the lazy dog. ".repeat(100)
+}
+
+#[test]
+fn the_second_request_runs_nothing() {
+    play(
+        Profile::Generic,
+        |_| (),
+        async |scene: Scene| {
+            answers(page(&[MINUTE], "hello"));
+            let first = scene.get("/").await;
+            let second = scene.get("/").await;
+            assert_eq!((runs(), &*first.text, &*second.text), (1, "hello", "hello"));
+            assert_eq!(first.cache(), "millrace; fwd=uri-miss; stored");
+            assert!(second.cache().starts_with("millrace; hit; ttl="), "{}", second.cache());
+            assert_eq!((second.field("Age"), second.field("X-Cache")), ("0", "HIT"));
+            assert_eq!(second.field("X-LiteSpeed-Cache"), "hit");
+            assert_eq!((scene.count(Counter::CacheHits), scene.count(Counter::CacheMisses)), (1, 1));
+        },
+    );
+}
+
+#[test]
+fn every_client_gets_the_coding_it_likes_once_it_is_made() {
+    play(
+        Profile::Generic,
+        |_| (),
+        async |scene: Scene| {
+            answers(page(&[MINUTE], &long()));
+            let gzip = &["Accept-Encoding: gzip"];
+            let first = scene.ask("GET", "/", gzip).await;
+            assert_eq!((first.field("Content-Encoding"), first.field("Vary")), ("gzip", "Accept-Encoding"));
+            assert!(first.text.len() < 400);
+            let plain = scene.get("/").await;
+            assert_eq!(
+                (plain.text, plain.fields.iter().any(|(n, _)| n == "Content-Encoding")),
+                (long(), false)
+            );
+            let mut coding = String::new();
+            for _ in 0..500 {
+                coding = scene
+                    .ask("GET", "/", &["Accept-Encoding: gzip, br, zstd"])
+                    .await
+                    .field("Content-Encoding")
+                    .into();
+                if coding == "br" {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            assert_eq!((&*coding, runs()), ("br", 1));
+        },
+    );
+}
+
+#[test]
+fn conditions_are_answered_by_form() {
+    play(
+        Profile::Generic,
+        |_| (),
+        async |scene: Scene| {
+            answers(page(&[MINUTE, ("ETag", "\"v1\""), ("X-More", "1")], &long()));
+            scene.get("/").await;
+            let gzip = scene.ask("GET", "/", &["Accept-Encoding: gzip"]).await;
+            assert_eq!(gzip.field("ETag"), "\"v1-gzip\"");
+            let known = scene.ask("GET", "/", &["Accept-Encoding: gzip", "If-None-Match: \"v1-gzip\""]).await;
+            assert_eq!((known.status, &*known.text, known.field("ETag")), (304, "", "\"v1-gzip\""));
+            assert_eq!((known.field("Vary"), known.field("X-More")), ("Accept-Encoding", ""));
+            assert_eq!(scene.ask("GET", "/", &["If-None-Match: \"v1-gzip\""]).await.status, 200);
+            assert_eq!(scene.ask("GET", "/", &["If-None-Match: W/\"v1\""]).await.status, 304);
+            assert_eq!(scene.ask("GET", "/", &["If-Match: \"v2\""]).await.status, 412);
+            assert_eq!(runs(), 1);
+        },
+    );
+}
+
+#[test]
+fn parts_and_head_come_out_of_the_page() {
+    play(
+        Profile::Generic,
+        |_| (),
+        async |scene: Scene| {
+            answers(page(&[MINUTE], "0123456789"));
+            let head = scene.ask("HEAD", "/", &[]).await;
+            assert_eq!((head.status, runs()), (200, 1));
+            assert_eq!(RUNS.with_borrow(|runs| runs[0].clone()), "GET /", "a page is filled by GET");
+            let part = scene.ask("GET", "/", &["Range: bytes=2-4"]).await;
+            assert_eq!((part.status, &*part.text, part.field("Content-Range")), (206, "234", "bytes 2-4/10"));
+            let none = scene.ask("GET", "/", &["Range: bytes=20-"]).await;
+            assert_eq!((none.status, none.field("Content-Range")), (416, "bytes */10"));
+            let two = scene.ask("GET", "/", &["Range: bytes=0-1,8-"]).await;
+            assert_eq!(two.status, 206);
+            assert!(two.field("Content-Type").starts_with("multipart/byteranges; boundary="));
+            assert!(two.text.contains("Content-Range: bytes 8-9/10\r\n\r\n89\r\n--"), "{}", two.text);
+            assert_eq!(runs(), 1);
+        },
+    );
+}
+
+#[test]
+fn a_part_of_what_is_not_there_is_left_to_the_script() {
+    play(
+        Profile::Generic,
+        |_| (),
+        async |scene: Scene| {
+            answers(page(&[MINUTE], "all of it"));
+            let part = scene.ask("GET", "/", &["Range: bytes=0-1"]).await;
+            assert_eq!((part.status, &*part.text), (200, "all of it"));
+            answers(page(&[MINUTE], "all of it"));
+            scene.get("/").await;
+            assert_eq!(runs(), 2, "the first one was not stored");
+        },
+    );
+}
+
+#[test]
+fn fields_for_the_server_are_kept_from_clients() {
+    play(
+        Profile::Generic,
+        |_| (),
+        async |scene: Scene| {
+            answers(page(&[("Millrace-Cache-Control", "public, max-age=60"), ("Millrace-Tag", "a, b")], "x"));
+            scene.get("/").await;
+            let hit = scene.get("/").await;
+            assert_eq!(runs(), 1);
+            assert!(hit.fields.iter().all(|(name, _)| !name.to_ascii_lowercase().starts_with("millrace-")));
+        },
+    );
+}

@@ -1,0 +1,209 @@
+//! The room's rules, with a scripted maker in PHP's place.
+
+mod fills;
+mod hits;
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millrace_pages::{Hardness, Purge};
+use millrace_settings::{Source, plan};
+use millrace_wire::head::{Head, Limits};
+use tokio::task::LocalSet;
+
+use super::{Cache, Consulted, consult, settle};
+use crate::engine::{Process, Setup, Thread};
+use crate::log::Log;
+use crate::reply::{Aside, Body, Fields, Reply};
+use crate::request::{Content, Ends, Request, Scheme};
+use crate::route::{Script, Site};
+use crate::stats::{Counter, Registry};
+
+/// What the maker does when it is asked the next time.
+type Play = Box<dyn FnOnce(Request) -> Pin<Box<dyn Future<Output = Reply>>>>;
+
+thread_local! {
+    static PLAYS: RefCell<VecDeque<Play>> = const { RefCell::new(VecDeque::new()) };
+    static RUNS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+fn make(_: Rc<Thread>, _: Arc<Site>, request: Request, _: Script) -> Pin<Box<dyn Future<Output = Reply>>> {
+    let asked = format!("{} {}", request.head.method(), String::from_utf8_lossy(request.head.path_query()));
+    RUNS.with_borrow_mut(|runs| runs.push(asked));
+    let play = PLAYS.with_borrow_mut(VecDeque::pop_front).expect("PHP was not expected to run");
+    play(request)
+}
+
+/// The maker answers so, at once.
+fn answers(reply: Reply) {
+    plays(move |_| Box::pin(std::future::ready(reply)));
+}
+
+/// The maker answers so after a while.
+fn answers_late(reply: Reply, after: Duration) {
+    plays(move |_| {
+        Box::pin(async move {
+            tokio::time::sleep(after).await;
+            reply
+        })
+    });
+}
+
+fn plays(play: impl FnOnce(Request) -> Pin<Box<dyn Future<Output = Reply>>> + 'static) {
+    PLAYS.with_borrow_mut(|plays| plays.push_back(Box::new(play)));
+}
+
+/// How often the maker was asked.
+fn runs() -> usize {
+    RUNS.with_borrow(Vec::len)
+}
+
+/// An answer of a script: its fields, its content.
+fn page(fields: &[(&str, &str)], content: &str) -> Reply {
+    let mut reply = Reply::new(200).with("Content-Type", "text/html; charset=utf-8");
+    let mut aside = Aside::default();
+    for (name, value) in fields {
+        let list = if millrace_pages::judge::is_ours(name) { &mut aside.fields } else { &mut reply.fields };
+        list.push(name, value.as_bytes());
+    }
+    reply.aside = (!aside.fields.is_empty()).then(|| Box::new(aside));
+    reply.body(Body::Bytes(content.into()))
+}
+
+/// An event loop with one site.
+struct Scene {
+    thread: Rc<Thread>,
+    site: Arc<Site>,
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    fields: Fields,
+    text: String,
+    whole: bool,
+}
+
+impl Answer {
+    fn field(&self, wanted: &str) -> &str {
+        let mut values = self.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        let value = values.next().map_or("", |(_, value)| std::str::from_utf8(value).unwrap());
+        assert!(values.next().is_none(), "{wanted} is there twice");
+        value
+    }
+
+    fn cache(&self) -> &str {
+        self.field("Cache-Status")
+    }
+}
+
+/// Plays `scene` for a site of this profile.
+fn play<F: Future<Output = ()>>(
+    profile: plan::Profile,
+    change: impl FnOnce(&mut plan::Plan),
+    scene: impl FnOnce(Scene) -> F,
+) {
+    PLAYS.with_borrow_mut(VecDeque::clear);
+    RUNS.with_borrow_mut(Vec::clear);
+    let source = Source { site_dir: Some(std::env::temp_dir()), ..Source::default() };
+    let (mut plan, _) = millrace_settings::load(&source).unwrap();
+    plan.sites[0].profile = profile;
+    plan.cache.dir = None;
+    change(&mut plan);
+    let site = Site::new(0, plan.sites[0].clone(), None);
+    let cache = Cache::new(16 << 20, 1);
+    let setup = Setup::new(plan, vec![site.clone()]);
+    let process = Process::new(setup, Registry::new(1), Log::quiet(), cache);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    LocalSet::new().block_on(&runtime, async {
+        let scene = scene(Scene { thread: Thread::new(0, process), site });
+        tokio::time::timeout(Duration::from_secs(30), scene).await.expect("a test takes too long");
+    });
+    assert!(PLAYS.with_borrow(VecDeque::is_empty), "PHP was expected to run more often");
+}
+
+impl Scene {
+    fn request(&self, method: &str, target: &str, fields: &[&str]) -> Request {
+        let mut text = format!("{method} {target} HTTP/1.1\r\nHost: a.test\r\n");
+        fields.iter().for_each(|field| text.extend([field, "\r\n"]));
+        text.push_str("\r\n");
+        let mut head = Head::default();
+        head.parse(text.as_bytes(), &Limits { bytes: 16384, fields: 100, target: 8192 }).unwrap().unwrap();
+        let ends = Ends { client: None, local: None, scheme: Scheme::Http };
+        Request { head, ends, forwarded_host: None, content: Content::Empty, content_is_read: true }
+    }
+
+    /// Asks as the protocol does.
+    async fn ask(&self, method: &str, target: &str, fields: &[&str]) -> Answer {
+        let request = self.request(method, target, fields);
+        let script =
+            Script { filename: (*b"/x.php").into(), name: b"/x.php".to_vec(), path_info: Vec::new() };
+        self.thread.clock.read();
+        let reply = match consult(&self.thread, &self.site, &request, &script, make) {
+            Consulted::Hit(reply) => reply,
+            Consulted::Wait(reply) => match reply.await {
+                Some(reply) => reply,
+                None => self.alone(request, script, super::Told::PASS).await,
+            },
+            Consulted::Run(told) => self.alone(request, script, told).await,
+        };
+        read(reply, method == "HEAD").await
+    }
+
+    async fn alone(&self, request: Request, script: Script, told: super::Told) -> Reply {
+        let asked =
+            self.request(request.head.method(), &String::from_utf8_lossy(request.head.path_query()), &[]);
+        let mut reply = make(self.thread.clone(), self.site.clone(), asked, script).await;
+        settle(&self.thread, &self.site, &request, &mut reply, told);
+        reply
+    }
+
+    async fn get(&self, target: &str) -> Answer {
+        self.ask("GET", target, &[]).await
+    }
+
+    fn purge_everything(&self, how: Hardness) {
+        self.thread.process.cache.purge(&[(Purge::Everything, how)]);
+    }
+
+    fn count(&self, counter: Counter) -> u64 {
+        self.thread.process.stats.value(counter)
+    }
+}
+
+async fn read(reply: Reply, is_head: bool) -> Answer {
+    let mut content = Vec::new();
+    let mut whole = true;
+    match reply.body {
+        _ if is_head => (),
+        Body::Bytes(bytes) => content = bytes,
+        Body::Shared { bytes, start, end } => content.extend_from_slice(&bytes[start..end]),
+        Body::Stream(mut stream) => {
+            whole = loop {
+                match stream.next(&mut content).await {
+                    Ok(true) => (),
+                    end => break end.is_ok(),
+                }
+            }
+        }
+        Body::Empty | Body::Omitted(_) => (),
+        Body::Parts(parts) => {
+            for part in parts {
+                match part {
+                    Body::Bytes(bytes) => content.extend(bytes),
+                    Body::Shared { bytes, start, end } => content.extend_from_slice(&bytes[start..end]),
+                    other => panic!("no such part: {other:?}"),
+                }
+            }
+        }
+        other => panic!("a page has no such body: {other:?}"),
+    }
+    let text = String::from_utf8_lossy(&content).into_owned();
+    Answer { status: reply.status, fields: reply.fields, text, whole }
+}

@@ -1,0 +1,111 @@
+//! What an answer says of the cache: `Cache-Status` (RFC 9211), `Age`, and the two fields that other tools look for,
+//! `X-Cache` and `X-LiteSpeed-Cache`.
+
+use millrace_pages::status::{self, Forward, Status};
+use millrace_pages::{Hit, Refusal};
+
+use crate::reply::Reply;
+
+/// Why an answer comes from PHP.
+#[derive(Clone, Copy, Debug)]
+pub struct Told(Option<Status<'static>>);
+
+impl Told {
+    /// The cache is off: it has no say.
+    pub const NOTHING: Told = Told(None);
+    /// There was no page.
+    pub const MISS: Told = Told::because(Forward::UriMiss, None);
+    /// There was a page, but it is stale.
+    pub const STALE: Told = Told::because(Forward::Stale, None);
+    /// There is a page, but the client does not want it.
+    pub const REQUEST: Told = Told::because(Forward::Request, None);
+    /// The page is known to be uncacheable.
+    pub const PASS: Told = Told::because(Forward::Miss, Some("uncacheable"));
+
+    /// The cache keeps out of it, for a reason in one word.
+    pub const fn bypass(why: &'static str) -> Told {
+        Told::because(Forward::Bypass, Some(why))
+    }
+
+    const fn because(why: Forward, detail: Option<&'static str>) -> Told {
+        Told(Some(Status {
+            forward: Some(why),
+            forward_status: None,
+            ttl: None,
+            stored: false,
+            collapsed: false,
+            detail,
+        }))
+    }
+
+    /// The same for somebody who waits for what another one has asked.
+    pub fn collapsed(self) -> Told {
+        Told(self.0.map(|status| Status { collapsed: true, ..status }))
+    }
+
+    fn with(self, change: impl FnOnce(&mut Status<'static>)) -> Status<'static> {
+        let mut status = self.0.unwrap_or_default();
+        change(&mut status);
+        status
+    }
+}
+
+/// From a stored page, fresh or stale.
+pub fn hit(reply: &mut Reply, hit: &Hit) {
+    stored(reply, hit, Status::hit(hit.ttl_left));
+}
+
+/// From a stale page, because PHP failed with this status.
+pub fn stale_on_error(reply: &mut Reply, hit: &Hit, status: u16) {
+    let failed = Status { forward_status: Some(status), ..Status::forwarded(Forward::Stale) };
+    stored(reply, hit, Status { ttl: Some(hit.ttl_left), detail: Some("stale-if-error"), ..failed });
+}
+
+fn stored(reply: &mut Reply, hit: &Hit, status: Status<'_>) {
+    let lines = reply.fields.own_mut();
+    lines.reserve(128);
+    lines.extend_from_slice(b"Age: ");
+    status::age(hit.age, lines);
+    lines.extend_from_slice(b"\r\n");
+    tell(reply, status);
+}
+
+/// From a page that has just been made.
+pub fn made(reply: &mut Reply, told: Told) {
+    tell(reply, told.with(|status| status.stored = true));
+}
+
+/// From a page that is still being made.
+pub fn streamed(reply: &mut Reply, told: Told) {
+    tell(reply, told.with(|_| ()));
+}
+
+/// PHP's error, for all who waited.
+pub fn failed(reply: &mut Reply, told: Told) {
+    tell(reply, told.with(|status| status.detail = Some("failed")));
+}
+
+/// An answer that is for one visitor only.
+pub fn refused(reply: &mut Reply, told: Told, why: Refusal) {
+    tell(reply, told.with(|status| status.detail = Some(why.word())));
+}
+
+/// An answer that the cache kept out of.
+pub fn alone(reply: &mut Reply, told: Told) {
+    if let Some(status) = told.0 {
+        tell(reply, status);
+    }
+}
+
+fn tell(reply: &mut Reply, status: Status<'_>) {
+    let lines = reply.fields.own_mut();
+    lines.extend_from_slice(b"Cache-Status: ");
+    status.write(lines);
+    lines.extend_from_slice(b"\r\nX-Cache: ");
+    lines.extend_from_slice(status.x_cache().as_bytes());
+    if let Some(word) = status.litespeed() {
+        lines.extend_from_slice(b"\r\nX-LiteSpeed-Cache: ");
+        lines.extend_from_slice(word.as_bytes());
+    }
+    lines.extend_from_slice(b"\r\n");
+}

@@ -1,0 +1,31 @@
+//! Content that is still being made while it is sent.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll};
+
+/// Who makes content piece by piece. Dropping it before its end tells the maker that its client has gone.
+pub trait Source: fmt::Debug {
+    /// Bytes that are still to come, if that is known.
+    fn length(&self) -> Option<u64>;
+
+    /// Appends the next piece to `buffer`; `false` at the end.
+    ///
+    /// # Errors
+    /// The content can't be finished: its maker died, or made less than it had announced.
+    fn poll_next(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<bool>>;
+
+    /// What was said beside the content; complete only after the end, and given away once.
+    fn take_aside(&mut self) -> Option<Box<super::Aside>>;
+}
+
+impl dyn Source {
+    /// Appends the next piece to `buffer`; `false` at the end. Cancel-safe.
+    ///
+    /// # Errors
+    /// As [`Source::poll_next`].
+    pub async fn next(&mut self, buffer: &mut Vec<u8>) -> io::Result<bool> {
+        poll_fn(|cx| self.poll_next(cx, buffer)).await
+    }
+}
