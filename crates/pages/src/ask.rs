@@ -498,7 +498,7 @@ enum Concern {
     Port,
 }
 
-/// All fields that concern the cache, by length.
+/// All fields that concern the cache, the shorter ones first.
 const CONCERNS: &[(&str, Concern)] = &[
     ("nonce", Concern::Identity),
     ("range", Concern::Range),

@@ -107,7 +107,7 @@ impl<'a> Said<'a> {
             13 if is("last-modified") => self.has_validators |= date(value).is_some(),
             13 if is("surrogate-key") => self.split_tags(value, b" "),
             14 if is("edge-cache-tag") => self.split_tags(value, b","),
-            14 if is("x-litespeed-tag") && rules.litespeed => self.split_tags(value, b","),
+            15 if is("x-litespeed-tag") && rules.litespeed => self.split_tags(value, b","),
             15 if is("x-accel-expires") => self.accel = Accel::read(value),
             16 if is("x-litespeed-vary") && rules.litespeed => self.vary.add_litespeed(value),
             17 if is("cdn-cache-control") => {
@@ -121,7 +121,7 @@ impl<'a> Said<'a> {
             22 if is("millrace-cache-control") => {
                 self.millrace.get_or_insert_default().add(value);
             }
-            24 if is("x-litespeed-cache-control") && rules.litespeed => self.litespeed(value),
+            25 if is("x-litespeed-cache-control") && rules.litespeed => self.litespeed(value),
             _ => {}
         }
     }
