@@ -313,8 +313,8 @@ fn cookies<'a>(rules: &'a Rules, value: &'a [u8], key: &mut Vec<u8>) -> Result<(
         let mut room = [0; 128];
         // What is too long to be any cookie of an application may be read by none.
         let Some(seen) = as_php_sees(name, &mut room) else { continue };
-        if !rules.harmless_cookies.matches(seen)
-            && let Some(pattern) = rules.bypass_cookies.find(seen)
+        if let Some(pattern) = rules.bypass_cookies.find(seen)
+            && !rules.harmless_cookies.matches(seen)
         {
             return Err(Bypass::Cookie { pattern, name });
         }
@@ -438,7 +438,9 @@ impl Wants {
 
 /// Whether only JSON will do: scripts ask so, and applications answer them otherwise than browsers.
 fn is_json(accept: &[u8]) -> bool {
-    memchr::memmem::find(accept, b"json").is_some() && memchr::memmem::find(accept, b"text/html").is_none()
+    let has = |kind: &str| memchr::memmem::find(accept, kind.as_bytes()).is_some();
+    // Browsers begin so.
+    !accept.starts_with(b"text/html") && has("json") && !has("text/html")
 }
 
 /// Class of a client's device, as far as applications tell them apart.
@@ -498,7 +500,7 @@ enum Concern {
     Port,
 }
 
-/// All fields that concern the cache, the shorter ones first.
+/// All fields that concern the cache, the shorter ones first: [`STARTS`] relies on it.
 const CONCERNS: &[(&str, Concern)] = &[
     ("nonce", Concern::Identity),
     ("range", Concern::Range),
@@ -531,17 +533,17 @@ const CONCERNS: &[(&str, Concern)] = &[
     ("x-forwarded-ssl", Concern::Scheme),
     ("x-forwarded-uri", Concern::Override),
     ("x-forwarded-url", Concern::Override),
+    ("x-original-host", Concern::Host),
     ("x-forwarded-host", Concern::Host),
     ("x-forwarded-path", Concern::Override),
     ("x-forwarded-port", Concern::Port),
-    ("x-original-host", Concern::Host),
     ("x-requested-with", Concern::Identity),
     ("x-forwarded-proto", Concern::Scheme),
     ("x-method-override", Concern::Override),
-    ("proxy-authorization", Concern::Authorization),
     ("x-forwarded-prefix", Concern::Override),
     ("x-forwarded-scheme", Concern::Scheme),
     ("x-forwarded-server", Concern::Host),
+    ("proxy-authorization", Concern::Authorization),
     ("x-http-host-override", Concern::Host),
     ("x-http-method-override", Concern::Override),
     ("x-original-forwarded-host", Concern::Host),
@@ -549,17 +551,24 @@ const CONCERNS: &[(&str, Concern)] = &[
 ];
 
 fn concern_of(name: &str) -> Option<(&'static str, Concern)> {
-    let bytes = name.as_bytes();
-    let last = *bytes.last()? | 0x20;
-    CONCERNS
-        .iter()
-        .find(|(known, _)| {
-            known.len() == bytes.len()
-                && known.as_bytes()[known.len() - 1] == last
-                && known.eq_ignore_ascii_case(name)
-        })
-        .copied()
+    let of_this_length = STARTS.get(name.len())?..STARTS.get(name.len() + 1)?;
+    let candidates = &CONCERNS[usize::from(*of_this_length.start)..usize::from(*of_this_length.end)];
+    candidates.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).copied()
 }
+
+/// Where in [`CONCERNS`] the names of each length start.
+const STARTS: [u8; 32] = {
+    let mut starts = [0; 32];
+    let (mut length, mut at) = (0, 0);
+    while length < starts.len() {
+        while at < CONCERNS.len() && CONCERNS[at].0.len() < length {
+            at += 1;
+        }
+        starts[length] = at as u8;
+        length += 1;
+    }
+    starts
+};
 
 #[cfg(test)]
 mod tests;

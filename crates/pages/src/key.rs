@@ -74,85 +74,98 @@ pub fn write_query(dropped: &Patterns, query: &[u8], out: &mut Vec<u8>) -> bool 
 /// everybody, so that no value of theirs gets into a page. False, and nothing appended: it may keep the query as it is.
 pub fn write_kept(dropped: &Patterns, query: &[u8], out: &mut Vec<u8>) -> bool {
     let Some(arguments) = Arguments::split(dropped, query) else { return false };
-    let start = out.len();
-    if arguments.any_dropped {
-        arguments.write(false, out);
-        if out.get(start) == Some(&b'?') {
-            out.remove(start);
-        }
+    if !arguments.any_dropped {
+        return false;
     }
-    arguments.any_dropped
+    let start = out.len();
+    arguments.write(false, out);
+    if out.get(start) == Some(&b'?') {
+        out.remove(start);
+    }
+    true
 }
 
 /// Arguments of a query that are not dropped.
 struct Arguments<'a> {
-    list: [Argument<'a>; MOST_ARGUMENTS],
+    query: &'a [u8],
+    list: [Argument; MOST_ARGUMENTS],
     count: usize,
     any_dropped: bool,
     /// Whether all names are plain.
     sortable: bool,
 }
 
+/// Where an argument stands in its query, and how long the name of the variable is that PHP makes of it.
 #[derive(Clone, Copy, Default)]
-struct Argument<'a> {
-    text: &'a [u8],
-    /// Name of the variable that PHP makes of it.
-    variable: &'a [u8],
+struct Argument {
+    start: u16,
+    end: u16,
+    variable: u16,
 }
 
 impl<'a> Arguments<'a> {
     /// `None`: to be left as it is.
     fn split(dropped: &Patterns, query: &'a [u8]) -> Option<Arguments<'a>> {
-        if query.is_empty() || memchr::memchr(b';', query).is_some() {
+        // What is longer makes the key too long anyway.
+        if query.is_empty() || query.len() > LONGEST_KEY || memchr::memchr(b';', query).is_some() {
             return None;
         }
-        let mut all = Arguments {
-            list: [Argument::default(); MOST_ARGUMENTS],
-            count: 0,
-            any_dropped: false,
-            sortable: true,
-        };
-        let mut seen = 0;
-        for text in query.split(|b| *b == b'&').filter(|text| !text.is_empty()) {
-            seen += 1;
-            if seen > MOST_ARGUMENTS {
-                return None;
+        let list = [Argument::default(); MOST_ARGUMENTS];
+        let mut all = Arguments { query, list, count: 0, any_dropped: false, sortable: true };
+        let (mut start, mut seen) = (0, 0);
+        while start < query.len() {
+            let end = memchr::memchr(b'&', &query[start..]).map_or(query.len(), |at| start + at);
+            if end > start {
+                seen += 1;
+                if seen > MOST_ARGUMENTS {
+                    return None;
+                }
+                all.take(dropped, start, end);
             }
-            let name = &text[..memchr::memchr(b'=', text).unwrap_or(text.len())];
-            if dropped.matches(name) {
-                all.any_dropped = true;
-                continue;
-            }
-            let variable = variable(name);
-            all.sortable &= variable.is_some();
-            all.list[all.count] = Argument { text, variable: variable.unwrap_or_default() };
-            all.count += 1;
+            start = end + 1;
         }
         (seen > 0).then_some(all)
     }
 
-    fn write(&self, sorted: bool, out: &mut Vec<u8>) {
-        let mut list = self.list;
-        let list = &mut list[..self.count];
+    fn take(&mut self, dropped: &Patterns, start: usize, end: usize) {
+        let text = &self.query[start..end];
+        let name = &text[..memchr::memchr(b'=', text).unwrap_or(text.len())];
+        if dropped.matches(name) {
+            self.any_dropped = true;
+            return;
+        }
+        let variable = variable(name);
+        self.sortable &= variable.is_some();
+        let length = variable.map_or(0, <[u8]>::len);
+        self.list[self.count] = Argument { start: start as u16, end: end as u16, variable: length as u16 };
+        self.count += 1;
+    }
+
+    fn variable(&self, at: usize) -> &'a [u8] {
+        let Argument { start, variable, .. } = self.list[at];
+        &self.query[usize::from(start)..usize::from(start + variable)]
+    }
+
+    fn write(mut self, sorted: bool, out: &mut Vec<u8>) {
         if sorted && self.sortable {
-            insertion_sort(list);
+            self.sort();
         }
         let mut separator = b'?';
-        for argument in list {
+        for argument in &self.list[..self.count] {
             out.push(separator);
-            out.extend_from_slice(argument.text);
+            out.extend_from_slice(&self.query[usize::from(argument.start)..usize::from(argument.end)]);
             separator = b'&';
         }
     }
-}
 
-/// Stable, does not allocate, and takes one pass over what is sorted already.
-fn insertion_sort(list: &mut [Argument<'_>]) {
-    for at in 1..list.len() {
-        let mut place = at;
-        while place > 0 && list[place - 1].variable > list[place].variable {
-            list.swap(place - 1, place);
-            place -= 1;
+    /// By insertion: stable, does not allocate, and takes one pass over what is sorted already.
+    fn sort(&mut self) {
+        for at in 1..self.count {
+            let mut place = at;
+            while place > 0 && self.variable(place - 1) > self.variable(place) {
+                self.list.swap(place - 1, place);
+                place -= 1;
+            }
         }
     }
 }

@@ -334,15 +334,19 @@ pub const VARY_FIELDS: &[&str] = &[
 /// Names, each exact or with a `*` at its start, end or both.
 #[derive(Clone, Debug, Default)]
 pub struct Patterns {
-    list: Vec<Pattern>,
-    /// Bytes that a matching name can begin with, a bit each.
+    /// Those that say what a name begins with.
+    rooted: Vec<Pattern>,
+    /// Bytes that one of `rooted` begins with, a bit each.
     first: [u64; 4],
+    /// Those with a `*` at the start.
+    loose: Vec<Pattern>,
 }
 
 #[derive(Clone, Debug)]
 struct Pattern {
     written: Box<str>,
-    open_start: bool,
+    /// Without stars.
+    text: Box<[u8]>,
     open_end: bool,
 }
 
@@ -356,31 +360,38 @@ impl Patterns {
 
     /// Adds to them.
     pub fn extend<S: AsRef<str>>(&mut self, written: impl IntoIterator<Item = S>) {
-        for text in written {
-            let text = text.as_ref();
-            let open_start = text.starts_with('*');
-            let Some(first) = text.bytes().next() else { continue };
-            match open_start {
-                true => self.first = [u64::MAX; 4],
-                false => self.first[usize::from(first >> 6)] |= 1 << (first & 63),
+        for written in written {
+            let written = written.as_ref();
+            let body = written.strip_prefix('*').unwrap_or(written);
+            let open_end = body.ends_with('*') || written == "*";
+            let text = body.strip_suffix('*').unwrap_or(body).as_bytes();
+            let pattern = Pattern { written: written.into(), text: text.into(), open_end };
+            match (written.starts_with('*'), text.first()) {
+                (true, _) => self.loose.push(pattern),
+                (false, Some(first)) => {
+                    self.first[usize::from(first >> 6)] |= 1 << (first & 63);
+                    self.rooted.push(pattern);
+                }
+                (false, None) => {}
             }
-            let open_end = text.len() > 1 && text.ends_with('*');
-            self.list.push(Pattern { written: text.into(), open_start, open_end });
         }
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
+        self.rooted.is_empty() && self.loose.is_empty()
     }
 
-    /// The first pattern that `name` matches, as written. Case counts.
+    /// A pattern that `name` matches, as written. Case counts.
     pub fn find(&self, name: &[u8]) -> Option<&str> {
         let first = *name.first()?;
-        if self.first[usize::from(first >> 6)] >> (first & 63) & 1 == 0 {
-            return None;
+        let mut found = None;
+        if self.first[usize::from(first >> 6)] >> (first & 63) & 1 == 1 {
+            found = self.rooted.iter().find(|pattern| pattern.begins(name));
         }
-        self.list.iter().find(|pattern| pattern.matches(name)).map(|pattern| &*pattern.written)
+        found
+            .or_else(|| self.loose.iter().find(|pattern| pattern.is_in(name)))
+            .map(|pattern| &*pattern.written)
     }
 
     /// Whether one matches.
@@ -390,14 +401,17 @@ impl Patterns {
 }
 
 impl Pattern {
-    fn matches(&self, name: &[u8]) -> bool {
-        let written = self.written.as_bytes();
-        let text = &written[usize::from(self.open_start)..written.len() - usize::from(self.open_end)];
-        match (self.open_start, self.open_end) {
-            (false, false) => name == text,
-            (false, true) => name.starts_with(text),
-            (true, false) => name.ends_with(text),
-            (true, true) => memchr::memmem::find(name, text).is_some(),
+    fn begins(&self, name: &[u8]) -> bool {
+        // The first byte tells most names apart without a call.
+        name[0] == self.text[0]
+            && name.strip_prefix(&*self.text).is_some_and(|rest| self.open_end || rest.is_empty())
+    }
+
+    /// Names are short: to look at each place takes less time than to prepare a search.
+    fn is_in(&self, name: &[u8]) -> bool {
+        match self.open_end {
+            true => self.text.is_empty() || name.windows(self.text.len()).any(|window| window == &*self.text),
+            false => name.ends_with(&self.text),
         }
     }
 }

@@ -292,6 +292,9 @@ fn concerns_are_found_by_any_case() {
     }
     assert_eq!(concern_of(""), None);
     assert_eq!(concern_of("x-hosts"), None);
+    assert_eq!(concern_of(&"x".repeat(40)), None);
+    assert!(CONCERNS.iter().all(|(name, _)| name.len() < STARTS.len() - 1));
+    assert!(CONCERNS.is_sorted_by_key(|(name, _)| name.len()));
 }
 
 #[test]
