@@ -9,6 +9,7 @@
 
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use millrace_pages::Mode;
 use millrace_pages::judge::{Freshened, Keep, freshen};
@@ -22,10 +23,14 @@ use super::growing::Growing;
 use super::told::{self, Told};
 use super::{Cache, Make, make, settle};
 use crate::engine::Thread;
-use crate::reply::{Aside, Body, Fields, Reply, Source};
+use crate::reply::{Aside, Body, Fields, Reply, Source, plain};
 use crate::request::Request;
 use crate::route::{Script, Site};
 use crate::stats::Counter;
+
+/// A script that writes its page in pieces has so long to finish it, from the first piece on. A page that is whole can
+/// be sent compressed, and with its length.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A run, as those who wait for it see it.
 #[derive(Debug, Default)]
@@ -326,8 +331,8 @@ impl Job {
         });
     }
 
-    /// The script is still writing: its first visitor gets what is there, the others too if the answer said that it is
-    /// for everybody; all of it is stored in the end.
+    /// The script is still writing. If it is not done soon, its first visitor gets what is there, and the others too if
+    /// the answer said that it is for everybody; all of it is stored in the end.
     async fn grow(mut self, lead: Lead, reply: Reply, mut stream: Box<dyn Source>, mut aside: Box<Aside>) {
         let growing = Arc::new(Growing::default());
         let draft = Arc::new(Draft {
@@ -337,30 +342,38 @@ impl Job {
             length: stream.length(),
             growing: growing.clone(),
         });
-        if let Some(private) = self.private.take() {
-            let mut first = draft.reply(false);
-            told::streamed(&mut first, self.told);
-            let _ = private.send(first);
-        }
-        if settle::is_public(&reply) {
-            lead.fill.set(State::Open(draft));
-        }
         let most = self.rules.largest_page;
         let (mut piece, mut total) = (Vec::new(), 0);
+        let mut patience = std::pin::pin!(tokio::time::sleep(PATIENCE));
+        let mut is_open = false;
         let whole = loop {
-            match stream.next(&mut piece).await {
+            let more = tokio::select! {
+                biased;
+                more = stream.next(&mut piece) => more,
+                () = &mut patience, if !is_open => {
+                    is_open = true;
+                    self.open(&lead, &reply, &draft);
+                    continue;
+                }
+            };
+            match more {
                 Ok(true) => {
                     total += piece.len();
                     growing.push(&piece);
                     piece.clear();
-                    if total > most {
-                        return self.pass_on(lead, stream, &growing).await;
-                    }
                 }
                 Ok(false) => break true,
                 Err(_) => break false,
             }
+            if total > most {
+                self.open(&lead, &reply, &draft);
+                return self.pass_on(lead, stream, &growing).await;
+            }
         };
+        if !whole && !is_open {
+            // Nobody has seen a byte of it.
+            return self.fail(lead, plain(502));
+        }
         self.thread.clock.read();
         growing.end(whole);
         if let Some(said) = stream.take_aside() {
@@ -370,7 +383,22 @@ impl Job {
         let content = growing.whole();
         match self.judge(&reply, &aside, &content) {
             Verdict::Store { terms, keep } => self.keep(lead, &reply, content, &keep, terms).await,
-            Verdict::Refuse { remember, .. } => self.pass(lead, remember),
+            Verdict::Refuse { why, remember } => {
+                self.refuse(lead, reply.body(Body::Bytes(content)), why, remember)
+            }
+        }
+    }
+
+    /// Shows a page that is still being made to those who may have it.
+    fn open(&mut self, lead: &Lead, reply: &Reply, draft: &Arc<Draft>) {
+        if let Some(private) = self.private.take() {
+            let mut first = draft.reply(false);
+            told::streamed(&mut first, self.told);
+            // Whoever came first may have left.
+            let _ = private.send(first);
+            if settle::is_public(reply) {
+                lead.fill.set(State::Open(draft.clone()));
+            }
         }
     }
 
