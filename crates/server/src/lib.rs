@@ -22,6 +22,7 @@ mod files;
 pub mod log;
 mod php;
 mod protocol;
+mod purge;
 mod reply;
 mod request;
 mod route;

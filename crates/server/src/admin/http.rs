@@ -19,8 +19,8 @@ use crate::reply::reason_phrase;
 
 const LIMITS: Limits = Limits { bytes: 8_192, fields: 64, target: 1_024 };
 
-/// Content of a request that is read, and ignored: closing a socket with unread bytes would reset the connection and
-/// lose the answer.
+/// Longest content of a request. It is read even where nobody wants it: closing a socket with unread bytes would reset the
+/// connection and lose the answer.
 const CONTENT: u64 = 65_536;
 
 /// Time for a request, and for its answer to be taken.
@@ -45,6 +45,40 @@ pub struct Asked {
     pub method: String,
     /// Path without query.
     pub path: String,
+    /// Content; empty for none.
+    pub content: Vec<u8>,
+}
+
+impl Asked {
+    /// The content as a form sends it (the WHATWG URL standard's `application/x-www-form-urlencoded` parser).
+    pub fn form(&self) -> Vec<(String, String)> {
+        let pairs = self.content.split(|b| *b == b'&').filter(|pair| !pair.is_empty());
+        pairs
+            .map(|pair| {
+                let (name, value) = pair.split_at(memchr::memchr(b'=', pair).unwrap_or(pair.len()));
+                (decoded(name), decoded(value.strip_prefix(b"=").unwrap_or(value)))
+            })
+            .collect()
+    }
+}
+
+/// `+` and `%20` as a space; what is no encoding stays as it is.
+fn decoded(text: &[u8]) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, tail)) = rest.split_first() {
+        let hex = |at: usize| tail.get(at).and_then(|b| char::from(*b).to_digit(16)).map(|d| d as u8);
+        rest = tail;
+        match (byte, hex(0), hex(1)) {
+            (b'%', Some(high), Some(low)) => {
+                bytes.push(high << 4 | low);
+                rest = &tail[2..];
+            }
+            (b'+', ..) => bytes.push(b' '),
+            _ => bytes.push(byte),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// What it gets.
@@ -99,8 +133,8 @@ impl Answer {
 /// Reads one request, has it answered, and closes. Errors end the connection and concern nobody else.
 pub async fn exchange(mut connection: Connection, answer: impl AsyncFnOnce(&Asked) -> Answer) {
     let over_tcp = matches!(connection, Connection::Tcp(_));
-    let head = match tokio::time::timeout(PATIENCE, read(&mut connection)).await {
-        Ok(Ok(Read::Head(head))) => head,
+    let (head, content) = match tokio::time::timeout(PATIENCE, read(&mut connection)).await {
+        Ok(Ok(Read::Whole(head, content))) => (head, content),
         Ok(Ok(Read::Refused(status, why))) => {
             let bytes = Answer::text(status, format!("{why}\n")).bytes(true);
             write(&mut connection, &bytes).await;
@@ -110,23 +144,23 @@ pub async fn exchange(mut connection: Connection, answer: impl AsyncFnOnce(&Aske
     };
     let bytes = match refused(&head, over_tcp) {
         Some(refusal) => refusal.bytes(true),
-        None => answer(&asked(&head)).await.bytes(head.method() != "HEAD"),
+        None => answer(&asked(&head, content)).await.bytes(head.method() != "HEAD"),
     };
     write(&mut connection, &bytes).await;
 }
 
 enum Read {
-    Head(Head),
+    Whole(Head, Vec<u8>),
     Refused(u16, &'static str),
 }
 
-/// A head and all of its content, which is thrown away.
+/// A head and all of its content.
 async fn read(connection: &mut Connection) -> io::Result<Read> {
     let mut bytes = Vec::new();
     let mut head = Head::default();
     loop {
         match head.parse(&bytes, &LIMITS) {
-            Ok(Some(length)) => return read_content(connection, head, (bytes.len() - length) as u64).await,
+            Ok(Some(length)) => return read_content(connection, head, bytes.split_off(length)).await,
             Ok(None) => {}
             Err(refusal) => return Ok(Read::Refused(refusal.status(), refusal.rule())),
         }
@@ -136,24 +170,22 @@ async fn read(connection: &mut Connection) -> io::Result<Read> {
     }
 }
 
-async fn read_content(connection: &mut Connection, head: Head, here: u64) -> io::Result<Read> {
+async fn read_content(connection: &mut Connection, head: Head, mut content: Vec<u8>) -> io::Result<Read> {
     let length = match head.framing() {
         Framing::None => 0,
         Framing::Length(length) if length <= CONTENT => length,
-        _ => return Ok(Read::Refused(413, "the admin address takes no content")),
+        _ => return Ok(Read::Refused(413, "the admin address takes no more than 64 KB of content")),
     };
     if head.expects_continue() {
         connection.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
     }
-    let mut rest = length.saturating_sub(here);
-    let mut buffer = [0; 4_096];
-    while rest > 0 {
-        match connection.read(&mut buffer).await? as u64 {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            n => rest = rest.saturating_sub(n),
+    while (content.len() as u64) < length {
+        if connection.read_buf(&mut content).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
-    Ok(Read::Head(head))
+    content.truncate(usize::try_from(length).unwrap_or(usize::MAX));
+    Ok(Read::Whole(head, content))
 }
 
 async fn write(connection: &mut Connection, bytes: &[u8]) {
@@ -195,10 +227,10 @@ fn is_loopback(authority: &str) -> bool {
         || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
-fn asked(head: &Head) -> Asked {
+fn asked(head: &Head, content: Vec<u8>) -> Asked {
     let target = String::from_utf8_lossy(head.path_query());
     let method = if head.method() == "HEAD" { "GET" } else { head.method() };
-    Asked { method: method.to_owned(), path: target.split('?').next().unwrap_or("").to_owned() }
+    Asked { method: method.to_owned(), path: target.split('?').next().unwrap_or("").to_owned(), content }
 }
 
 impl AsyncRead for Connection {
@@ -253,7 +285,10 @@ mod tests {
         let (mut client, server) = UnixStream::pair().unwrap();
         client.write_all(request.as_bytes()).await.unwrap();
         let served = exchange(Connection::Unix(server), async |asked: &Asked| {
-            Answer::text(200, format!("{} {}", asked.method, asked.path))
+            Answer::text(
+                200,
+                format!("{} {}{}", asked.method, asked.path, String::from_utf8_lossy(&asked.content)),
+            )
         });
         let read = async {
             let mut answer = String::new();
@@ -275,7 +310,19 @@ mod tests {
         let answer = ask("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n").await;
         assert!(answer.contains("Content-Length: 5\r\n") && answer.ends_with("\r\n\r\n"), "{answer}");
         let answer = ask("POST /reload HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc").await;
-        assert!(answer.ends_with("POST /reload"), "{answer}");
+        assert!(answer.ends_with("POST /reloadabc"), "{answer}");
+    }
+
+    #[test]
+    fn forms() {
+        let of = |text: &str| {
+            let content = text.as_bytes().to_vec();
+            let pairs = Asked { method: String::new(), path: String::new(), content }.form();
+            pairs.into_iter().map(|(name, value)| format!("{name}:{value}")).collect::<Vec<_>>()
+        };
+        assert_eq!(of("a=1&b=x+y%2Fz&&c&=d"), ["a:1", "b:x y/z", "c:", ":d"]);
+        assert_eq!(of("%zz=%4&%C3%A9=%ff"), ["%zz:%4", "\u{e9}:\u{fffd}"]);
+        assert_eq!(of(""), [""; 0]);
     }
 
     #[tokio::test]

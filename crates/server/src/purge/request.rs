@@ -1,0 +1,259 @@
+//! `PURGE` and `BAN`: methods that no standard has, but every plugin that was written for Varnish uses.
+//!
+//! ```text
+//!  PURGE /path           the pages of that path, whatever their query; hard
+//!  PURGE /path?query     that one
+//!  PURGE /path/*         all that begin so; soft, as all below
+//!  PURGE /path/.*        the same, with `X-Purge-Method: regex` (Proxy Cache Purge, WP Rocket)
+//!  BAN /                 with tags in Cache-Tags, Cache-Tag, Surrogate-Key, xkey, xkey-purge, xkey-softpurge, Millrace-Tag
+//!  BAN /path             all that begin so
+//! ```
+//!
+//! What names one page makes it go, as these plugins expect; what names many makes them stale, so that a plugin that
+//! empties the cache with every click does not empty it for the visitors when PHP can't keep up. `Millrace-Purge: hard` or
+//! `soft` says otherwise.
+
+use millrace_pages::Hardness;
+use millrace_settings::plan::{CacheMode, Network};
+
+use super::order::{self, Order, What};
+use crate::reply::{self, Body, Reply};
+use crate::request::Request;
+use crate::route::Site;
+
+/// Fields that name tags, and what stands between them.
+const TAG_FIELDS: &[(&str, &[char])] = &[
+    ("Millrace-Tag", &[',']),
+    ("Cache-Tag", &[',']),
+    ("Cache-Tags", &[',', ' ', '|']),
+    ("Surrogate-Key", &[' ']),
+    ("xkey", &[' ', ',']),
+    ("xkey-purge", &[' ', ',']),
+    ("xkey-softpurge", &[' ', ',']),
+];
+
+/// Fields by which a proxy tells that it passes on somebody else's request.
+const FORWARDED: &[&str] =
+    &["Forwarded", "Via", "X-Forwarded-For", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP"];
+
+/// The most tags that one request may name.
+const MOST_TAGS: usize = 256;
+
+/// Whether the method is one of these two.
+pub fn is_order(request: &Request) -> bool {
+    matches!(request.head.method(), "PURGE" | "BAN")
+}
+
+/// What the request orders for `site`, if its sender may and its words make sense; else what it gets.
+///
+/// # Errors
+/// 405 where nothing is kept, 403 to others than `allowed`, 400 with a reason for what can't be understood.
+pub fn read(site: &Site, allowed: &[Network], request: &Request) -> Result<Order, Box<Reply>> {
+    if site.plan.cache.mode == CacheMode::Off {
+        return Err(Box::new(reply::plain(405).with("Allow", crate::route::FILE_METHODS)));
+    }
+    if !may(allowed, request) {
+        return Err(Box::new(reply::plain(403)));
+    }
+    let what = match request.head.method() {
+        "PURGE" => purge(site, request).map(|what| vec![what]),
+        _ => ban(site, request),
+    };
+    match what {
+        Ok(what) => {
+            let hardness = hardness(request, &what);
+            Ok(Order { what, hardness })
+        }
+        Err(why) => Err(Box::new(text(400, &why))),
+    }
+}
+
+/// The answer to an order that met `pages`.
+pub fn done(pages: usize) -> Reply {
+    text(200, &format!("Purged {pages} {}.", if pages == 1 { "page" } else { "pages" }))
+}
+
+fn text(status: u16, sentence: &str) -> Reply {
+    let body = Body::Bytes(format!("{sentence}\n").into_bytes());
+    Reply::new(status)
+        .with("Content-Type", "text/plain; charset=utf-8")
+        .with("Cache-Control", "no-store")
+        .body(body)
+}
+
+/// Whether the sender may order. Behind a proxy that is not trusted everybody has its address, and a proxy on this machine
+/// has that of a plugin here; so who was passed on may not, unless the address is the proxy's word about its client.
+fn may(allowed: &[Network], request: &Request) -> bool {
+    let known = match request.ends.client_ip() {
+        Some(ip) => allowed.iter().any(|network| network.contains(ip)),
+        None => allowed.contains(&Network::Unix),
+    };
+    // A trusted proxy doesn't tell its client's port: that is how its word is known.
+    let told_by_proxy = request.ends.client.is_some_and(|client| client.port() == 0);
+    known && (told_by_proxy || !FORWARDED.iter().any(|name| request.head.field(name).is_some()))
+}
+
+fn purge(site: &Site, request: &Request) -> Result<What, String> {
+    let target = request.head.path_query();
+    let regex =
+        request.head.field_text("X-Purge-Method").is_some_and(|how| how.trim().eq_ignore_ascii_case("regex"));
+    let host = Some(request.authority().to_ascii_lowercase());
+    let target = match target.strip_suffix(b".*").filter(|_| regex) {
+        Some(prefix) => [prefix, b"*"].concat(),
+        None => target.to_vec(),
+    };
+    if regex && target.iter().any(|byte| b"^$()[]{}|\\".contains(byte)) {
+        return Err("Only a path that ends in .* can be purged by X-Purge-Method: regex.".to_owned());
+    }
+    order::from_target(site.index, host, &target).ok_or_else(|| "This is not a path.".to_owned())
+}
+
+/// By tags if some are named, else by the beginning of the path.
+fn ban(site: &Site, request: &Request) -> Result<Vec<What>, String> {
+    let mut tags: Vec<&str> = Vec::new();
+    let mut named = false;
+    for (name, between) in TAG_FIELDS {
+        let Some(value) = request.head.field_text(name) else { continue };
+        named = true;
+        // Drupal's Purge module can be told to send them as a pattern: (^|\s)(a|b)(\s|$)
+        let value =
+            value.strip_prefix("(^|\\s)(").and_then(|rest| rest.strip_suffix(")(\\s|$)")).unwrap_or(value);
+        tags.extend(value.split(*between).map(str::trim).filter(|tag| !tag.is_empty()));
+    }
+    if tags.len() > MOST_TAGS {
+        return Err(format!("More than {MOST_TAGS} tags in one request."));
+    }
+    if named && tags.is_empty() {
+        return Err("No tag is named.".to_owned());
+    }
+    if named {
+        let what = |tag| order::legal_tag(tag).map(|tag| What::Tag(site.index, tag.to_owned()));
+        return tags.into_iter().map(what).collect();
+    }
+    let path = request.raw_path();
+    let prefix = [path.strip_suffix(b"*").unwrap_or(path), b"*"].concat();
+    let host = Some(request.authority().to_ascii_lowercase());
+    order::from_target(site.index, host, &prefix)
+        .map(|what| vec![what])
+        .ok_or_else(|| "This is not a path.".to_owned())
+}
+
+/// As the request says, else hard for one page.
+fn hardness(request: &Request, what: &[What]) -> Hardness {
+    let said = request.head.field_text("Millrace-Purge").map(|word| word.trim().to_ascii_lowercase());
+    match said.as_deref() {
+        Some("hard") => Hardness::Hard,
+        Some("soft") => Hardness::Soft,
+        _ if request.head.field("xkey-purge").is_some() => Hardness::Hard,
+        _ if matches!(what, [What::Page { .. }]) && request.head.field("Fastly-Soft-Purge").is_none() => {
+            Hardness::Hard
+        }
+        _ => Hardness::Soft,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use millrace_wire::head::{Head, Limits};
+
+    use super::order::tests::setup;
+    use super::*;
+    use crate::request::{Ends, Scheme};
+
+    /// What `text` (method, target, fields a line each) orders when it comes from `client`.
+    fn ask(client: Option<&str>, text: &str) -> Result<String, u16> {
+        let setup = setup(true);
+        let mut lines = text.split('\n');
+        let first = lines.next().unwrap();
+        let fields: String = lines.map(|line| format!("{line}\r\n")).collect();
+        let mut head = Head::default();
+        let limits = Limits { bytes: 9000, fields: 50, target: 1000 };
+        let bytes = format!("{first} HTTP/1.1\r\nHost: A.example\r\n{fields}\r\n");
+        head.parse(bytes.as_bytes(), &limits).unwrap().unwrap();
+        let client = client.map(|ip| SocketAddr::new(ip.parse().unwrap(), 4000));
+        let trusted = [Network::Block("10.0.0.1".parse().unwrap(), 32)];
+        let request = Request::new(head, Ends { client, local: None, scheme: Scheme::Http }, &trusted);
+        assert!(is_order(&request));
+        let order =
+            read(&setup.sites[0], &setup.plan.cache.purge_from, &request).map_err(|reply| reply.status)?;
+        Ok(format!("{:?}: {}", order.hardness, order.shown(&setup)))
+    }
+
+    fn local(text: &str) -> Result<String, u16> {
+        ask(Some("127.0.0.1"), text)
+    }
+
+    #[test]
+    fn purges() {
+        assert_eq!(local("PURGE /a/"), Ok("Hard: a.example/a/".into()));
+        assert_eq!(local("PURGE /a?b=c"), Ok("Hard: a.example/a?b=c".into()));
+        assert_eq!(local("PURGE /a/*"), Ok("Soft: a.example/a/*".into()));
+        assert_eq!(local("PURGE /.*\nX-Purge-Method: regex"), Ok("Soft: a.example/*".into()));
+        assert_eq!(local("PURGE /a/.*\nX-Purge-Method: Regex"), Ok("Soft: a.example/a/*".into()));
+        assert_eq!(local("PURGE /a/(b|c)\nX-Purge-Method: regex"), Err(400));
+        assert_eq!(local("PURGE /a\nX-Purge-Method: default"), Ok("Hard: a.example/a".into()));
+        assert_eq!(local("PURGE /a\nMillrace-Purge: soft"), Ok("Soft: a.example/a".into()));
+        assert_eq!(local("PURGE /a\nFastly-Soft-Purge: 1"), Ok("Soft: a.example/a".into()));
+        assert_eq!(local("PURGE /a*\nMillrace-Purge: hard"), Ok("Hard: a.example/a*".into()));
+        assert_eq!(local("PURGE /%00"), Err(400));
+    }
+
+    #[test]
+    fn bans() {
+        assert_eq!(local("BAN /a"), Ok("Soft: a.example/a*".into()));
+        assert_eq!(local("BAN /a*"), Ok("Soft: a.example/a*".into()));
+        let tags = Ok("Soft: tag node:1 of a.example, tag config:x of a.example".to_owned());
+        assert_eq!(local("BAN /\nCache-Tags: node:1 config:x"), tags);
+        assert_eq!(local("BAN /\nCache-Tags: (^|\\s)(node:1|config:x)(\\s|$)"), tags);
+        assert_eq!(local("BAN /\nMillrace-Tag: node:1, config:x"), tags);
+        assert_eq!(local("BAN /\nxkey-softpurge: node:1 config:x"), tags);
+        assert_eq!(local("BAN /\nxkey-purge: a"), Ok("Hard: tag a of a.example".into()));
+        assert_eq!(local("BAN /\nCache-Tags: "), Err(400));
+        let many: Vec<String> = (0..300).map(|n| n.to_string()).collect();
+        assert_eq!(local(&format!("BAN /\nxkey: {}", many.join(" "))), Err(400));
+    }
+
+    #[test]
+    fn only_those_who_may() {
+        assert!(ask(Some("::1"), "PURGE /").is_ok());
+        assert!(ask(Some("::ffff:127.9.9.9"), "PURGE /").is_ok());
+        assert_eq!(ask(Some("203.0.113.7"), "PURGE /"), Err(403));
+        assert_eq!(ask(None, "PURGE /"), Err(403), "a proxy's Unix socket");
+        // Whoever a proxy on this machine speaks for; it would have to be in trusted_proxies.
+        for field in [
+            "X-Forwarded-For: 203.0.113.7",
+            "X-Forwarded-For: 127.0.0.1",
+            "Via: 1.1 proxy",
+            "Forwarded: for=_x",
+        ] {
+            assert_eq!(local(&format!("PURGE /\n{field}")), Err(403), "{field}");
+        }
+        // A trusted proxy's word counts.
+        assert_eq!(ask(Some("10.0.0.1"), "PURGE /\nX-Forwarded-For: 203.0.113.7"), Err(403));
+        assert!(ask(Some("10.0.0.1"), "PURGE /\nX-Forwarded-For: 127.0.0.1").is_ok());
+    }
+
+    #[test]
+    fn where_nothing_is_kept() {
+        let setup = setup(true);
+        let mut plan = setup.sites[0].plan.clone();
+        plan.cache.mode = CacheMode::Off;
+        let site = Site::new(0, plan, None);
+        let head = Head::from_parts("PURGE", "a.example", "/", std::iter::empty());
+        let ends = Ends { client: Some("127.0.0.1:1".parse().unwrap()), local: None, scheme: Scheme::Http };
+        let refused = read(&site, &setup.plan.cache.purge_from, &Request::new(head, ends, &[])).unwrap_err();
+        assert_eq!(refused.status, 405);
+    }
+
+    #[test]
+    fn the_answer_counts() {
+        let text = |reply: Reply| match reply.body {
+            Body::Bytes(bytes) => String::from_utf8(bytes).unwrap(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(text(done(1)), "Purged 1 page.\n");
+        assert_eq!(text(done(0)), "Purged 0 pages.\n");
+    }
+}
