@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// # Errors
 /// When no server answers.
 pub fn status(args: &AdminArgs, json: bool) -> Result<(), Failure> {
-    let answer = ask(args, "GET", if json { "/status.json" } else { "/status" })?;
+    let answer = ask(args, "GET", if json { "/status.json" } else { "/status" }, b"")?;
     if answer.status != 200 {
         return Err(refused("status", &answer));
     }
@@ -28,16 +28,20 @@ pub fn status(args: &AdminArgs, json: bool) -> Result<(), Failure> {
 /// # Errors
 /// When no server answers, or the configuration is wrong: then the old one stays in force.
 pub fn reload(args: &AdminArgs) -> Result<(), Failure> {
-    let answer = ask(args, "POST", "/reload")?;
+    let answer = ask(args, "POST", "/reload", b"")?;
     if answer.status != 200 {
         return Err(refused("reload", &answer));
     }
     say(answer.text().trim_end())
 }
 
-fn ask(args: &AdminArgs, method: &str, target: &str) -> Result<Answer, Failure> {
+/// Asks the server that is meant.
+///
+/// # Errors
+/// When none answers.
+pub fn ask(args: &AdminArgs, method: &str, target: &str, body: &[u8]) -> Result<Answer, Failure> {
     let address = find(args)?;
-    let ask = Ask { method, target, fields: &[], body: b"" };
+    let ask = Ask { method, target, fields: &[], body };
     exchange(&address, "localhost", &ask, PATIENCE).map_err(|error| {
         let failure = Failure::new(format!("no Millrace answers at {}: {error}", shown(&address)));
         match error.kind() {

@@ -37,6 +37,14 @@ pub enum Command {
         #[command(flatten)]
         admin: AdminArgs,
     },
+    /// Throw kept pages away, so that they are made anew
+    ///
+    /// By default they become stale: the next visitor gets a new one, and the old one only if PHP fails.
+    Purge(PurgeArgs),
+    /// Have pages made before somebody asks for them
+    ///
+    /// The server fetches them itself, only while PHP workers are idle. Ctrl-C ends it; what is warm stays so.
+    Warm(WarmArgs),
     /// Explain a setting: what it does, its bounds, its default on this machine, and why
     Explain {
         /// Name of the setting, such as http.keep_alive, or of a section, such as http; without it all are listed
@@ -78,6 +86,48 @@ pub struct AdminArgs {
     /// Override a setting, such as admin.listen=127.0.0.1:9100; may be repeated
     #[arg(long, value_name = "SETTING=VALUE")]
     pub set: Vec<String>,
+}
+
+/// `millrace purge`
+#[derive(Args, Clone, Debug, Default)]
+#[command(group(clap::ArgGroup::new("what").required(true).multiple(true).args(["urls", "tag", "all"])))]
+pub struct PurgeArgs {
+    /// Pages: https://HOST/PATH, or /PATH of the only site or of --site; with * at the end all that begin so, without a query
+    /// those of any query
+    #[arg(value_name = "URL")]
+    pub urls: Vec<String>,
+    /// Pages that carry this tag; may be repeated
+    #[arg(long, value_name = "TAG")]
+    pub tag: Vec<String>,
+    /// All pages: of --site, or of all sites
+    #[arg(long)]
+    pub all: bool,
+    /// Site that is meant, by one of its names
+    #[arg(long, value_name = "NAME")]
+    pub site: Option<String>,
+    /// Gone at once, not to be shown even if PHP fails: for what must not be seen any more
+    #[arg(long)]
+    pub hard: bool,
+    /// Which server to ask.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+}
+
+/// `millrace warm`
+#[derive(Args, Clone, Debug)]
+pub struct WarmArgs {
+    /// Pages, sitemaps or indexes of sitemaps: https://HOST/PATH, or /PATH of the only site
+    #[arg(value_name = "URL", required = true)]
+    pub urls: Vec<String>,
+    /// Pages at most
+    #[arg(long, value_name = "N", default_value_t = 50_000)]
+    pub most: usize,
+    /// Pages at a time
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=64))]
+    pub jobs: usize,
+    /// Which server to ask.
+    #[command(flatten)]
+    pub admin: AdminArgs,
 }
 
 /// What can be made.
@@ -155,9 +205,25 @@ mod tests {
 
     #[test]
     fn what_is_not_there_yet_is_not_offered() {
-        for later in ["purge", "warm", "load", "tune", "doctor"] {
+        for later in ["load", "tune", "doctor"] {
             assert!(Arguments::try_parse_from(["millrace", later]).is_err(), "{later} is offered");
         }
+    }
+
+    #[test]
+    fn something_to_purge_has_to_be_named() {
+        let parse = |arguments: &[&str]| {
+            Arguments::try_parse_from([&["millrace"], arguments].concat()).map(|parsed| parsed.command)
+        };
+        assert!(parse(&["purge"]).is_err() && parse(&["purge", "--hard", "--site", "a"]).is_err());
+        let Ok(Command::Purge(args)) = parse(&["purge", "/a", "/b", "--tag", "x", "--tag", "y", "--hard"])
+        else {
+            panic!()
+        };
+        assert_eq!((args.urls.len(), args.tag.len(), args.hard, args.all), (2, 2, true, false));
+        assert!(matches!(parse(&["purge", "--all", "--site", "a.example"]), Ok(Command::Purge(_))));
+        assert!(parse(&["warm"]).is_err() && parse(&["warm", "/", "--jobs", "0"]).is_err());
+        assert!(matches!(parse(&["warm", "/", "--jobs", "4"]), Ok(Command::Warm(_))));
     }
 
     #[test]

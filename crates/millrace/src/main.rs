@@ -6,9 +6,11 @@ mod admin;
 mod args;
 mod failure;
 mod http;
+mod purge;
 mod serve;
 #[cfg(test)]
 mod testing;
+mod warm;
 mod wordpress;
 
 use args::{Arguments, Command, New};
@@ -22,6 +24,8 @@ fn main() -> ExitCode {
         Command::Explain { setting } => serve::explain(setting.as_deref()),
         Command::New(New::WordPress(args)) => wordpress::create(&args),
         Command::Reload(args) => admin::reload(&args),
+        Command::Purge(args) => purge::purge(&args),
+        Command::Warm(args) => warm::warm(&args),
         Command::Status { json, admin } => admin::status(&admin, json),
     };
     match result {

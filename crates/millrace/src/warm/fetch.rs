@@ -1,0 +1,105 @@
+//! One page: the question to the server, and its answer.
+//!
+//! `POST /warm` with `url`, and `content=1` to see the content if it is XML or plain text. The answer is 200 with lines
+//! `name: value` (`outcome`, `status`, `detail`), and after an empty line the content; or 422 with what is wrong with the URL.
+
+use crate::admin;
+use crate::args::AdminArgs;
+use crate::failure::Failure;
+use crate::http::form;
+use std::time::Duration;
+
+/// Progress is told so often where nobody sees a terminal.
+pub const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// What the server made of a URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    /// What came of it.
+    pub outcome: Outcome,
+    /// Why it was not kept, or what is wrong with the URL.
+    pub detail: String,
+    /// The content, where it was asked for and may be a sitemap.
+    pub content: Option<String>,
+}
+
+/// What came of a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was made, and is kept now.
+    Stored,
+    /// It was kept already.
+    Hit,
+    /// It was made, and can't be kept.
+    NotKept,
+    /// PHP is at work for visitors: try again.
+    Busy,
+    /// PHP failed.
+    Failed,
+    /// It is not of this server.
+    Foreign,
+}
+
+/// Has the server fetch `url`.
+///
+/// # Errors
+/// No server answers, or it doesn't know what that is.
+pub fn fetch(admin: &AdminArgs, url: &str, content: bool) -> Result<Fetched, Failure> {
+    let form = form(&[("url", url), ("content", if content { "1" } else { "0" })]);
+    let answer = admin::ask(admin, "POST", "/warm", &form)?;
+    match answer.status {
+        200 => read(&answer.text()).ok_or_else(|| Failure::new("the server's answer makes no sense")),
+        422 => Ok(Fetched {
+            outcome: Outcome::Foreign,
+            detail: answer.text().trim_end().to_owned(),
+            content: None,
+        }),
+        status => Err(Failure::new(format!("warming failed ({status}): {}", answer.text().trim_end()))),
+    }
+}
+
+fn read(text: &str) -> Option<Fetched> {
+    let (head, content) = text.split_once("\n\n").unwrap_or((text, ""));
+    let value = |name: &str| {
+        head.lines()
+            .filter_map(|line| line.split_once(": "))
+            .find(|(n, _)| *n == name)
+            .map(|(_, v)| v.to_owned())
+    };
+    let outcome = match value("outcome")?.as_str() {
+        "stored" => Outcome::Stored,
+        "hit" => Outcome::Hit,
+        "not kept" => Outcome::NotKept,
+        "busy" => Outcome::Busy,
+        "failed" => Outcome::Failed,
+        _ => return None,
+    };
+    let status = value("status").unwrap_or_default();
+    let detail = match value("detail").filter(|detail| !detail.is_empty()) {
+        Some(detail) => detail,
+        None => format!("status {status}"),
+    };
+    Some(Fetched { outcome, detail, content: (!content.is_empty()).then(|| content.to_owned()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers() {
+        let fetched =
+            read("outcome: not kept\nstatus: 200\ndetail: private\n\n<urlset/>\n\nmore").expect("an answer");
+        assert_eq!(
+            (fetched.outcome, fetched.detail.as_str(), fetched.content.as_deref()),
+            (Outcome::NotKept, "private", Some("<urlset/>\n\nmore"))
+        );
+        let fetched = read("outcome: failed\nstatus: 500\n").expect("an answer");
+        assert_eq!(
+            (fetched.outcome, fetched.detail.as_str(), fetched.content),
+            (Outcome::Failed, "status 500", None)
+        );
+        assert_eq!(read("outcome: strange\n"), None);
+        assert_eq!(read("<html>"), None);
+    }
+}

@@ -1,0 +1,47 @@
+//! `warm`: has the running server make pages before somebody asks for them.
+//!
+//! The server fetches each page itself, as a visitor without cookies would, and only when a PHP worker is idle; if none
+//! is, it says "busy" and this waits a while. Nothing else bounds the pace, so a warm-up takes what the visitors leave.
+//! Sitemaps are read on this side: they are fetched like pages, and their URLs go into the same list.
+
+mod fetch;
+mod run;
+mod sitemap;
+
+use crate::args::WarmArgs;
+use crate::failure::Failure;
+use crate::serve::say;
+use run::Run;
+use std::io::IsTerminal;
+use std::time::Instant;
+
+/// Warms what is named, and tells what came of it.
+///
+/// # Errors
+/// When no server answers, or not one page could be made.
+pub fn warm(args: &WarmArgs) -> Result<(), Failure> {
+    let began = Instant::now();
+    let ask = |url: &str, content: bool| fetch::fetch(&args.admin, url, content);
+    let run = Run::new(&args.urls, args.most, &ask);
+    let terminal = std::io::stderr().is_terminal();
+    let mut told = Instant::now();
+    let result = run.work(args.jobs, |counts| {
+        if terminal {
+            eprint!("\r{}\u{1b}[K", counts.progress());
+        } else if told.elapsed() >= fetch::TELL_EVERY {
+            told = Instant::now();
+            eprintln!("{}", counts.progress());
+        }
+    });
+    if terminal {
+        eprint!("\r\u{1b}[K");
+    }
+    let counts = result?;
+    if counts.warmed() == 0 {
+        let failure = Failure::new("not one page was warmed").detail(counts.reasons());
+        return Err(
+            failure.next("ask for one of them with curl -I: its Cache-Status field says why it is not kept")
+        );
+    }
+    say(&counts.summary(began.elapsed()))
+}
