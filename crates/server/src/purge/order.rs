@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use millrace_pages::Hardness;
+use millrace_pages::{Hardness, Place, Purge, Tag};
+use millrace_settings::plan::Address;
 use millrace_wire::path;
 
 use crate::engine::Setup;
@@ -30,7 +31,7 @@ pub enum What {
     Page {
         /// The site.
         site: usize,
-        /// Host and port as in the URL; none: of every host of the site.
+        /// Host and port as in keys; none: of every host of the site.
         host: Option<String>,
         /// Normalised.
         path: Vec<u8>,
@@ -41,7 +42,7 @@ pub enum What {
     Prefix {
         /// The site.
         site: usize,
-        /// As above.
+        /// As with a page.
         host: Option<String>,
         /// Normalised.
         path: Vec<u8>,
@@ -68,7 +69,7 @@ impl Order {
             what.push(from_url(setup, site, url)?);
         }
         for tag in values("tag") {
-            what.push(What::Tag(the_site(setup, site, "a tag")?, legal_tag(tag)?.to_owned()));
+            what.push(What::Tag(of_which_site(setup, site, "a tag")?, legal_tag(tag)?.to_owned()));
         }
         if on("all") {
             what.push(site.map_or(What::Everything, What::Site));
@@ -79,10 +80,87 @@ impl Order {
         Ok(Order { what, hardness: if on("hard") { Hardness::Hard } else { Hardness::Soft } })
     }
 
+    /// What the store is told.
+    pub fn purges(&self, setup: &Setup) -> Vec<(Purge, Hardness)> {
+        let mut purges = Vec::new();
+        for what in &self.what {
+            what.purges(setup, &mut |purge| purges.push((purge, self.hardness)));
+        }
+        purges
+    }
+
     /// For the log: `soft: /a, tag b of example.com`.
     pub fn shown<'a>(&'a self, setup: &'a Setup) -> impl fmt::Display + 'a {
         Shown { order: self, setup }
     }
+}
+
+impl What {
+    fn purges(&self, setup: &Setup, add: &mut dyn FnMut(Purge)) {
+        let site_of = |site: &usize| setup.sites.get(*site);
+        match self {
+            What::Everything => add(Purge::Everything),
+            What::Site(site) => {
+                site_of(site).into_iter().for_each(|site| add(Purge::Tag(Tag::site(key_name(site)))))
+            }
+            What::Tag(site, tag) => site_of(site)
+                .into_iter()
+                .for_each(|site| add(Purge::Tag(Tag::named(key_name(site), tag.as_bytes())))),
+            What::Page { site, host, path, query } => {
+                let Some(site) = site_of(site) else { return };
+                let hosts = host.as_ref().map_or_else(|| hosts(setup, site), |host| vec![host.clone()]);
+                hosts.iter().for_each(|host| add(Purge::Tag(page_tag(site, host, path, query.as_deref()))));
+            }
+            What::Prefix { site, host, path } => {
+                let Some(site) = site_of(site) else { return };
+                let host = host.as_deref().map(Box::from);
+                add(Purge::Prefix { site: key_name(site).into(), host, path: path.as_slice().into() });
+            }
+        }
+    }
+}
+
+fn page_tag(site: &Site, host: &str, path: &[u8], query: Option<&[u8]>) -> Tag {
+    match (query, &site.cache) {
+        (Some(query), Some(rules)) => {
+            let (site, mut written) = (key_name(site), Vec::new());
+            Place { site, host, path, query: Some(query) }.write_query(rules, &mut written);
+            Tag::url(site, host, path, &written)
+        }
+        _ => Tag::path(key_name(site), host, path),
+    }
+}
+
+/// Under which hosts a site's pages are kept, as far as can be known: its names, or those of this machine if it has none,
+/// without port and with each that is listened on.
+fn hosts(setup: &Setup, site: &Site) -> Vec<String> {
+    let port = |address: &Address| match address {
+        Address::Tcp(address) => Some(address.port()),
+        Address::Unix(_) => None,
+    };
+    let mut ports: Vec<u16> = setup.plan.server.listen.iter().filter_map(port).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    let own: Vec<&str> =
+        site.plan.names.iter().filter(|name| !name.starts_with('*')).map(String::as_str).collect();
+    let names = if own.is_empty() { vec!["localhost", "127.0.0.1", "[::1]"] } else { own };
+    let with_ports = |name: &&str| {
+        let name = (*name).to_owned();
+        let with_port: Vec<String> = ports.iter().map(|port| format!("{name}:{port}")).collect();
+        std::iter::once(name).chain(with_port)
+    };
+    names.iter().flat_map(with_ports).collect()
+}
+
+/// An authority as keys have it: lower case, without the port that the scheme has anyway.
+pub(super) fn key_host(authority: &str, scheme: &str) -> String {
+    let usual = if scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
+    authority.strip_suffix(usual).unwrap_or(authority).to_ascii_lowercase()
+}
+
+/// The name of a site in keys.
+fn key_name(site: &Site) -> &str {
+    site.name().unwrap_or("")
 }
 
 /// A URL, or a path where there can be no doubt about the site; with `*` at its end all that begin so.
@@ -90,9 +168,9 @@ fn from_url(setup: &Setup, site: Option<usize>, url: &str) -> Result<What, Strin
     let (site, host, target) = match url.split_once("://") {
         Some((scheme, rest)) if matches!(scheme.to_ascii_lowercase().as_str(), "http" | "https") => {
             let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-            (site_of(setup, site, authority)?, Some(authority.to_ascii_lowercase()), target)
+            (site_of(setup, site, authority)?, Some(key_host(authority, scheme)), target)
         }
-        _ if url.starts_with('/') => (the_site(setup, site, &format!("the path {url}"))?, None, url),
+        _ if url.starts_with('/') => (of_which_site(setup, site, &format!("the path {url}"))?, None, url),
         _ => return Err(format!("{url} is no URL: write https://host/path, or a path that begins with /")),
     };
     from_target(site, host, target.as_bytes()).ok_or_else(|| format!("the path of {url} is not a path"))
@@ -132,7 +210,7 @@ fn site_of(setup: &Setup, wanted: Option<usize>, authority: &str) -> Result<usiz
 }
 
 /// The site that is named, or the only one there is.
-fn the_site(setup: &Setup, site: Option<usize>, what: &str) -> Result<usize, String> {
+fn of_which_site(setup: &Setup, site: Option<usize>, what: &str) -> Result<usize, String> {
     match (site, setup.sites.len()) {
         (Some(site), _) => Ok(site),
         (None, 1) => Ok(0),
@@ -230,10 +308,8 @@ pub(crate) mod tests {
         } else {
             &[("", "")]
         };
-        let text: String = sites
-            .iter()
-            .map(|(names, more)| format!("[[site]]\nroot = '/'\n{names}\n{more}\nphp.enabled = false\n"))
-            .collect();
+        let text: String =
+            sites.iter().map(|(names, more)| format!("[[site]]\nroot = '/'\n{names}\n{more}\n")).collect();
         std::fs::write(&config, text).unwrap();
         let source = millrace_settings::Source { config: Some(config), ..Default::default() };
         let (plan, _) = millrace_settings::load(&source).unwrap_or_else(|problems| panic!("{problems}"));
@@ -274,6 +350,36 @@ pub(crate) mod tests {
             order(&setup, "url=http://h?q").unwrap().what,
             [What::Page { site: 0, host: Some("h".into()), path: b"/".into(), query: Some(b"q".into()) }]
         );
+    }
+
+    /// What is purged is what pages carry: their implicit tags.
+    #[test]
+    fn pages_are_met_by_their_tags() {
+        let meets = |named: bool, form: &str, site: &str, host: &str, path: &str, query: Option<&str>| {
+            let setup = setup(named);
+            let order = order(&setup, form).unwrap();
+            let mut written = Vec::new();
+            let place = Place { site, host, path: path.as_bytes(), query: query.map(str::as_bytes) };
+            let rules = millrace_pages::Rules::profile();
+            place.write_query(&rules, &mut written);
+            let tags = Tag::implicit(&place, &written);
+            order
+                .purges(&setup)
+                .iter()
+                .any(|(purge, _)| matches!(purge, Purge::Tag(tag) if tags.contains(tag)))
+        };
+        assert!(meets(true, "url=https://A.example:443/x", "a.example", "a.example", "/x", Some("y=1")));
+        assert!(meets(true, "site=a.example url=/x", "a.example", "www.a.example", "/x", None));
+        assert!(meets(true, "site=a.example url=/x", "a.example", "a.example:8080", "/x", None));
+        assert!(!meets(true, "site=a.example url=/x", "a.example", "a.example", "/xy", None));
+        assert!(!meets(true, "site=a.example url=/x", "b.example", "b.example", "/x", None));
+        assert!(meets(true, "site=b.example all=1", "b.example", "b.example", "/x", None));
+        // Arguments in any order, and without those that make no other page.
+        let (form, host) = ("url=https://a.example/x?b=1&utm_source=z&a=2", "a.example");
+        assert!(meets(true, form, host, host, "/x", Some("a=2&b=1")));
+        assert!(!meets(true, form, host, host, "/x", Some("a=2")));
+        assert!(meets(false, "url=/x", "", "localhost:8080", "/x", None));
+        assert!(meets(false, "url=http://127.0.0.1:99/x", "", "127.0.0.1:99", "/x", None));
     }
 
     #[test]

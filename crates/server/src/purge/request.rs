@@ -97,7 +97,7 @@ fn purge(site: &Site, request: &Request) -> Result<What, String> {
     let target = request.head.path_query();
     let regex =
         request.head.field_text("X-Purge-Method").is_some_and(|how| how.trim().eq_ignore_ascii_case("regex"));
-    let host = Some(request.authority().to_ascii_lowercase());
+    let host = Some(order::key_host(request.authority(), request.ends.scheme.text()));
     let target = match target.strip_suffix(b".*").filter(|_| regex) {
         Some(prefix) => [prefix, b"*"].concat(),
         None => target.to_vec(),
@@ -132,7 +132,7 @@ fn ban(site: &Site, request: &Request) -> Result<Vec<What>, String> {
     }
     let path = request.raw_path();
     let prefix = [path.strip_suffix(b"*").unwrap_or(path), b"*"].concat();
-    let host = Some(request.authority().to_ascii_lowercase());
+    let host = Some(order::key_host(request.authority(), request.ends.scheme.text()));
     order::from_target(site.index, host, &prefix)
         .map(|what| vec![what])
         .ok_or_else(|| "This is not a path.".to_owned())
