@@ -4,6 +4,7 @@ use std::time::UNIX_EPOCH;
 
 use super::http::Answer;
 use super::machine::Machine;
+use super::pages::Figures;
 use super::{State, VERSION};
 use crate::stats::{Exposition, PoolStatus, Row, table};
 
@@ -11,6 +12,7 @@ use crate::stats::{Exposition, PoolStatus, Row, table};
 pub fn answer(state: &State) -> Answer {
     let mut out = Exposition::default();
     measured(&mut out, state);
+    Figures::gather(&state.process).expose(&mut out);
     pools(&mut out, &(state.pools)());
     state.process.stats.expose(&mut out);
     Answer::new(200, Exposition::MEDIA_TYPE, out.into_text())

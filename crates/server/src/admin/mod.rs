@@ -15,6 +15,7 @@ mod json;
 mod listener;
 mod machine;
 mod metrics;
+mod pages;
 mod status;
 
 use std::cell::RefCell;

@@ -9,6 +9,7 @@ use millrace_settings::plan::{self, Address, Profile};
 
 use super::json::Json;
 use super::machine::Machine;
+use super::pages::Figures;
 use super::{State, VERSION};
 use crate::engine::{Setup, Stage};
 use crate::stats::{ALL, BusyWorker, Class, Counter, PoolStatus, Registry, Summary, TABLE};
@@ -59,6 +60,7 @@ pub struct Status {
     bytes_lately: f64,
     answers: [Summary; Class::ALL.len()],
     first_bytes: [Summary; Class::ALL.len()],
+    pages: Figures,
     pools: Vec<PoolStatus>,
     setup: Arc<Setup>,
 }
@@ -77,6 +79,7 @@ pub fn gather(state: &State, rates: &Rates) -> Status {
         bytes_lately,
         answers: Class::ALL.map(|class| stats.answer(class)),
         first_bytes: Class::ALL.map(|class| stats.first_byte(class)),
+        pages: Figures::gather(&state.process),
         pools: (state.pools)(),
         setup: state.process.setup(),
     }
@@ -105,6 +108,7 @@ impl Status {
             ("cpu_seconds", self.machine.cpu.as_secs_f64().into()),
             ("open_descriptors", self.machine.descriptors.into()),
             ("descriptor_limit", self.machine.descriptor_limit.into()),
+            ("cache", self.pages.json()),
             ("php", Json::List(self.pools.iter().map(pool_json).collect())),
             ("sites", Json::List(self.setup.plan.sites.iter().map(site_json).collect())),
         ])
@@ -120,6 +124,9 @@ impl Status {
         let _ = self.write_head(&mut text);
         let _ = self.write_traffic(&mut text);
         let _ = self.write_answers(&mut text);
+        if self.setup.sites.iter().any(|site| site.cache.is_some()) {
+            let _ = self.pages.write(&mut text, &|counter| self.value(counter));
+        }
         let _ = self.write_php(&mut text);
         let _ = self.write_sites(&mut text);
         text
@@ -398,12 +405,12 @@ fn per_second(amount: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { amount as f64 / seconds } else { 0.0 }
 }
 
-fn share(part: u64, whole: u64) -> String {
+pub(super) fn share(part: u64, whole: u64) -> String {
     if whole == 0 { "none".to_owned() } else { format!("{:.1} %", part as f64 * 100.0 / whole as f64) }
 }
 
 /// `1234567` as `1,234,567`.
-fn grouped(number: u64) -> String {
+pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -415,7 +422,7 @@ fn grouped(number: u64) -> String {
     text
 }
 
-fn bytes(number: u64) -> String {
+pub(super) fn bytes(number: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut value = number as f64;
     let mut unit = "bytes";

@@ -78,6 +78,17 @@ impl fmt::Debug for Slot {
 #[derive(Debug)]
 pub struct Registry {
     slots: Vec<Arc<Slot>>,
+    purge_orders: AtomicU64,
+    purged_pages: AtomicU64,
+}
+
+/// Purges since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Purges {
+    /// How many were followed.
+    pub orders: u64,
+    /// How many pages they met.
+    pub pages: u64,
 }
 
 impl Registry {
@@ -91,7 +102,8 @@ impl Registry {
                 causes: Mutex::new(Causes::new()),
             })
         };
-        Arc::new(Registry { slots: (0..threads).map(|_| slot()).collect() })
+        let (purge_orders, purged_pages) = (AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Registry { slots: (0..threads).map(|_| slot()).collect(), purge_orders, purged_pages })
     }
 
     /// The slot of a thread.
@@ -105,6 +117,18 @@ impl Registry {
             .iter()
             .map(|s| s.values[counter as usize].load(Ordering::Relaxed))
             .fold(0, u64::wrapping_add)
+    }
+
+    /// Counts a purge that met so many pages. Purges come from many threads, and seldom.
+    pub fn purged(&self, pages: usize) {
+        self.purge_orders.fetch_add(1, Ordering::Relaxed);
+        self.purged_pages.fetch_add(pages as u64, Ordering::Relaxed);
+    }
+
+    /// Purges since the start.
+    pub fn purges(&self) -> Purges {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Purges { orders: of(&self.purge_orders), pages: of(&self.purged_pages) }
     }
 
     /// Why requests went around the page cache.

@@ -1,0 +1,184 @@
+//! The page cache in the status and in the metrics.
+
+use std::fmt::Write;
+
+use millrace_pages::Usage;
+
+use super::json::Json;
+use super::status::{bytes, grouped, share};
+use crate::engine::Process;
+use crate::stats::{Causes, Counter, Exposition, Purges, Row, table};
+
+/// Names behind requests that went around the cache that people are shown.
+const NAMES_SHOWN: usize = 8;
+
+/// What the page cache holds and did, at one moment.
+pub struct Figures {
+    usage: Usage,
+    causes: Causes,
+    purges: Purges,
+}
+
+impl Figures {
+    /// Collects them.
+    pub fn gather(process: &Process) -> Figures {
+        Figures {
+            usage: process.cache.usage(),
+            causes: process.stats.causes(),
+            purges: process.stats.purges(),
+        }
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Json {
+        let Usage { bytes, overhead, budget, pages, marks, fills, tags, bans, evicted, purged, expired } = self.usage;
+        let number = |n: usize| Json::from(n as u64);
+        let reasons = self.causes.reasons().into_iter().map(|(reason, count)| (reason.to_owned(), count.into()));
+        let names = self.causes.top(usize::MAX).into_iter().map(|name| {
+            Json::object([
+                ("reason", name.reason.into()),
+                ("name", (*name.name).into()),
+                ("count", name.count.into()),
+            ])
+        });
+        Json::object([
+            ("pages", number(pages)),
+            ("bytes", number(bytes)),
+            ("overhead_bytes", number(overhead)),
+            ("budget_bytes", number(budget)),
+            ("tags", number(tags)),
+            ("uncacheable", number(marks)),
+            ("fills_running", number(fills)),
+            ("prefix_purges_pending", number(bans)),
+            ("evicted", evicted.into()),
+            ("expired", expired.into()),
+            ("removed_by_purges", purged.into()),
+            ("purges", self.purges.orders.into()),
+            ("purged_pages", self.purges.pages.into()),
+            ("bypass_reasons", Json::Object(reasons.collect())),
+            ("bypass_names", names.collect()),
+        ])
+    }
+
+    /// For people; `value` gives a counter.
+    pub fn write(&self, text: &mut String, value: &dyn Fn(Counter) -> u64) -> std::fmt::Result {
+        let of = |counter| grouped(value(counter));
+        let usage = &self.usage;
+        let answered = value(Counter::CacheHits) + value(Counter::CacheStale);
+        let asked = answered + value(Counter::CacheMisses) + value(Counter::CacheCollapsed);
+        writeln!(
+            text,
+            "\n{:<14}{} pages, {} of {}; {} of requests were hits",
+            "Page cache",
+            grouped(usage.pages as u64),
+            bytes(usage.bytes as u64),
+            bytes(usage.budget as u64),
+            share(answered, asked)
+        )?;
+        writeln!(
+            text,
+            "  {:<12}{} from fresh pages, {} from stale ones, {} made the page, {} waited for it, {} waited too long",
+            "requests",
+            of(Counter::CacheHits),
+            of(Counter::CacheStale),
+            of(Counter::CacheMisses),
+            of(Counter::CacheCollapsed),
+            of(Counter::CacheWaitTimeouts)
+        )?;
+        writeln!(
+            text,
+            "  {:<12}{} PHP runs, {} failed; {} pages made room for others, {} were too old; {} purges met {} pages",
+            "pages",
+            of(Counter::CacheFills),
+            of(Counter::CacheFillsFailed),
+            grouped(usage.evicted),
+            grouped(usage.expired),
+            grouped(self.purges.orders),
+            grouped(self.purges.pages)
+        )?;
+        self.write_causes(text, &of)
+    }
+
+    fn write_causes(&self, text: &mut String, of: &dyn Fn(Counter) -> String) -> std::fmt::Result {
+        let reasons: Vec<String> =
+            self.causes.reasons().iter().map(|(reason, count)| format!("{} {reason}", grouped(*count))).collect();
+        let because = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
+        writeln!(
+            text,
+            "  {:<12}{} requests{because}; {} for what can't be kept",
+            "around it",
+            of(Counter::CacheBypassed),
+            of(Counter::CachePassed)
+        )?;
+        for name in self.causes.top(NAMES_SHOWN) {
+            writeln!(text, "  {:<12}{} {} {}", "", grouped(name.count), name.reason, name.name.escape_debug())?;
+        }
+        Ok(())
+    }
+
+    /// For Prometheus.
+    pub fn expose(&self, out: &mut Exposition) {
+        let usage = &self.usage;
+        let amounts: [(&Row, u64); 10] = [
+            (&table::CACHE_PAGES, usage.pages as u64),
+            (&table::CACHE_BYTES, usage.bytes as u64),
+            (&table::CACHE_OVERHEAD, usage.overhead as u64),
+            (&table::CACHE_BUDGET, usage.budget as u64),
+            (&table::CACHE_TAGS, usage.tags as u64),
+            (&table::CACHE_MARKS, usage.marks as u64),
+            (&table::CACHE_EVICTED, usage.evicted),
+            (&table::CACHE_EXPIRED, usage.expired),
+            (&table::CACHE_PURGES, self.purges.orders),
+            (&table::CACHE_PURGED, self.purges.pages),
+        ];
+        for (row, value) in amounts {
+            out.family(row);
+            out.sample(row, &[], value);
+        }
+        out.family(&table::CACHE_BYPASS);
+        for (reason, count) in self.causes.reasons() {
+            out.sample(&table::CACHE_BYPASS, &[("reason", reason)], count);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_read_well() {
+        let mut causes = Causes::new();
+        for _ in 0..1500 {
+            causes.note("cookie", Some("wordpress_logged_in_x"));
+        }
+        causes.note("method", None);
+        let usage = Usage { pages: 1204, bytes: 1 << 20, budget: 1 << 30, evicted: 7, ..Usage::default() };
+        let figures = Figures { usage, causes, purges: Purges { orders: 2, pages: 40 } };
+        let value = |counter| match counter {
+            Counter::CacheHits => 90,
+            Counter::CacheMisses => 10,
+            Counter::CacheBypassed => 1501,
+            _ => 0,
+        };
+        let mut text = String::new();
+        figures.write(&mut text, &value).unwrap();
+        assert_eq!(
+            text,
+            "
+Page cache    1,204 pages, 1.0 MiB of 1.0 GiB; 90.0 % of requests were hits
+  requests    90 from fresh pages, 0 from stale ones, 10 made the page, 0 waited for it, 0 waited too long
+  pages       0 PHP runs, 0 failed; 7 pages made room for others, 0 were too old; 2 purges met 40 pages
+  around it   1,501 requests: 1,500 cookie, 1 method; 0 for what can't be kept
+              1,500 cookie wordpress_logged_in_x
+"
+        );
+        let json = figures.json().to_string();
+        for part in ["\"pages\": 1204", "\"cookie\": 1500", "\"name\": \"wordpress_logged_in_x\""] {
+            assert!(json.contains(part), "{part} is not in\n{json}");
+        }
+        let mut out = Exposition::default();
+        figures.expose(&mut out);
+        assert!(out.into_text().contains("\nmillrace_cache_bypass_reasons_total{reason=\"cookie\"} 1500\n"));
+    }
+}
