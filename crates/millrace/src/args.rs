@@ -123,7 +123,7 @@ pub struct WarmArgs {
     #[arg(long, value_name = "N", default_value_t = 50_000)]
     pub most: usize,
     /// Pages at a time
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=16))]
     pub jobs: usize,
     /// Which server to ask.
     #[command(flatten)]

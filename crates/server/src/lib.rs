@@ -27,4 +27,5 @@ mod reply;
 mod request;
 mod route;
 pub mod stats;
+mod warm;
 pub use engine::{Reload, StartError, run};

@@ -4,6 +4,8 @@
 //!  GET /             what there is          GET /status         for people
 //!  GET /metrics      Prometheus text        GET /status.json    for programs
 //!  POST /reload      200 and warnings, or 422 and every problem of the new configuration
+//!  POST /purge       200 and how many pages, or 422 and what is wrong with the order
+//!  POST /warm        200 and what came of the URL, or 422 and what is wrong with it
 //! ```
 //!
 //! It runs on the control thread, apart from the event loops: it answers when they are busy. Who reaches it may
@@ -32,7 +34,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::MissedTickBehavior;
 
 use crate::engine::Process;
+use crate::purge;
 use crate::stats::PoolStatus;
+use crate::warm::{Fetched, Wanted};
 use http::{Answer, Asked};
 use status::Rates;
 
@@ -53,9 +57,14 @@ pub struct State {
     pub started: SystemTime,
     /// The PHP pools as they are now.
     pub pools: Box<dyn Fn() -> Vec<PoolStatus>>,
+    /// Has an event loop fetch a page.
+    pub fetch: Box<dyn Fn(Wanted) -> Fetching>,
     /// Loads the configuration again.
     pub reload: Box<dyn Fn() -> Reloading>,
 }
+
+/// A page on its way; or why it will not come.
+pub type Fetching = Pin<Box<dyn Future<Output = Result<Fetched, String>>>>;
 
 /// A reload on its way: the warnings of the new configuration, empty if there are none; or why the old one stays.
 pub type Reloading = Pin<Box<dyn Future<Output = Result<String, String>>>>;
@@ -117,9 +126,36 @@ async fn answer(state: &State, rates: &RefCell<Rates>, asked: &Asked) -> Answer 
             Ok(warnings) => Answer::text(200, format!("reloaded\n{warnings}")),
             Err(problems) => Answer::text(422, problems),
         },
+        ("POST", "/purge") => purge(state, asked),
+        ("POST", "/warm") => warm(state, asked).await,
         (_, "/" | "/metrics" | "/status" | "/status.json") => Answer::not_allowed("GET, HEAD"),
-        (_, "/reload") => Answer::not_allowed("POST"),
+        (_, "/reload" | "/purge" | "/warm") => Answer::not_allowed("POST"),
         _ => Answer::text(404, format!("There is nothing at this address.\n\n{INDEX}")),
+    }
+}
+
+/// Follows an order to purge; says about how many pages it met.
+fn purge(state: &State, asked: &Asked) -> Answer {
+    let setup = state.process.setup();
+    match purge::Order::from_form(&setup, &asked.form()) {
+        Ok(order) => {
+            let pages = purge::follow(&state.process, &setup, &order, "millrace purge");
+            Answer::text(200, format!("{pages} pages\n"))
+        }
+        Err(why) => Answer::text(422, format!("{why}\n")),
+    }
+}
+
+/// Has a page fetched, unless PHP is busy; says what came of it.
+async fn warm(state: &State, asked: &Asked) -> Answer {
+    let form = asked.form();
+    let value = |name: &str| form.iter().find(|(n, _)| n == name).map_or("", |(_, v)| v.as_str());
+    match Wanted::from_url(&state.process.setup(), value("url"), value("content") == "1") {
+        Ok(wanted) => match (state.fetch)(wanted).await {
+            Ok(fetched) => Answer::text(200, fetched.text()),
+            Err(why) => Answer::text(503, format!("{why}\n")),
+        },
+        Err(why) => Answer::text(422, format!("{why}\n")),
     }
 }
 
@@ -130,6 +166,8 @@ This is the admin address of Millrace.
   GET  /status.json   the same for programs
   GET  /metrics       the same for Prometheus
   POST /reload        load the configuration again
+  POST /purge         throw kept pages away: a form with url, tag, all, site, hard
+  POST /warm          have a page made if PHP is idle: a form with url, content
 ";
 
 #[cfg(test)]
@@ -149,7 +187,8 @@ mod tests {
         stats.slot(0).add(Counter::Requests, 1_234);
         stats.slot(0).add(Counter::ConnectionsIdle, 7);
         stats.slot(0).took(Class::Php, Duration::from_millis(2), Duration::from_millis(40));
-        let setup = Setup::new(plan, Vec::new());
+        let site = crate::route::Site::new(0, plan.sites[0].clone(), None);
+        let setup = Setup::new(plan, vec![site]);
         let pool = PoolStatus {
             name: "blog".to_owned(),
             php_version: "8.2.7".to_owned(),
@@ -162,6 +201,7 @@ mod tests {
             process: Process::new(setup, stats, Log::quiet(), crate::cache::Cache::new(0, 1)),
             started: SystemTime::now() - Duration::from_secs(100),
             pools: Box::new(move || vec![pool.clone()]),
+            fetch: Box::new(|_| Box::pin(async { Err("the server is ending".to_owned()) })),
             reload: Box::new(|| Box::pin(async { Err("line 3: no such setting\n".to_owned()) })),
         }
     }
@@ -169,6 +209,16 @@ mod tests {
     async fn ask(path: &std::path::Path, line: &str) -> String {
         let mut client = tokio::net::UnixStream::connect(path).await.unwrap();
         client.write_all(format!("{line} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    async fn send(path: &std::path::Path, target: &str, form: &str) -> String {
+        let mut client = tokio::net::UnixStream::connect(path).await.unwrap();
+        let length = form.len();
+        let request = format!("POST {target} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{form}");
+        client.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
         client.read_to_string(&mut answer).await.unwrap();
         answer
@@ -182,8 +232,15 @@ mod tests {
         let listener = Listener::bind(&address).unwrap();
         let client = async {
             let status = ask(&path, "GET /status").await;
-            for part in ["up 1 min 40 s", "1,234", "7 open: 7 idle", "3 idle, 1 running", "PHP 8.2.7", "/srv"]
-            {
+            for part in [
+                "up 1 min 40 s",
+                "1,234",
+                "7 open: 7 idle",
+                "3 idle, 1 running",
+                "PHP 8.2.7",
+                "/srv",
+                "Page cache",
+            ] {
                 assert!(status.contains(part), "{part} is not in\n{status}");
             }
             let json = ask(&path, "GET /status.json").await;
@@ -204,6 +261,13 @@ mod tests {
             let reload = ask(&path, "POST /reload").await;
             assert!(reload.starts_with("HTTP/1.1 422 ") && reload.contains("no such setting"), "{reload}");
             assert!(ask(&path, "GET /reload").await.contains("Allow: POST\r\n"));
+            assert!(ask(&path, "GET /purge").await.contains("Allow: POST\r\n"));
+            let purged = send(&path, "/purge", "all=1&hard=1").await;
+            assert!(purged.starts_with("HTTP/1.1 200 ") && purged.ends_with("\r\n\r\n0 pages\n"), "{purged}");
+            let wrong = send(&path, "/purge", "url=x").await;
+            assert!(wrong.starts_with("HTTP/1.1 422 ") && wrong.contains("is no URL"), "{wrong}");
+            assert!(send(&path, "/warm", "url=ftp:x").await.starts_with("HTTP/1.1 422 "));
+            assert!(send(&path, "/warm", "url=http://x/").await.contains("the server is ending"));
             assert!(ask(&path, "POST /status").await.starts_with("HTTP/1.1 405 "));
             assert!(ask(&path, "GET /nothing").await.starts_with("HTTP/1.1 404 "));
         };

@@ -31,9 +31,11 @@ impl Figures {
 
     /// For programs.
     pub fn json(&self) -> Json {
-        let Usage { bytes, overhead, budget, pages, marks, fills, tags, bans, evicted, purged, expired } = self.usage;
+        let Usage { bytes, overhead, budget, pages, marks, fills, tags, bans, evicted, purged, expired } =
+            self.usage;
         let number = |n: usize| Json::from(n as u64);
-        let reasons = self.causes.reasons().into_iter().map(|(reason, count)| (reason.to_owned(), count.into()));
+        let reasons =
+            self.causes.reasons().into_iter().map(|(reason, count)| (reason.to_owned(), count.into()));
         let names = self.causes.top(usize::MAX).into_iter().map(|name| {
             Json::object([
                 ("reason", name.reason.into()),
@@ -100,8 +102,12 @@ impl Figures {
     }
 
     fn write_causes(&self, text: &mut String, of: &dyn Fn(Counter) -> String) -> std::fmt::Result {
-        let reasons: Vec<String> =
-            self.causes.reasons().iter().map(|(reason, count)| format!("{} {reason}", grouped(*count))).collect();
+        let reasons: Vec<String> = self
+            .causes
+            .reasons()
+            .iter()
+            .map(|(reason, count)| format!("{} {reason}", grouped(*count)))
+            .collect();
         let because = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
         writeln!(
             text,
@@ -111,7 +117,14 @@ impl Figures {
             of(Counter::CachePassed)
         )?;
         for name in self.causes.top(NAMES_SHOWN) {
-            writeln!(text, "  {:<12}{} {} {}", "", grouped(name.count), name.reason, name.name.escape_debug())?;
+            writeln!(
+                text,
+                "  {:<12}{} {} {}",
+                "",
+                grouped(name.count),
+                name.reason,
+                name.name.escape_debug()
+            )?;
         }
         Ok(())
     }

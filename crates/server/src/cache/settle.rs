@@ -13,6 +13,7 @@ use millrace_wire::path;
 
 use super::told::{self, Told};
 use crate::engine::Thread;
+use crate::purge::note;
 use crate::reply::{Aside, Reply};
 use crate::request::Request;
 use crate::route::{Site, host_of};
@@ -36,7 +37,11 @@ pub fn purge(thread: &Thread, rules: &Rules, place: &Place<'_>, method: &str, re
     let fields = reply.fields.iter().chain(aside.fields.iter());
     let purges = purges(rules, place, method, reply.status, fields, &Notes::default());
     if !purges.is_empty() {
-        thread.process.cache.purge(&purges);
+        let pages = thread.process.cache.purge(&purges);
+        let (process, shown) = (&thread.process, place.path.escape_ascii());
+        let (who, what) =
+            (format!("{method} {}{shown}", place.host), format!("{} things by fields", purges.len()));
+        note(&process.stats, &process.log, &who, &what, pages);
     }
 }
 

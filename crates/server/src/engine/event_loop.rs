@@ -13,11 +13,14 @@ use tokio::task::spawn_local;
 use super::deadlines::SWEEP_MS;
 use super::thread::{Process, Thread};
 use crate::accept::{self, Unstarted};
+use crate::warm;
 
 /// What the control thread wants of an event loop.
 pub enum Order {
     /// Accept from this socket, until the flag is set.
     Listen(Unstarted, watch::Receiver<bool>),
+    /// Fetch a page for the cache.
+    Fetch(warm::Errand),
     /// Close what is idle, finish the rest, and end; at `until` whatever is left.
     Drain {
         /// When patience ends.
@@ -35,6 +38,11 @@ impl EventLoop {
     /// Gives an order; one that comes too late is not missed by anybody.
     pub fn order(&self, order: Order) {
         let _ = self.orders.send(order);
+    }
+
+    /// Where to send orders to, for somebody who outlives this.
+    pub fn orders(&self) -> mpsc::UnboundedSender<Order> {
+        self.orders.clone()
     }
 
     /// Whether it has ended.
@@ -95,6 +103,7 @@ async fn live(thread: Rc<Thread>, mut inbox: mpsc::UnboundedReceiver<Order>) {
                 Ok(listener) => accepting.push(spawn_local(accept::accept(thread.clone(), listener, closed))),
                 Err(error) => thread.process.log.error(format_args!("cannot accept connections: {error}")),
             },
+            Order::Fetch(errand) => drop(spawn_local(warm::run(thread.clone(), errand))),
             Order::Drain { until } => {
                 drain(&thread, accepting, until).await;
                 break;

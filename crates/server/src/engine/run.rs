@@ -1,5 +1,6 @@
 //! The life of the process: start, reload, drain, end.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
@@ -18,8 +19,10 @@ use crate::admin;
 use crate::cache::Cache;
 use crate::log::Log;
 use crate::php::{OnPurge, Pool};
+use crate::purge;
 use crate::route::Site;
 use crate::stats::{PoolStatus, Registry};
+use crate::warm::Errand;
 
 /// Reads the configuration again: the new plan with its warnings, or what is wrong with it.
 pub type Reload = Box<dyn Fn() -> Result<(Plan, Vec<String>), String> + Send + Sync>;
@@ -111,7 +114,7 @@ impl Server {
         }
         let admin = bind_admin(&plan, &log)?;
         let cache = Cache::new(plan.cache.memory, plan.server.threads);
-        let setup = build(plan, None, &log, &cache)?;
+        let setup = build(plan, None, &log, &stats, &cache)?;
         let process = Process::new(setup.clone(), stats, log, cache);
         let loops = event_loop::start(&process)
             .map_err(|e| StartError(format!("cannot start an event loop: {e}")))?;
@@ -172,10 +175,24 @@ impl Server {
         let (ask, reloads) = mpsc::unbounded_channel::<ReloadAsked>();
         if let Some(listener) = self.admin.take() {
             let process = self.process.clone();
+            let loops: Vec<_> = self.loops.iter().map(EventLoop::orders).collect();
+            let next = Cell::new(0);
             let state = admin::State {
                 process: self.process.clone(),
                 started: self.started,
                 pools: Box::new(move || pool_status(&process.setup())),
+                fetch: Box::new(move |wanted| {
+                    let (asker, result) = oneshot::channel();
+                    // The loops take turns.
+                    let turn = next.replace(next.get() + 1) % loops.len();
+                    let sent = loops[turn].send(Order::Fetch(Errand { wanted, asker }));
+                    Box::pin(async move {
+                        match (sent, result.await) {
+                            (Ok(()), Ok(fetched)) => Ok(fetched),
+                            _ => Err("the server is ending".to_owned()),
+                        }
+                    })
+                }),
                 reload: Box::new(move || {
                     let (asker, result) = oneshot::channel();
                     let sent = ask.send(asker);
@@ -223,7 +240,8 @@ impl Server {
         for address in plan.server.listen.iter().filter(|a| !self.listeners.contains_key(a)) {
             bound.push((address.clone(), Bound::new(address, &plan, self.descriptors).map_err(|e| e.0)?));
         }
-        let setup = build(plan, Some(&old), &self.process.log, &self.process.cache).map_err(|e| e.0)?;
+        let setup = build(plan, Some(&old), &self.process.log, &self.process.stats, &self.process.cache)
+            .map_err(|e| e.0)?;
         self.process.cache.set_memory(setup.plan.cache.memory);
         self.process.log.reopen(&setup.plan.log);
         self.process.replace_setup(setup.clone());
@@ -400,11 +418,20 @@ fn pool_status(setup: &Setup) -> Vec<PoolStatus> {
 }
 
 /// Makes the sites of a plan. Pools whose settings have not changed are taken over from the `old` set-up.
-fn build(plan: Plan, old: Option<&Setup>, log: &Log, cache: &Arc<Cache>) -> Result<Arc<Setup>, StartError> {
+fn build(
+    plan: Plan,
+    old: Option<&Setup>,
+    log: &Log,
+    stats: &Arc<Registry>,
+    cache: &Arc<Cache>,
+) -> Result<Arc<Setup>, StartError> {
     let on_purge = {
         let cache = cache.clone();
+        let (log, stats) = (log.clone(), stats.clone());
         OnPurge(Arc::new(move |site: &str, host: &str, what: &[u8]| {
-            cache.purge_as_told(site, host, what);
+            let pages = cache.purge_as_told(site, host, what);
+            let said = &what[..what.len().min(200)];
+            purge::note(&stats, &log, &format_args!("a script of {host}"), &said.escape_ascii(), pages);
         }))
     };
     let mut pools: Vec<(Php, Arc<Pool>)> = Vec::new();

@@ -47,6 +47,21 @@ impl Pool {
     }
 }
 
+impl Pool {
+    /// Whether a request that nobody waits for may run: a worker is idle, no request waits for one, and if the most
+    /// workers are more than one, there is another for the next visitor.
+    pub fn is_at_leisure(&self) -> bool {
+        let shared = self.shared();
+        let state = shared.lock();
+        let is_busy = |seat: &&Seat| matches!(seat, Seat::Live(card) if card.is_busy());
+        let busy = state.seats().iter().filter(is_busy).count();
+        let most = shared.settings.workers;
+        // A pool that has let all its workers go is at leisure as well.
+        let has_worker = state.idle.len() > 0 || busy == 0;
+        has_worker && state.waiters.len() == 0 && (most == 1 || busy + 1 < most)
+    }
+}
+
 fn busy(card: &Card, now: u64) -> Option<BusyWorker> {
     let since = card.busy_since()?;
     Some(BusyWorker {

@@ -63,7 +63,7 @@ impl Order {
         {
             return Err(format!("nothing is named \"{name}\" here; there are url, tag, site, all and hard"));
         }
-        let site = values("site").last().map(|name| site_named(setup, name)).transpose()?;
+        let site = values("site").next_back().map(|name| site_named(setup, name)).transpose()?;
         let mut what = Vec::new();
         for url in values("url") {
             what.push(from_url(setup, site, url)?);
@@ -89,7 +89,7 @@ impl Order {
         purges
     }
 
-    /// For the log: `soft: /a, tag b of example.com`.
+    /// For the log: `a.example/x, tag b of a.example, hard`.
     pub fn shown<'a>(&'a self, setup: &'a Setup) -> impl fmt::Display + 'a {
         Shown { order: self, setup }
     }
@@ -153,7 +153,7 @@ fn hosts(setup: &Setup, site: &Site) -> Vec<String> {
 }
 
 /// An authority as keys have it: lower case, without the port that the scheme has anyway.
-pub(super) fn key_host(authority: &str, scheme: &str) -> String {
+pub fn key_host(authority: &str, scheme: &str) -> String {
     let usual = if scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
     authority.strip_suffix(usual).unwrap_or(authority).to_ascii_lowercase()
 }
@@ -165,15 +165,27 @@ fn key_name(site: &Site) -> &str {
 
 /// A URL, or a path where there can be no doubt about the site; with `*` at its end all that begin so.
 fn from_url(setup: &Setup, site: Option<usize>, url: &str) -> Result<What, String> {
-    let (site, host, target) = match url.split_once("://") {
+    let (site, host, target) = site_and_target(setup, site, url)?;
+    from_target(site, host, target.as_bytes()).ok_or_else(|| format!("the path of {url} is not a path"))
+}
+
+/// The site that a URL is of, its host as keys have it, and what follows; a path is of `site`, or of the only one.
+///
+/// # Errors
+/// It is of no site, or not a URL.
+pub fn site_and_target<'u>(
+    setup: &Setup,
+    site: Option<usize>,
+    url: &'u str,
+) -> Result<(usize, Option<String>, &'u str), String> {
+    Ok(match url.split_once("://") {
         Some((scheme, rest)) if matches!(scheme.to_ascii_lowercase().as_str(), "http" | "https") => {
             let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
             (site_of(setup, site, authority)?, Some(key_host(authority, scheme)), target)
         }
         _ if url.starts_with('/') => (of_which_site(setup, site, &format!("the path {url}"))?, None, url),
         _ => return Err(format!("{url} is no URL: write https://host/path, or a path that begins with /")),
-    };
-    from_target(site, host, target.as_bytes()).ok_or_else(|| format!("the path of {url} is not a path"))
+    })
 }
 
 /// Path and query as in a request; `None`: there is no such path.
@@ -281,14 +293,15 @@ impl fmt::Display for Shown<'_> {
             }
         }
         match self.order.what.len().saturating_sub(SHOWN) {
-            0 => Ok(()),
-            more => write!(f, " and {more} more"),
+            0 => {}
+            more => write!(f, " and {more} more")?,
         }
+        f.write_str(if self.order.hardness == Hardness::Hard { ", hard" } else { ", soft" })
     }
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+pub mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -296,7 +309,7 @@ pub(crate) mod tests {
     use crate::log::tests::Dir;
 
     /// Sites a.example (with www and *.cdn) and b.example, the default; or one without a name.
-    pub(crate) fn setup(named: bool) -> Arc<Setup> {
+    pub fn setup(named: bool) -> Arc<Setup> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let folder = Dir::new(&format!("purge-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
         let config = folder.path("millrace.toml");
@@ -328,7 +341,7 @@ pub(crate) mod tests {
 
     fn shown(setup: &Setup, form: &str) -> String {
         match order(setup, form) {
-            Ok(order) => format!("{:?}: {}", order.hardness, order.shown(setup)),
+            Ok(order) => order.shown(setup).to_string(),
             Err(why) => format!("error: {why}"),
         }
     }
@@ -337,15 +350,15 @@ pub(crate) mod tests {
     fn orders_of_one_site() {
         let setup = setup(false);
         let shown = |form: &str| shown(&setup, form);
-        assert_eq!(shown("url=/a%2Fb//c?x=1"), "Soft: default/a/b/c?x=1");
-        assert_eq!(shown("url=/news/* hard=1"), "Hard: default/news/*");
-        assert_eq!(shown("url=/*"), "Soft: all of default");
+        assert_eq!(shown("url=/a%2Fb//c?x=1"), "default/a/b/c?x=1, soft");
+        assert_eq!(shown("url=/news/* hard=1"), "default/news/*, hard");
+        assert_eq!(shown("url=/*"), "all of default, soft");
         assert_eq!(
             shown("url=https://Any.example:8443/#top tag=post-1"),
-            "Soft: any.example:8443/, tag post-1 of default"
+            "any.example:8443/, tag post-1 of default, soft"
         );
-        assert_eq!(shown("all=1"), "Soft: everything");
-        assert_eq!(shown("all=1 site=default"), "Soft: all of default");
+        assert_eq!(shown("all=1"), "everything, soft");
+        assert_eq!(shown("all=1 site=default"), "all of default, soft");
         assert_eq!(
             order(&setup, "url=http://h?q").unwrap().what,
             [What::Page { site: 0, host: Some("h".into()), path: b"/".into(), query: Some(b"q".into()) }]
@@ -386,15 +399,15 @@ pub(crate) mod tests {
     fn orders_of_several_sites() {
         let setup = setup(true);
         let shown = |form: &str| shown(&setup, form);
-        assert_eq!(shown("url=https://www.a.example/x"), "Soft: www.a.example/x");
-        assert_eq!(shown("url=https://x.cdn.example/x*"), "Soft: x.cdn.example/x*");
+        assert_eq!(shown("url=https://www.a.example/x"), "www.a.example/x, soft");
+        assert_eq!(shown("url=https://x.cdn.example/x*"), "x.cdn.example/x*, soft");
         assert_eq!(
             shown("site=www.a.example url=/x tag=t all=1"),
-            "Soft: a.example/x, tag t of a.example, all of a.example"
+            "a.example/x, tag t of a.example, all of a.example, soft"
         );
         assert_eq!(order(&setup, "url=http://b.example/").unwrap().what.len(), 1);
         let many: Vec<String> = (0..12).map(|n| format!("url=http://b.example/{n}")).collect();
-        assert!(shown(&many.join(" ")).ends_with("b.example/9 and 2 more"));
+        assert!(shown(&many.join(" ")).ends_with("b.example/9 and 2 more, soft"));
     }
 
     #[test]

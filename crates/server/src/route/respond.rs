@@ -9,6 +9,7 @@ use crate::cache::{self, Consulted, Told};
 use crate::engine::Thread;
 use crate::files::{self, Answer};
 use crate::php;
+use crate::purge;
 use crate::reply::{self, Reply};
 use crate::request::Request;
 use crate::stats::Class;
@@ -27,6 +28,9 @@ pub enum Response {
 
 /// What `request` gets from `site`, and from whom.
 pub fn respond(thread: &Rc<Thread>, site: &Arc<Site>, request: &Request) -> (Class, Response) {
+    if purge::is_order(request) {
+        return (Class::Other, Response::Ready(purge::answer(thread, site, request)));
+    }
     let mut reply = match way(thread, site, request) {
         Way::Php(script) => return from_script(thread, site, request, script),
         Way::File(entry) => {

@@ -1,0 +1,299 @@
+//! Pages that nobody has asked for yet: the server fetches them itself, as a visitor without cookies would, while PHP has
+//! nothing better to do. `millrace warm` says which, through the admin address.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::FileExt;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millrace_wire::head::{Head, Limits};
+use tokio::sync::oneshot;
+
+use crate::engine::{Setup, Thread};
+use crate::purge::{key_host, site_and_target};
+use crate::reply::{Body, Reply};
+use crate::request::{Ends, Request, Scheme};
+use crate::route::{self, Response, Site};
+
+/// A page takes no longer.
+const PATIENCE: Duration = Duration::from_secs(45);
+
+/// Content of a sitemap that is given back, bytes; sitemaps.org allows 50 MB, and nobody writes a tenth of that.
+const MOST_CONTENT: usize = 16 << 20;
+
+/// Who asks, for the application's statistics.
+const AGENT: &str = concat!("Millrace/", env!("CARGO_PKG_VERSION"), " (warm-up)");
+
+/// A page to be fetched, and who waits for what comes of it.
+#[derive(Debug)]
+pub struct Errand {
+    /// Which.
+    pub wanted: Wanted,
+    /// Who is told.
+    pub asker: oneshot::Sender<Fetched>,
+}
+
+/// A page to be fetched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    scheme: Scheme,
+    authority: String,
+    target: String,
+    /// Whether the content is wanted as well, if it can be a sitemap.
+    content: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Fetched {
+    /// `stored`, `hit`, `not kept`, `busy` or `failed`.
+    pub outcome: &'static str,
+    /// Status of the answer; 0 if there was none.
+    pub status: u16,
+    /// Why it was not kept.
+    pub detail: String,
+    /// Its content, where that was wanted.
+    pub content: String,
+}
+
+impl Fetched {
+    fn because(outcome: &'static str, status: u16, detail: &str) -> Fetched {
+        Fetched { outcome, status, detail: detail.to_owned(), content: String::new() }
+    }
+
+    /// As lines, an empty one, and the content.
+    pub fn text(&self) -> String {
+        let Fetched { outcome, status, detail, content } = self;
+        format!("outcome: {outcome}\nstatus: {status}\ndetail: {detail}\n\n{content}")
+    }
+}
+
+impl Wanted {
+    /// The page that a URL names: of a site of ours that keeps pages.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn from_url(setup: &Setup, url: &str, content: bool) -> Result<Wanted, String> {
+        let (site, host, target) = site_and_target(setup, None, url)?;
+        let site = &setup.sites[site];
+        let scheme = if url.starts_with("https:") { Scheme::Https } else { Scheme::Http };
+        if site.cache.is_none() {
+            return Err(format!("the page cache is off for {url}"));
+        }
+        let authority = match host {
+            Some(host) => key_host(&host, scheme.text()),
+            None => own_authority(setup, site)
+                .ok_or_else(|| format!("which host is {url} of? Write the whole URL"))?,
+        };
+        let target = target.split('#').next().unwrap_or_default();
+        let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
+        let legal = |text: &str| text.bytes().all(|b| b.is_ascii_graphic());
+        if !legal(&authority) || !legal(&target) {
+            return Err(format!("{} is not a URL", url.escape_debug()));
+        }
+        Ok(Wanted { scheme, authority, target, content })
+    }
+
+    /// The request of a visitor without cookies.
+    fn request(&self) -> Option<Request> {
+        let Wanted { scheme, authority, target, .. } = self;
+        let text = format!(
+            "GET {target} HTTP/1.1\r\nHost: {authority}\r\nAccept: text/html,*/*;q=0.8\r\nUser-Agent: {AGENT}\r\n\r\n"
+        );
+        let mut head = Head::default();
+        let limits = Limits { bytes: 16 << 10, fields: 8, target: 8 << 10 };
+        head.parse(text.as_bytes(), &limits).ok().flatten()?;
+        let here = Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
+        Some(Request::new(head, Ends { client: here, local: here, scheme: *scheme }, &[]))
+    }
+}
+
+/// The host that a path without one is asked for: the site's own name.
+fn own_authority(setup: &Setup, site: &Site) -> Option<String> {
+    let name = site.name().filter(|name| !name.starts_with('*'));
+    let port = setup.plan.server.listen.iter().find_map(|address| match address {
+        millrace_settings::plan::Address::Tcp(address) => Some(address.port()),
+        millrace_settings::plan::Address::Unix(_) => None,
+    });
+    match (name, port) {
+        (Some(name), None | Some(80)) => Some(name.to_owned()),
+        (Some(name), Some(port)) => Some(format!("{name}:{port}")),
+        // Without a name, what people type in front of the port of a site that they try out.
+        (None, Some(port)) => Some(format!("localhost:{port}")),
+        (None, None) => None,
+    }
+}
+
+/// Fetches a page, on an event loop.
+pub async fn run(thread: Rc<Thread>, errand: Errand) {
+    let fetched = match tokio::time::timeout(PATIENCE, fetch(&thread, &errand.wanted)).await {
+        Ok(fetched) => fetched,
+        Err(_) => Fetched::because("failed", 0, &format!("it took longer than {} s", PATIENCE.as_secs())),
+    };
+    // Who asked may have gone.
+    let _ = errand.asker.send(fetched);
+}
+
+async fn fetch(thread: &Rc<Thread>, wanted: &Wanted) -> Fetched {
+    thread.clock.read();
+    let setup = thread.setup();
+    let site = setup.site_for(&wanted.authority);
+    if site.pool.as_ref().is_some_and(|pool| !pool.is_at_leisure()) {
+        return Fetched::because("busy", 0, "");
+    }
+    let first = ask(thread, site, wanted).await;
+    // A page that was sent while it grew is kept when it is whole, which nobody could know when its head was sent.
+    if first.outcome == UNDECIDED {
+        let second = ask(thread, site, wanted).await;
+        let outcome = match second.outcome {
+            "hit" => "stored",
+            UNDECIDED => "not kept",
+            other => other,
+        };
+        return Fetched { outcome, detail: second.detail, ..first };
+    }
+    first
+}
+
+/// Made by PHP, and not known yet whether it is kept.
+const UNDECIDED: &str = "made";
+
+async fn ask(thread: &Rc<Thread>, site: &Arc<Site>, wanted: &Wanted) -> Fetched {
+    let Some(request) = wanted.request() else { return Fetched::because("failed", 0, "not a URL") };
+    let (_, response) = route::respond(thread, site, &request);
+    let reply = match response {
+        Response::Ready(reply) => reply,
+        Response::Later(reply) => reply.await,
+        Response::Page(page, _) => match page.await {
+            Some(reply) => reply,
+            None => return Fetched::because("not kept", 0, "its answer is for one visitor only"),
+        },
+        // It would be made and thrown away.
+        Response::Script(_, _) => {
+            return Fetched::because("not kept", 0, "such a request goes around the cache");
+        }
+    };
+    let mut fetched = judged(&reply);
+    let content = read(reply, wanted.content).await;
+    fetched.content = content.unwrap_or_default();
+    fetched
+}
+
+/// What an answer's `Cache-Status` says (RFC 9211).
+fn judged(reply: &Reply) -> Fetched {
+    let status = reply.status;
+    let value = |name: &str| {
+        let field = reply.fields.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
+        field.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
+    };
+    let Some(said) = value("Cache-Status") else {
+        let why = match (status, value("Location")) {
+            (300..400, Some(location)) => format!("the server sends visitors on to {location}"),
+            _ => format!("not made by PHP, status {status}"),
+        };
+        return Fetched::because("not kept", status, &why);
+    };
+    let has = |word: &str| said.split(';').any(|part| part.trim() == word);
+    let detail = said.split(';').find_map(|part| part.trim().strip_prefix("detail=")).unwrap_or_default();
+    let outcome = match status {
+        500.. => "failed",
+        _ if has("hit") => "hit",
+        _ if has("stored") => "stored",
+        _ if detail.is_empty() => UNDECIDED,
+        _ => "not kept",
+    };
+    let detail = if outcome == "failed" { format!("status {status}") } else { detail.to_owned() };
+    Fetched::because(outcome, status, &detail)
+}
+
+/// Takes an answer to its end. Gives it back if it is `wanted` and may be a sitemap.
+async fn read(reply: Reply, wanted: bool) -> Option<String> {
+    let media_type = reply.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    let may_be = media_type.is_some_and(|(_, value)| {
+        let value = String::from_utf8_lossy(value).to_ascii_lowercase();
+        value.contains("xml") || value.starts_with("text/plain")
+    });
+    let wanted = wanted && may_be && reply.status == 200;
+    let bytes = match reply.body {
+        Body::Bytes(bytes) => bytes,
+        Body::Shared { bytes, start, end } => bytes.get(start..end.min(start + MOST_CONTENT))?.to_vec(),
+        Body::File { file, offset, length } if wanted => {
+            let mut bytes = vec![0; usize::try_from(length).unwrap_or(MOST_CONTENT).min(MOST_CONTENT)];
+            file.read_exact_at(&mut bytes, offset).ok()?;
+            bytes
+        }
+        Body::Stream(mut stream) => {
+            let mut bytes = Vec::new();
+            while stream.next(&mut bytes).await.ok()? {
+                if !wanted || bytes.len() > MOST_CONTENT {
+                    bytes.clear();
+                }
+            }
+            bytes
+        }
+        Body::Empty | Body::File { .. } | Body::Parts(_) | Body::Omitted(_) => return None,
+    };
+    wanted.then(|| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::purge::tests::setup;
+
+    #[test]
+    fn urls_of_ours() {
+        let named = setup(true);
+        let wanted = |url: &str| Wanted::from_url(&named, url, false);
+        let page = wanted("https://WWW.a.example:443/x?y=1#z").unwrap();
+        assert_eq!(
+            (page.scheme, &*page.authority, &*page.target),
+            (Scheme::Https, "www.a.example", "/x?y=1")
+        );
+        let request = page.request().unwrap();
+        assert_eq!((request.authority(), request.query()), ("www.a.example", Some(&b"y=1"[..])));
+        assert_eq!(wanted("http://b.example").unwrap().target, "/");
+        assert_eq!(wanted("http://b.example?x").unwrap().target, "/?x");
+        assert!(wanted("http://c.example/").unwrap_err().contains("the sites are a.example, b.example"));
+        assert!(wanted("/x").is_err());
+        for bad in ["http://a.example/\r\nX: y", "http://a.example/a b", "http://b.example/\u{e9}"] {
+            assert!(wanted(bad).is_err(), "{bad}");
+        }
+        let unnamed = setup(false);
+        assert_eq!(Wanted::from_url(&unnamed, "/x", false).unwrap().authority, "localhost:8080");
+    }
+
+    #[test]
+    fn answers_say_what_became_of_them() {
+        let of = |status: u16, said: &str| {
+            let fetched = judged(&Reply::new(status).with("Cache-Status", said));
+            (fetched.outcome, fetched.detail)
+        };
+        assert_eq!(of(200, "millrace; hit; ttl=30"), ("hit", String::new()));
+        assert_eq!(of(404, "millrace; fwd=uri-miss; stored"), ("stored", String::new()));
+        assert_eq!(of(200, "millrace; fwd=uri-miss; detail=private"), ("not kept", "private".to_owned()));
+        assert_eq!(of(200, "millrace; fwd=uri-miss"), (UNDECIDED, String::new()));
+        assert_eq!(of(503, "millrace; fwd=uri-miss"), ("failed", "status 503".to_owned()));
+        let redirect = judged(&Reply::new(301).with("Location", "/x/"));
+        assert_eq!(
+            (redirect.outcome, &*redirect.detail),
+            ("not kept", "the server sends visitors on to /x/")
+        );
+        assert_eq!(
+            redirect.text(),
+            "outcome: not kept\nstatus: 301\ndetail: the server sends visitors on to /x/\n\n"
+        );
+    }
+
+    #[tokio::test]
+    async fn content_that_may_be_a_sitemap() {
+        let reply = |media_type: &str, body| Reply::new(200).with("Content-Type", media_type).body(body);
+        let bytes = || Body::Bytes(b"<urlset/>".to_vec());
+        assert_eq!(read(reply("text/xml; charset=UTF-8", bytes()), true).await.as_deref(), Some("<urlset/>"));
+        assert_eq!(read(reply("application/xml", bytes()), false).await, None);
+        assert_eq!(read(reply("text/html", bytes()), true).await, None);
+        let shared = Body::Shared { bytes: b"xhttp://ax".as_slice().into(), start: 1, end: 9 };
+        assert_eq!(read(reply("text/plain", shared), true).await.as_deref(), Some("http://a"));
+    }
+}
