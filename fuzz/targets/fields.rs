@@ -10,8 +10,12 @@ use millrace_wire::ranges::{self, MOST_RANGES, Wanted};
 fuzz_target!(|input: &[u8]| {
     let Some((length, lines)) = input.split_first_chunk::<2>() else { return };
     let length = u64::from(u16::from_le_bytes(*length));
-    let validators =
-        Validators { etag: "\"abc\"", modified: 784_111_777, modified_is_strong: length.is_multiple_of(2) };
+    let validators = Validators {
+        etag: "\"abc\"",
+        modified: 784_111_777,
+        modified_is_strong: length.is_multiple_of(2),
+        etag_is_weak: !length.is_multiple_of(3),
+    };
     let mut conditions = Conditions::default();
     for line in lines.split(|&b| b == b'\n') {
         let Some(colon) = line.iter().position(|&b| b == b':') else { continue };

@@ -170,7 +170,7 @@ impl Slots {
     /// The entry of a key itself: a page without variants, a mark or a fork.
     #[inline]
     pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<u32> {
-        self.index.find(hash, |&at| *self.get(at).bytes == *key).copied()
+        self.index.find(spread(hash), |&at| *self.get(at).bytes == *key).copied()
     }
 
     /// The entry of one variant.
@@ -179,7 +179,7 @@ impl Slots {
             let slot = self.get(at);
             slot.variant() == variant && slot.key() == key
         };
-        self.index.find(hash, is).copied()
+        self.index.find(spread(hash), is).copied()
     }
 
     #[inline]
@@ -204,7 +204,9 @@ impl Slots {
         self.chunks[at as usize / CHUNK].push(slot);
         self.length += 1;
         let chunks = &self.chunks;
-        self.index.insert_unique(hash, at, |&at| chunks[at as usize / CHUNK][at as usize % CHUNK].hash);
+        self.index.insert_unique(spread(hash), at, |&at| {
+            spread(chunks[at as usize / CHUNK][at as usize % CHUNK].hash)
+        });
         at
     }
 
@@ -214,7 +216,7 @@ impl Slots {
         debug_assert_eq!(self.get(at).queue, Queue::None);
         self.leave_chain(at);
         let hash = self.get(at).hash;
-        if let Ok(entry) = self.index.find_entry(hash, |&other| other == at) {
+        if let Ok(entry) = self.index.find_entry(spread(hash), |&other| other == at) {
             entry.remove();
         }
         let last = (self.length - 1) as u32;
@@ -317,7 +319,7 @@ impl Slots {
         let slot = self.get(from);
         let (hash, fork, before, after) = (slot.hash, slot.fork, slot.before, slot.after);
         let (younger, older) = (slot.younger, slot.older);
-        if let Some(at) = self.index.find_mut(hash, |&at| at == from) {
+        if let Some(at) = self.index.find_mut(spread(hash), |&at| at == from) {
             *at = to;
         }
         if younger != NONE {
@@ -357,11 +359,19 @@ impl Slots {
     fn shrink(&mut self) {
         if self.index.capacity() > 64 && self.length * 4 < self.index.capacity() {
             let chunks = &self.chunks;
-            self.index
-                .shrink_to(self.length * 2, |&at| chunks[at as usize / CHUNK][at as usize % CHUNK].hash);
+            self.index.shrink_to(self.length * 2, |&at| {
+                spread(chunks[at as usize / CHUNK][at as usize % CHUNK].hash)
+            });
             self.chunks.shrink_to(self.chunks.len() * 2);
         }
     }
+}
+
+/// The index goes by the lowest and the uppermost bits. The server chooses the shard by some of these: within a shard
+/// they would be all the same.
+#[inline]
+fn spread(hash: u64) -> u64 {
+    hash.rotate_right(20)
 }
 
 #[cfg(test)]
