@@ -167,7 +167,7 @@ def full_queue(stage):
         get(server.port, "/pid.php")
         first = Later(server.port, "/slow.php?ms=600")
         stage.began_lines()
-        rest = [Later(server.port, "/pid.php?us=1000") for _ in range(6)]
+        rest = [Later(server.port, f"/pid.php?us=1000&n={n}") for n in range(6)]
         outcomes = [r.result() for r in rest]
         check(first.result() == 200, f"the running request got {first.outcome}")
         check(outcomes.count(503) == 4 and outcomes.count(200) == 2, f"{outcomes}")
