@@ -58,7 +58,7 @@ class Stage:
         """Millrace on the site, as plain PHP or files; use it in a `with` statement."""
         port, admin = rig.free_port(), self.folder / "admin.sock"
         pool = {"php.workers": 4} if php else {"php.enabled": "false"}
-        chosen = {"admin.listen": f"unix:{admin}", "server.threads": 2, **pool, **(settings or {})}
+        chosen = {"admin.listen": f"unix:{admin}", "server.threads": 2, "cache.dir": "off", **pool, **(settings or {})}
         command = [*prefix, rig.program("millrace"), "serve", self.site, "--listen", f"127.0.0.1:{port}", "--profile", "generic"]
         for name, value in chosen.items():
             command += ["--set", f"{name}={value}"]
@@ -70,7 +70,9 @@ class Stage:
         extra = f'[admin]\nlisten = "unix:{self.folder}/admin.sock"\n' + ("" if php else "[php]\nenabled = false\n")
         self.fill = lambda text: text.replace("PORT", str(port)).replace("FOLDER", str(self.folder)).replace("SITE", str(self.site)) + extra
         config.write_text(self.fill(text))
-        server = self.start([rig.program("millrace"), "serve", "--config", config], port)
+        # Pages are kept on disk only where the story says so.
+        keeps = [] if "dir =" in text else ["--set", "cache.dir=off"]
+        server = self.start([rig.program("millrace"), "serve", "--config", config, *keeps], port)
         server.config = config
         return server
 

@@ -55,7 +55,6 @@ pub fn consult(
             Err(bypass) => {
                 thread.stats.add(Counter::CacheBypassed, 1);
                 thread.stats.bypassed(bypass.word(), bypass.what());
-                thread.stats.bypassed(bypass.word(), bypass.what());
                 Consulted::Run(Told::bypass(bypass.word()))
             }
             Ok(asking) => {

@@ -280,9 +280,9 @@ fn half_a_page_is_not_stored() {
         async |scene: Scene| {
             answers(slow(2, 1000, true));
             assert_eq!(scene.get("/").await.status, 502, "nothing of it had left");
-        answers(slow(40, 1000, true));
-        let half = scene.get("/").await;
-        assert!(half.status == 200 && !half.whole);
+            answers(slow(40, 1000, true));
+            let half = scene.get("/").await;
+            assert!(half.status == 200 && !half.whole);
             tokio::time::sleep(A_WHILE).await;
             answers(page(&[MINUTE], "whole"));
             assert_eq!(scene.get("/").await.text, "whole");
