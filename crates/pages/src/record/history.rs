@@ -90,6 +90,22 @@ impl History {
         self.highest
     }
 
+    /// As few purges as have the same effect on entries that began at the stamp `floor` or later.
+    pub fn purges(&self, floor: u64) -> impl Iterator<Item = Purged> {
+        let tags = self.tags.iter().map(|(tag, stamps)| (Purge::Tag(*tag), *stamps));
+        let all = [(Purge::Everything, self.everything)].into_iter();
+        let all = all.chain(tags).chain(self.prefixes.iter().cloned());
+        all.flat_map(|(what, stamps)| {
+            // A soft purge before a hard one has nothing left to do.
+            let soft = (stamps.soft > stamps.hard).then_some((stamps.soft, Hardness::Soft));
+            [Some((stamps.hard, Hardness::Hard)), soft]
+                .into_iter()
+                .flatten()
+                .map(move |(stamp, how)| Purged { stamp, what: what.clone(), how })
+        })
+        .filter(move |purged| purged.stamp > floor)
+    }
+
     /// What is left of an entry whose fill began at the stamp `begun`.
     pub fn state(&self, key: &[u8], tags: &[Tag], begun: u64) -> State {
         if begun >= self.highest {
@@ -163,6 +179,30 @@ mod tests {
         }
         assert_eq!(history.state(KEY, &[], MOST_PREFIXES as u64), State::Gone);
         assert_eq!(history.state(KEY, &[], MOST_PREFIXES as u64 + 1), State::Kept);
+    }
+
+    #[test]
+    fn fewer_purges_do_the_same() {
+        let mut history = History::default();
+        for stamp in 1..=300 {
+            let what = match stamp % 10 {
+                0 => prefix(None, "/a/"),
+                rest => Purge::Tag(Tag(rest)),
+            };
+            let how = if stamp % 3 == 0 { Hardness::Hard } else { Hardness::Soft };
+            history.add(Purged { stamp, what, how });
+        }
+        let fewer: Vec<_> = history.purges(100).collect();
+        assert!(fewer.len() <= 20 && fewer.iter().all(|purged| purged.stamp > 100));
+        let mut again = History::default();
+        fewer.into_iter().for_each(|purged| again.add(purged));
+        for begun in 100..=300 {
+            for tag in 0..10 {
+                assert_eq!(history.state(KEY, &[Tag(tag)], begun), again.state(KEY, &[Tag(tag)], begun));
+                let other = b"shop\0http\0shop.test\0/z\0";
+                assert_eq!(history.state(other, &[Tag(tag)], begun), again.state(other, &[Tag(tag)], begun));
+            }
+        }
     }
 
     #[test]

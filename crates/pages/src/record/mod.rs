@@ -10,23 +10,27 @@
 //! *stamp*, a number that grows with every purge and is carried on from one start of the server to the next: an entry
 //! whose fill began at stamp `s` is covered by every purge of a higher stamp ([`History`]).
 //!
-//! Records have a version in their heads, and files that hold them the [`SCHEMA`]: a form that another program has made
-//! ready to send is not ours to send.
+//! The files that hold them say which program wrote them ([`FileHead`]): a form that another one has made ready to send
+//! is not ours to send.
 
 mod bytes;
 mod entry;
+mod file;
 mod frame;
 mod history;
 mod purge;
 
 pub use bytes::Malformed;
 pub use entry::{Entry, Stored};
+pub use file::{FILE_HEAD, FileHead, Holds, read_purges};
 pub use frame::{Broken, HEAD, Head, Kind};
 pub use history::{History, State};
 pub use purge::{Purged, put_purge};
 
-/// What the payloads look like, and the forms in them. A new number whenever one of them changes.
-pub const SCHEMA: u32 = 1;
+/// A number for a text or a key that is the same in every process.
+pub fn fingerprint(bytes: &[u8], seed: u64) -> u64 {
+    twox_hash::XxHash3_64::oneshot_with_seed(seed, bytes)
+}
 
 #[cfg(test)]
 mod tests;

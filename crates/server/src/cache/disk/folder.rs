@@ -1,0 +1,169 @@
+//! The folder: who owns it, what is in it, and how the last server left it.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags};
+
+use super::files::{Files, PurgeFile, Segment};
+
+/// The folder, which this process owns.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    /// Names this start of the machine; empty if nobody knows.
+    boot: String,
+}
+
+/// What a file's name says that it holds.
+const SEGMENT: &str = "pages";
+const PURGES: &str = "purges";
+const LOCK: &str = "lock";
+const STATE: &str = "state";
+/// At the end of the names of files that are not finished.
+const UNFINISHED: &str = ".new";
+
+impl Folder {
+    /// Makes the folder if need be, sees that nobody else can write to it, and locks it as long as the file that is
+    /// returned lives.
+    pub fn open(path: &Path) -> Result<(Folder, File), String> {
+        let shown = path.display();
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)
+                .map_err(|error| format!("cannot make {}: {error}", parent.display()))?;
+        }
+        match DirBuilder::new().mode(0o700).create(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(format!("cannot make {shown}: {error}"));
+            }
+            _ => {}
+        }
+        let about = fs::metadata(path).map_err(|error| format!("cannot look at {shown}: {error}"))?;
+        if !about.is_dir() {
+            return Err(format!("{shown} is not a folder"));
+        }
+        if about.uid() != rustix::process::geteuid().as_raw() {
+            return Err(format!("{shown} belongs to another user (uid {})", about.uid()));
+        }
+        if about.mode() & 0o077 != 0 {
+            // What others could have put there would be sent to everybody.
+            let harmless =
+                about.mode() & 0o022 == 0 || fs::read_dir(path).is_ok_and(|mut any| any.next().is_none());
+            if !harmless {
+                return Err(format!("others may write to {shown}: empty it, then `chmod 700 {shown}`"));
+            }
+            fs::set_permissions(path, fs::Permissions::from_mode(0o700))
+                .map_err(|error| format!("cannot change the mode of {shown}: {error}"))?;
+        }
+        let lock = Folder::lock(path)?;
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        Ok((Folder { path: path.to_owned(), boot: boot.trim().to_owned() }, lock))
+    }
+
+    fn lock(path: &Path) -> Result<File, String> {
+        let name = path.join(LOCK);
+        let file = private().write(true).create(true).truncate(false).open(&name);
+        let file = file.map_err(|error| format!("cannot open {}: {error}", name.display()))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(file),
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                Err(format!("another server uses {}: give each a folder of its own", path.display()))
+            }
+            Err(error) => Err(format!("cannot lock {}: {error}", name.display())),
+        }
+    }
+
+    /// The folder's name.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is there. Files that were never finished are removed.
+    pub fn list(&self) -> io::Result<Files> {
+        let mut files = Files { next: 1, ..Files::default() };
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else { continue };
+            if name.ends_with(UNFINISHED) {
+                let _ = fs::remove_file(entry.path());
+                continue;
+            }
+            let Some((number, holds)) = name.split_once('.') else { continue };
+            let (16, Ok(number)) = (number.len(), u64::from_str_radix(number, 16)) else { continue };
+            let bytes = entry.metadata().map_or(0, |about| about.len());
+            match holds {
+                SEGMENT => files.segments.push_back(Segment { number, bytes, floor: 0 }),
+                PURGES => files.purges.push_back(PurgeFile { number, bytes }),
+                _ => continue,
+            }
+            files.next = files.next.max(number.saturating_add(1));
+        }
+        files.segments.make_contiguous().sort_by_key(|segment| segment.number);
+        files.purges.make_contiguous().sort_by_key(|file| file.number);
+        Ok(files)
+    }
+
+    /// Where the segment of that number is.
+    pub fn segment(&self, number: u64) -> PathBuf {
+        self.path.join(format!("{number:016x}.{SEGMENT}"))
+    }
+
+    /// Where the purges of that number are.
+    pub fn purges(&self, number: u64) -> PathBuf {
+        self.path.join(format!("{number:016x}.{PURGES}"))
+    }
+
+    /// Whether everything that the last server wrote must be here: it ended well, or the machine runs since.
+    pub fn is_whole(&self) -> bool {
+        let state = fs::read_to_string(self.path.join(STATE)).unwrap_or_default();
+        match state.trim().split_once(' ') {
+            Some((_, "ended")) => true,
+            Some((boot, "running")) => !boot.is_empty() && boot == self.boot,
+            _ => false,
+        }
+    }
+
+    /// Notes that a server runs, or that it ended well. On the disk itself when this returns.
+    pub fn note(&self, ended: bool) -> io::Result<()> {
+        let path = self.path.join(STATE);
+        let word = if ended { "ended" } else { "running" };
+        let state = format!("{} {word}\n", if self.boot.is_empty() { "-" } else { &self.boot });
+        if fs::read(&path).is_ok_and(|old| old == state.as_bytes()) {
+            return Ok(());
+        }
+        match self.replace(&path, state.as_bytes()) {
+            // There is no room, but that the last one ended well can be taken back: then it is as after a crash.
+            Err(error) if !ended => match fs::remove_file(&path) {
+                Err(missing) if missing.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => self.sync(),
+            },
+            result => result,
+        }
+    }
+
+    /// Puts a file with these contents in the place of another, whole. On the disk itself when this returns.
+    pub fn replace(&self, path: &Path, contents: &[u8]) -> io::Result<()> {
+        let mut unfinished = path.as_os_str().to_owned();
+        unfinished.push(UNFINISHED);
+        let mut file = private().write(true).create(true).truncate(true).open(&unfinished)?;
+        file.write_all(contents)?;
+        file.sync_all()?;
+        fs::rename(&unfinished, path)?;
+        self.sync()
+    }
+
+    /// What is in the folder is on the disk itself: the names, not the contents.
+    pub fn sync(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+}
+
+/// How files here are opened: for us alone, and never through a link.
+pub fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(0o600).custom_flags(OFlags::NOFOLLOW.bits() as i32);
+    options
+}

@@ -1,0 +1,194 @@
+//! The loader: a thread that lives at the beginning, and reads what earlier processes have written.
+//!
+//! First all purges, then the segments, the newest first, each from its end: of several entries for one page the newest
+//! comes first, and the others don't count, not even if the newest is of no use any more.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use millrace_pages::record::{self, Entry, FILE_HEAD, FileHead, HEAD, Head, History, Holds, Kind, State};
+
+use super::files::{PurgeFile, Segment};
+use super::folder::private;
+use super::{Loaded, Memory, Shared, lock, purges};
+
+/// The niceness of the loader's thread: requests come first.
+const NICE: i32 = 10;
+
+/// Gives `memory` what is there.
+pub fn run(shared: &Shared, memory: &dyn Memory) {
+    // This thread alone; without it, it is a little less polite.
+    let _ = rustix::process::setpriority_process(None, NICE);
+    let began = std::time::Instant::now();
+    let (segments, purges) = earlier(shared);
+    match history(shared, &purges) {
+        Ok(history) => Loader { shared, memory, history, seen: HashSet::new() }.read(&segments),
+        Err(why) => {
+            if !segments.is_empty() {
+                let folder = shared.folder.path().display();
+                shared.log.warn(format_args!("the pages kept in {folder} are not used: {why}"));
+            }
+            clear(shared, &segments, &purges);
+        }
+    }
+    memory.is_loaded();
+    shared.loading.store(false, Ordering::Release);
+    let loaded = shared.loaded.load(Ordering::Relaxed);
+    if loaded > 0 {
+        let ms = began.elapsed().as_millis();
+        shared.log.info(format_args!("{loaded} pages of the cache were read in {ms} ms"));
+    }
+}
+
+/// The files of earlier processes.
+fn earlier(shared: &Shared) -> (Vec<Segment>, Vec<PurgeFile>) {
+    let files = lock(&shared.files);
+    (
+        files.segments.iter().filter(|file| file.number < shared.first).copied().collect(),
+        files.purges.iter().filter(|file| file.number < shared.first).copied().collect(),
+    )
+}
+
+/// All purges of earlier processes, or why they are not known.
+fn history(shared: &Shared, files: &[PurgeFile]) -> Result<History, String> {
+    let whole = shared.folder.is_whole();
+    let noted = shared.folder.note(false);
+    if !whole {
+        return Err("the machine did not shut down properly, and purges may be missing".to_owned());
+    }
+    noted.map_err(|error| format!("cannot write there: {error}"))?;
+    purges::read(shared, files)
+}
+
+/// Deletes what earlier processes have written.
+fn clear(shared: &Shared, segments: &[Segment], purges: &[PurgeFile]) {
+    let mut files = lock(&shared.files);
+    // Purges last: should this be interrupted, they are still there.
+    for segment in segments {
+        let _ = fs::remove_file(shared.folder.segment(segment.number));
+        files.forget(segment.number);
+    }
+    for file in purges {
+        let _ = fs::remove_file(shared.folder.purges(file.number));
+    }
+    files.purges.retain(|file| !purges.contains(file));
+}
+
+struct Loader<'a> {
+    shared: &'a Shared,
+    memory: &'a dyn Memory,
+    history: History,
+    /// Fingerprints of keys and variants that were seen.
+    seen: HashSet<u64>,
+}
+
+impl Loader<'_> {
+    fn read(&mut self, segments: &[Segment]) {
+        let mut wanted = true;
+        for segment in segments.iter().rev() {
+            let path = self.shared.folder.segment(segment.number);
+            match Reading::open(&path) {
+                Ok(Some(reading)) => {
+                    if let Some(known) = lock(&self.shared.files).segment(segment.number) {
+                        known.floor = reading.head.floor;
+                    }
+                    wanted = wanted && self.read_segment(reading);
+                }
+                // Of another program, or of none.
+                Ok(None) => {
+                    lock(&self.shared.files).forget(segment.number);
+                    let _ = fs::remove_file(&path);
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => self.shared.log.debug(format_args!("cannot read {}: {error}", path.display())),
+            }
+        }
+    }
+
+    /// False: no more entries are wanted.
+    fn read_segment(&mut self, mut reading: Reading) -> bool {
+        for place in reading.places().into_iter().rev() {
+            if self.shared.closing.load(Ordering::Acquire) {
+                return false;
+            }
+            let Some(entry) = reading.entry(place) else { continue };
+            let key = record::fingerprint(entry.key, record::fingerprint(entry.variant, 0));
+            if !self.seen.insert(key) || !entry.is_useful(self.memory.now()) {
+                continue;
+            }
+            let purged = match self.history.state(entry.key, &entry.terms.tags, entry.stamp) {
+                State::Kept => false,
+                State::Stale => true,
+                State::Gone => continue,
+            };
+            let (key, origin) = (entry.key.into(), entry.origin);
+            if !self.memory.insert(Loaded { key, origin, kept: entry.kept(purged) }) {
+                return false;
+            }
+            self.shared.loaded.fetch_add(1, Ordering::Relaxed);
+        }
+        true
+    }
+}
+
+/// A segment that is read.
+pub struct Reading {
+    file: File,
+    head: FileHead,
+    bytes: u64,
+    buffer: Vec<u8>,
+}
+
+/// Where a record of an entry lies.
+#[derive(Clone, Copy)]
+pub struct Place {
+    at: u64,
+    head: Head,
+}
+
+impl Reading {
+    /// Opens a segment. `None`: it is none of ours.
+    pub fn open(path: &Path) -> io::Result<Option<Reading>> {
+        let file = private().read(true).open(path)?;
+        let bytes = file.metadata()?.len();
+        let mut head = [0; FILE_HEAD];
+        match file.read_exact_at(&mut head, 0) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            result => result?,
+        }
+        let head = FileHead::read(&head).filter(|head| head.holds == Holds::Entries);
+        Ok(head.map(|head| Reading { file, head, bytes, buffer: Vec::new() }))
+    }
+
+    /// All entries, up to the first that is torn or whose length can't be believed.
+    pub fn places(&mut self) -> Vec<Place> {
+        let mut places = Vec::new();
+        let mut at = FILE_HEAD as u64;
+        while let Some(most) = self.bytes.checked_sub(at + HEAD as u64) {
+            let mut head = [0; HEAD];
+            if self.file.read_exact_at(&mut head, at).is_err() {
+                break;
+            }
+            let most = usize::try_from(most).unwrap_or(usize::MAX);
+            let Ok(head) = Head::read(&head, self.head.seed, most) else { break };
+            at += HEAD as u64;
+            if head.kind == Kind::Entry {
+                places.push(Place { at, head });
+            }
+            at += head.length as u64;
+        }
+        places
+    }
+
+    /// The entry there, if it is what was written.
+    pub fn entry(&mut self, place: Place) -> Option<Entry<'_>> {
+        self.buffer.resize(place.head.length, 0);
+        self.file.read_exact_at(&mut self.buffer, place.at).ok()?;
+        let payload = place.head.payload(&self.buffer, self.head.seed).ok()?;
+        Entry::read(payload).ok().filter(|entry| entry.stamp >= self.head.floor)
+    }
+}

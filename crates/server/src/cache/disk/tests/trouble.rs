@@ -1,0 +1,87 @@
+//! A disk that is full, slow, or refuses.
+
+use super::*;
+
+#[test]
+fn a_slow_disk_costs_entries_and_holds_nobody_up() {
+    let stage = Stage::new("slow");
+    let slow = Limits { settle: Duration::from_secs(600), queue_bytes: 100_000, ..limits(16 << 20) };
+    let disk = stage.open_with(slow);
+    let body = "x".repeat(10_000);
+    let began = Instant::now();
+    (0..100).for_each(|number| store(&disk, &number.to_string(), &body, &[]));
+    assert!(began.elapsed() < Duration::from_secs(1));
+    let usage = disk.usage();
+    assert!((90..95).contains(&usage.dropped), "{usage:?}");
+    disk.close();
+    assert_eq!(disk.usage().written + usage.dropped, 100);
+}
+
+#[test]
+fn if_a_purge_cannot_be_written_nothing_comes_back() {
+    let stage = Stage::new("refused");
+    let disk = stage.open();
+    store(&disk, "a", "page", &[1]);
+    store(&disk, "b", "page", &[2]);
+    written(&disk, 2);
+    let begun = disk.stamp();
+    let in_the_way: Vec<_> =
+        (0..9).map(|number| stage.folder().join(format!("{number:016x}.purges"))).collect();
+    in_the_way.iter().for_each(|path| fs::create_dir(path).unwrap());
+    let mut applied = false;
+    disk.purge(&[hard(1)], || applied = true);
+    assert!(applied && files(&stage.folder(), ".pages").is_empty());
+    in_the_way.iter().for_each(|path| fs::remove_dir(path).unwrap());
+
+    // Entries that may be concerned are refused; those that began later are not.
+    disk.stored(b"c", kept("old", &[1]), begun, ORIGIN);
+    store(&disk, "d", "new", &[1]);
+    wait_for(|| disk.usage().written == 3 || disk.usage().dropped > 0);
+    store(&disk, "e", "new", &[1]);
+    written(&disk, 4);
+    let shelf = stage.after_kill();
+    assert_eq!(shelf.has("c"), None);
+    assert!(shelf.has("e").is_some());
+    disk.close();
+    let told = stage.told();
+    assert!(told.iter().any(|line| line.contains("cannot write a purge")), "{told:?}");
+}
+
+/// Where the second half of the next test finds itself.
+const LIMITED: &str = "MILLRACE_TEST_LIMITED";
+
+/// A file size limit stands for a full disk: the system refuses to write more.
+#[test]
+fn a_full_disk_costs_entries_and_is_told_once() {
+    if std::env::var_os(LIMITED).is_some() {
+        return full_disk();
+    }
+    // A limit can't be taken back, and the signal that comes with it would end this process.
+    let test = "cache::disk::tests::trouble::a_full_disk_costs_entries_and_is_told_once";
+    let this = std::env::current_exe().unwrap();
+    let shell = format!("trap '' XFSZ; ulimit -f 64; exec '{}' --exact {test} --nocapture", this.display());
+    let output = std::process::Command::new("sh").args(["-c", &shell]).env(LIMITED, "yes").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{output:?}");
+}
+
+fn full_disk() {
+    let stage = Stage::new("full");
+    // A segment is far larger than the system lets a file become: 32 or 64 KB, as the shell counts.
+    let disk = stage.open_with(limits(16 << 20));
+    let body = "x".repeat(5_000);
+    for number in 0..40 {
+        store(&disk, &number.to_string(), &body, &[number]);
+        wait_for(|| disk.usage().written + disk.usage().dropped > number);
+    }
+    let usage = disk.usage();
+    assert!((4..20).contains(&usage.written) && usage.dropped > 20, "{usage:?}");
+    disk.purge(&[hard(1)], || ());
+    let shelf = stage.after_kill();
+    assert_eq!(shelf.order().len() as u64, usage.written - 1);
+    assert_eq!((shelf.has("0"), shelf.has("1")), (some(&body, false), None));
+    disk.close();
+    let told = stage.told();
+    let count = told.iter().filter(|line| line.contains("cannot write cached pages")).count();
+    assert_eq!(count, 1, "{told:?}");
+}

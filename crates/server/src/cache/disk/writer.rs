@@ -1,0 +1,332 @@
+//! The writer: a thread that appends entries to segments, and keeps the folder within its size.
+//!
+//! An entry waits for a moment, then it is encoded and written with all others whose moment has come. A full segment is
+//! followed by another one; when all are too large together, the oldest goes. What memory still holds of it is written
+//! once more, unless that is most of it: then there is more in memory than fits on the disk, and the oldest is lost.
+//!
+//! Whatever goes wrong costs entries. A segment in which a write failed is cut back to its last sound record, or left
+//! alone; a while later the writer tries again.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use millrace_pages::record::{self, FILE_HEAD, FileHead, Holds};
+
+use super::files::Segment;
+use super::folder::private;
+use super::loader::Reading;
+use super::purges::{self, random};
+use super::{Job, Memory, Shared, Waiting, lock};
+
+/// Bytes that are written by one call, about.
+const BATCH: usize = 1 << 20;
+/// After a write failed, entries are dropped for so long.
+const RETRY: Duration = Duration::from_secs(10);
+/// While entries are dropped, people are told so no more often than this.
+const TELL_AGAIN: Duration = Duration::from_secs(600);
+/// The most segments; many starts make many small ones.
+const MOST_SEGMENTS: usize = 256;
+/// Without anything to do, the folder is looked after this often.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// What the writer's thread owns.
+pub struct Writer {
+    shared: Arc<Shared>,
+    /// The folder is ours as long as this lives.
+    _lock: File,
+    waiting: VecDeque<(Instant, Box<Waiting>)>,
+    memory: Option<Weak<dyn Memory>>,
+    current: Option<Open>,
+    /// The next segment will have no entry with a lower stamp.
+    next_floor: u64,
+    trouble: Option<Trouble>,
+    /// It is not tried again.
+    merges_failed: bool,
+}
+
+/// The segment that is being written.
+struct Open {
+    file: File,
+    head: FileHead,
+    bytes: u64,
+}
+
+/// Writing failed.
+struct Trouble {
+    since: Instant,
+    told: Instant,
+    lost: u64,
+}
+
+impl Writer {
+    /// A writer that has written nothing yet.
+    pub fn new(shared: Arc<Shared>, lock: File) -> Writer {
+        let next_floor = shared.settled.load(Ordering::Acquire);
+        let waiting = VecDeque::new();
+        let (memory, current, trouble) = (None, None, None);
+        Writer { shared, _lock: lock, waiting, memory, current, next_floor, trouble, merges_failed: false }
+    }
+
+    /// Works until it is asked to end.
+    pub fn run(mut self, jobs: &Receiver<Job>) {
+        loop {
+            let wait =
+                self.waiting.front().map_or(IDLE, |(due, _)| due.saturating_duration_since(Instant::now()));
+            match jobs.recv_timeout(wait) {
+                Ok(Job::Entry(entry)) => {
+                    self.waiting.push_back((Instant::now() + self.shared.limits.settle, entry));
+                }
+                Ok(Job::Memory(memory)) => self.memory = Some(memory),
+                Ok(Job::Close(done)) => {
+                    self.end();
+                    let _ = done.send(());
+                    return;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.end(),
+            }
+            self.write_due(false);
+            self.tidy();
+        }
+    }
+
+    /// Writes the entries whose moment has come; or `all`.
+    fn write_due(&mut self, all: bool) {
+        let mut batch = Batch::default();
+        let now = Instant::now();
+        while self.waiting.front().is_some_and(|(due, _)| all || *due <= now) {
+            let Some((_, entry)) = self.waiting.pop_front() else { break };
+            self.shared.queued_bytes.fetch_sub(entry.bytes, Ordering::Relaxed);
+            self.add(&mut batch, &entry);
+        }
+        self.flush(&mut batch);
+    }
+
+    /// Encodes an entry into the batch, for the segment that is open; writes the batch if it is full.
+    fn add(&mut self, batch: &mut Batch, entry: &Waiting) {
+        if self.is_refused(entry) {
+            return;
+        }
+        if self.segment_is_full(batch) {
+            self.flush(batch);
+            self.current = None;
+        }
+        if let Err(error) = self.open_segment() {
+            return self.failed(&error, 1);
+        }
+        let Some(open) = &self.current else { return };
+        if entry.stamp < open.head.floor {
+            return;
+        }
+        let Waiting { key, kept, stamp, origin, .. } = entry;
+        record::Stored { stamp: *stamp, origin: *origin, key, kept }.put(&mut batch.bytes, open.head.seed);
+        batch.entries += 1;
+        if batch.bytes.len() >= BATCH {
+            self.flush(batch);
+        }
+    }
+
+    fn is_refused(&mut self, entry: &Waiting) -> bool {
+        let too_large = entry.bytes as u64 > self.shared.bytes() / 4;
+        let void = entry.stamp < self.shared.void.load(Ordering::Acquire);
+        let in_trouble = match &mut self.trouble {
+            Some(trouble) if trouble.since.elapsed() < RETRY => {
+                trouble.lost += 1;
+                self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+                true
+            }
+            _ => false,
+        };
+        too_large || void || in_trouble
+    }
+
+    fn segment_is_full(&self, batch: &Batch) -> bool {
+        let limit = self.shared.segment();
+        self.current.as_ref().is_some_and(|open| open.bytes + batch.bytes.len() as u64 >= limit)
+    }
+
+    fn open_segment(&mut self) -> io::Result<()> {
+        if self.current.is_some() {
+            return Ok(());
+        }
+        let number = lock(&self.shared.files).number();
+        let head = FileHead { holds: Holds::Entries, number, seed: random(), floor: self.next_floor };
+        self.next_floor = self.shared.settled.load(Ordering::Acquire);
+        let path = self.shared.folder.segment(number);
+        let mut file = private().append(true).create_new(true).open(&path)?;
+        if let Err(error) = file.write_all(&head.bytes()) {
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        let bytes = FILE_HEAD as u64;
+        lock(&self.shared.files).segments.push_back(Segment { number, bytes, floor: head.floor });
+        self.current = Some(Open { file, head, bytes });
+        Ok(())
+    }
+
+    /// Writes a batch.
+    fn flush(&mut self, batch: &mut Batch) {
+        let Some(open) = self.current.as_mut().filter(|_| batch.entries > 0) else { return };
+        let entries = std::mem::take(&mut batch.entries);
+        let result = open.file.write_all(&batch.bytes);
+        let bytes = open.bytes + batch.bytes.len() as u64;
+        batch.bytes.clear();
+        match result {
+            Ok(()) => {
+                open.bytes = bytes;
+                let number = open.head.number;
+                match lock(&self.shared.files).segment(number) {
+                    Some(segment) => segment.bytes = bytes,
+                    // It was deleted because a purge could not be written.
+                    None => self.current = None,
+                }
+                let counter = if batch.again { &self.shared.rewritten } else { &self.shared.written };
+                counter.fetch_add(entries, Ordering::Relaxed);
+                self.recovered();
+            }
+            Err(error) => {
+                // Half a record at the end would hide what follows.
+                if open.file.set_len(open.bytes).is_err() {
+                    self.current = None;
+                }
+                self.failed(&error, entries);
+            }
+        }
+    }
+
+    fn failed(&mut self, error: &io::Error, entries: u64) {
+        self.shared.dropped.fetch_add(entries, Ordering::Relaxed);
+        let now = Instant::now();
+        let folder = self.shared.folder.path().display();
+        let log = &self.shared.log;
+        match &mut self.trouble {
+            None => {
+                log.warn(format_args!(
+                    "cannot write cached pages to {folder}: {error}; they are kept in memory alone until that is over"
+                ));
+                self.trouble = Some(Trouble { since: now, told: now, lost: entries });
+            }
+            Some(trouble) => {
+                trouble.since = now;
+                trouble.lost += entries;
+                if now - trouble.told >= TELL_AGAIN {
+                    trouble.told = now;
+                    let lost = trouble.lost;
+                    log.warn(format_args!(
+                        "still cannot write cached pages to {folder}: {error}; {lost} not written"
+                    ));
+                }
+            }
+        }
+    }
+
+    fn recovered(&mut self) {
+        if let Some(trouble) = self.trouble.take() {
+            let folder = self.shared.folder.path().display();
+            self.shared.log.info(format_args!(
+                "cached pages are written to {folder} again; {} were not written meanwhile",
+                trouble.lost
+            ));
+        }
+    }
+
+    /// Keeps the folder within its size.
+    fn tidy(&mut self) {
+        if self.shared.loading.load(Ordering::Acquire) && !self.is_over(2) {
+            // What is being read had better stay, if that is possible.
+            return;
+        }
+        while self.is_over(1) {
+            let Some(oldest) = self.oldest() else { break };
+            self.drop_segment(oldest);
+        }
+        if !self.shared.loading.load(Ordering::Acquire) && self.memory.is_some() {
+            self.merge_purges();
+        }
+    }
+
+    fn merge_purges(&mut self) {
+        if self.merges_failed {
+            return;
+        }
+        if let Err(why) = purges::merge(&self.shared, self.next_floor) {
+            self.merges_failed = true;
+            self.shared.log.debug(format_args!("purges of the cache stay in many files: {why}"));
+        }
+    }
+
+    /// Whether the files take more than `times` what they may.
+    fn is_over(&self, times: u64) -> bool {
+        let files = lock(&self.shared.files);
+        files.bytes() > self.shared.bytes().saturating_mul(times) || files.segments.len() > MOST_SEGMENTS
+    }
+
+    /// The oldest segment, unless there is no other.
+    fn oldest(&self) -> Option<Segment> {
+        let files = lock(&self.shared.files);
+        (files.segments.len() > 1).then(|| files.segments.front().copied()).flatten()
+    }
+
+    /// Deletes a segment; what memory still has of it is written again.
+    fn drop_segment(&mut self, segment: Segment) {
+        let path = self.shared.folder.segment(segment.number);
+        let memory = self.memory.as_ref().and_then(Weak::upgrade).filter(|_| self.trouble.is_none());
+        let reading = memory.and_then(|memory| Some((memory, Reading::open(&path).ok()??)));
+        lock(&self.shared.files).forget(segment.number);
+        if let Err(error) = fs::remove_file(&path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            self.shared.log.debug(format_args!("cannot delete {}: {error}", path.display()));
+        }
+        if let Some((memory, reading)) = reading {
+            self.rescue(&*memory, reading, segment.bytes / 2);
+        }
+    }
+
+    /// Writes again what memory still has of a segment: at most `most` bytes, so that the folder becomes smaller.
+    fn rescue(&mut self, memory: &dyn Memory, mut reading: Reading, most: u64) {
+        let mut batch = Batch { again: true, ..Batch::default() };
+        let mut left = most;
+        for place in reading.places() {
+            // Before memory is asked: a purge that comes later has a higher stamp than what is written here.
+            let stamp = self.shared.settled.load(Ordering::Acquire);
+            let Some(entry) = reading.entry(place) else { continue };
+            let Some(kept) = memory.still_has(entry.key, entry.variant, entry.came) else { continue };
+            let (key, origin) = (entry.key.into(), entry.origin);
+            let entry = Waiting { bytes: kept.page.bytes(), key, kept, stamp, origin };
+            let Some(rest) = left.checked_sub(entry.bytes as u64) else { break };
+            left = rest;
+            self.add(&mut batch, &entry);
+        }
+        self.flush(&mut batch);
+    }
+
+    /// The process ends.
+    fn end(&mut self) {
+        self.write_due(true);
+        let purges: Vec<_> = lock(&self.shared.files).purges.iter().copied().collect();
+        let synced = purges.iter().try_for_each(|file| {
+            private().read(true).open(self.shared.folder.purges(file.number))?.sync_all()
+        });
+        // Of entries nothing has to be certain; a purge that is not there brings pages back.
+        let noted =
+            synced.and_then(|()| self.shared.folder.sync()).and_then(|()| self.shared.folder.note(true));
+        if let Err(error) = noted {
+            self.shared.log.debug(format_args!("the cache's folder was not closed properly: {error}"));
+        }
+    }
+}
+
+/// Records to be written by one call.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    entries: u64,
+    /// They have been written before.
+    again: bool,
+}
