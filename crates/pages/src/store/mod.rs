@@ -233,8 +233,21 @@ impl<F: Clone> Pages<F> {
 
     /// All that is known of `page`, if it is stored and not purged for good.
     pub fn kept(&self, key: Key<'_>, page: &Arc<Page>) -> Option<Kept> {
-        let slot = self.slots.get(self.holding(key, page)?);
-        let terms = slot.terms.as_ref()?;
+        self.kept_at(self.holding(key, page)?, key)
+    }
+
+    /// As [`kept`](Self::kept), of the page that is stored for a variant as [`Kept`] has it.
+    pub fn kept_variant(&self, key: Key<'_>, variant: &[u8]) -> Option<Kept> {
+        let at = match variant {
+            [] => self.slots.find(key.hash, key.bytes)?,
+            _ => self.slots.find_variant(variant_hash(key.hash, variant), key.bytes, variant)?,
+        };
+        self.kept_at(at, key)
+    }
+
+    fn kept_at(&self, at: u32, key: Key<'_>) -> Option<Kept> {
+        let slot = self.slots.get(at);
+        let (Body::Page(page), Some(terms)) = (&slot.body, &slot.terms) else { return None };
         let verdict = self.purges.verdict(slot.checked, key.bytes, &terms.tags);
         (verdict != Some(Hardness::Hard)).then(|| Kept {
             page: Arc::clone(page),

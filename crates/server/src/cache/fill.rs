@@ -114,12 +114,14 @@ pub struct Lead {
     cache: Arc<Cache>,
     fill: Arc<Fill>,
     ticket: Option<Ticket>,
+    /// Which purges were known to the disk when the fill began.
+    begun: u64,
 }
 
 impl Lead {
     /// The fill that `ticket` stands for.
     pub fn new(cache: &Arc<Cache>, fill: Arc<Fill>, ticket: Ticket) -> Lead {
-        Lead { cache: cache.clone(), fill, ticket: Some(ticket) }
+        Lead { cache: cache.clone(), fill, ticket: Some(ticket), begun: cache.disk().stamp() }
     }
 
     fn end(mut self, outcome: Outcome, give_back: impl FnOnce(&Arc<Cache>, Ticket)) {
@@ -210,7 +212,7 @@ impl Job {
     }
 
     fn now(&self) -> Millis {
-        self.thread.process.cache.now(&self.thread)
+        self.thread.process.cache.time(&self.thread)
     }
 
     fn place(&self) -> Place<'_> {
@@ -249,13 +251,13 @@ impl Job {
     }
 
     fn store(&self, lead: Lead, page: Arc<Page>, terms: Terms) {
-        let now = self.now();
+        let (now, begun) = (self.now(), lead.begun);
         lead.end(Outcome::Page(page.clone()), |cache, ticket| {
             let key: Box<[u8]> = ticket.key().into();
             let stored = self.with_select(|select| {
                 cache.lock(Lead::shard(cache, &ticket)).store(ticket, select, page.clone(), terms, now)
             });
-            cache.has_stored(&key, &page, stored);
+            cache.has_stored(&self.site, &key, &page, stored, begun);
         });
     }
 
@@ -292,9 +294,14 @@ impl Job {
             Ok(Freshened { terms, fields, last_modified }) => {
                 let new = fields.map(|fields| make::with_fields(page, fields, last_modified, now));
                 let sent = new.clone().unwrap_or_else(|| page.clone());
+                let begun = lead.begun;
                 lead.end(Outcome::Page(sent), |cache, ticket| {
-                    let shard = Lead::shard(cache, &ticket);
-                    self.with_select(|select| cache.lock(shard).freshen(ticket, select, new, terms, now));
+                    let (shard, key) = (Lead::shard(cache, &ticket), Box::from(ticket.key()));
+                    let page =
+                        self.with_select(|select| cache.lock(shard).freshen(ticket, select, new, terms, now));
+                    if let Some(page) = page {
+                        cache.write(&self.site, &key, &page, begun);
+                    }
                 });
             }
             // It was right for this one use.

@@ -13,15 +13,18 @@
 //! - [`fill`]: one run of PHP, and those who wait for it; [`growing`]: a page while it is being written;
 //! - [`make`]: from an answer to a page; [`press`]: its compressed forms, made on threads of their own;
 //! - [`serve`]: from a page to an answer; [`told`]: what the answer says of the cache;
-//! - [`settle`]: what every answer of a script goes through.
+//! - [`settle`]: what every answer of a script goes through;
+//! - [`disk`]: pages outlive the process; [`outlive`]: how that hangs together with the rest.
 //!
 //! Who holds the lock. The store is cut into shards by the hash of the key, each behind a mutex that is held for a
 //! look-up or a change, never over anything that can wait. A purge takes them one after the other.
 
 mod consult;
+mod disk;
 mod fill;
 mod growing;
 mod make;
+mod outlive;
 mod press;
 mod serve;
 mod settle;
@@ -37,12 +40,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 pub use consult::{Consulted, consult};
+pub use disk::{Disk, Limits as DiskLimits};
+pub use outlive::origin;
 pub use settle::settle;
 pub use told::Told;
 
 use fill::Fill;
 use millrace_pages::purge::noted;
 use millrace_pages::{Hardness, Key, Millis, Page, Pages, Place, Purge, Rules, Stored, Usage};
+use outlive::Outliving;
 use press::Press;
 
 use crate::engine::Thread;
@@ -59,12 +65,20 @@ pub struct Cache {
     shards: Box<[Mutex<Shard>]>,
     press: Press,
     /// By the names of their sites: for what comes without a request.
-    rules: Mutex<HashMap<Box<str>, Arc<Rules>>>,
+    sites: Mutex<HashMap<Box<str>, Known>>,
+    outliving: Outliving,
     /// When the cache was made, on the clock that can't be set, and on the other one.
     started: (Instant, Millis),
 }
 
 type Shard = Pages<Arc<Fill>>;
+
+/// What is known of a site.
+#[derive(Clone)]
+struct Known {
+    rules: Arc<Rules>,
+    origin: u64,
+}
 
 impl fmt::Debug for Cache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,11 +89,17 @@ impl fmt::Debug for Cache {
 impl Cache {
     /// An empty cache for that many event loops that may take `memory` bytes.
     pub fn new(memory: usize, threads: usize) -> Arc<Cache> {
+        Cache::with_disk(memory, threads, Disk::off())
+    }
+
+    /// The same, with a folder where its pages outlive the process. They come when [`Cache::begin_to_load`] is called.
+    pub fn with_disk(memory: usize, threads: usize, disk: Disk) -> Arc<Cache> {
         let count = threads.next_power_of_two().min(MOST_SHARDS);
         let shards = (0..count).map(|_| Mutex::new(Pages::new(memory / count))).collect();
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let started = (Instant::now(), wall.as_millis() as Millis);
-        Arc::new(Cache { shards, press: Press::start(), rules: Mutex::default(), started })
+        let outliving = Outliving::new(disk);
+        Arc::new(Cache { shards, press: Press::start(), sites: Mutex::default(), outliving, started })
     }
 
     /// Changes how much memory it may take; what is too much goes at once.
@@ -87,11 +107,15 @@ impl Cache {
         self.each(|shard| shard.set_budget(memory / self.shards.len()));
     }
 
-    /// Applies purges. Returns about how many pages they concern.
+    /// Applies purges, here and on the disk. Returns about how many pages they concern.
     pub fn purge(&self, purges: &[(Purge, Hardness)]) -> usize {
-        let mut pages = 0;
-        self.each(|shard| pages += purges.iter().map(|(what, how)| shard.purge(what, *how)).sum::<usize>());
-        pages
+        self.disk().purge(purges, || {
+            let mut pages = 0;
+            self.each(|shard| {
+                pages += purges.iter().map(|(what, how)| shard.purge(what, *how)).sum::<usize>();
+            });
+            pages
+        })
     }
 
     /// Applies what a script said by `millrace_purge()` while it ran for `host` of the site of this name, in the grammar of
@@ -103,13 +127,33 @@ impl Cache {
 
     /// The rules of a site by its name, empty for the one that has none.
     pub fn rules_of(&self, site: &str) -> Option<Arc<Rules>> {
-        self.rules.lock().unwrap_or_else(PoisonError::into_inner).get(site).cloned()
+        self.known(site).map(|known| known.rules)
+    }
+
+    /// What a site is, by its name; see [`origin`].
+    fn origin_of(&self, site: &str) -> Option<u64> {
+        self.known(site).map(|known| known.origin)
+    }
+
+    fn known(&self, site: &str) -> Option<Known> {
+        self.sites.lock().unwrap_or_else(PoisonError::into_inner).get(site).cloned()
     }
 
     /// Takes over the rules of the sites of a new configuration.
     pub fn set_rules<'a>(&self, sites: impl Iterator<Item = &'a Site>) {
-        let rules = sites.filter_map(|site| Some((site.name().unwrap_or("").into(), site.cache.clone()?)));
-        *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = rules.collect();
+        let known = sites.filter_map(|site| {
+            let rules = site.cache.clone()?;
+            Some((site.name().unwrap_or("").into(), Known { rules, origin: site.origin }))
+        });
+        let known: HashMap<Box<str>, Known> = known.collect();
+        let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *sites, known.clone());
+        drop(sites);
+        for (name, before) in before {
+            if known.get(&name).is_none_or(|now| now.origin != before.origin) {
+                self.has_changed(&name);
+            }
+        }
     }
 
     /// Figures of all shards together.
@@ -126,7 +170,7 @@ impl Cache {
     }
 
     /// The time by the cache's clock, as of the thread's last look at its own.
-    fn now(&self, thread: &Thread) -> Millis {
+    fn time(&self, thread: &Thread) -> Millis {
         let (started, wall) = self.started;
         wall + thread.clock.now().saturating_duration_since(started).as_millis() as Millis
     }
@@ -140,9 +184,14 @@ impl Cache {
         self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A fill has brought a page: its other forms are made when there is time.
-    fn has_stored(self: &Arc<Self>, key: &[u8], page: &Arc<Page>, stored: Stored) {
-        if !matches!(stored, Stored::Fresh | Stored::Stale) || !make::lacks_any(page) {
+    /// A fill has brought a page, which began at the stamp `begun`: it goes to the disk, and its other forms are made
+    /// when there is time.
+    fn has_stored(self: &Arc<Self>, site: &Site, key: &[u8], page: &Arc<Page>, stored: Stored, begun: u64) {
+        if !matches!(stored, Stored::Fresh | Stored::Stale) {
+            return;
+        }
+        self.write(site, key, page, begun);
+        if !make::lacks_any(page) {
             return;
         }
         let (cache, key, grown): (_, Box<[u8]>, _) = (self.clone(), key.into(), page.clone());

@@ -16,7 +16,7 @@ use super::event_loop::{self, EventLoop, Order};
 use super::thread::{Process, Setup, Stage};
 use crate::accept::{self, Limits};
 use crate::admin;
-use crate::cache::Cache;
+use crate::cache::{Cache, Disk, DiskLimits};
 use crate::log::Log;
 use crate::php::{OnPurge, Pool};
 use crate::purge;
@@ -113,8 +113,13 @@ impl Server {
             bound.push((address.clone(), Bound::new(address, &plan, descriptors)?));
         }
         let admin = bind_admin(&plan, &log)?;
-        let cache = Cache::new(plan.cache.memory, plan.server.threads);
+        let disk = match &plan.cache.dir {
+            Some(dir) => Disk::open(dir, DiskLimits::new(plan.cache.disk_bytes), &log),
+            None => Disk::off(),
+        };
+        let cache = Cache::with_disk(plan.cache.memory, plan.server.threads, disk);
         let setup = build(plan, None, &log, &stats, &cache)?;
+        cache.begin_to_load();
         let process = Process::new(setup.clone(), stats, log, cache);
         let loops = event_loop::start(&process)
             .map_err(|e| StartError(format!("cannot start an event loop: {e}")))?;
@@ -243,6 +248,7 @@ impl Server {
         let setup = build(plan, Some(&old), &self.process.log, &self.process.stats, &self.process.cache)
             .map_err(|e| e.0)?;
         self.process.cache.set_memory(setup.plan.cache.memory);
+        self.process.cache.disk().set_bytes(setup.plan.cache.disk_bytes);
         self.process.log.reopen(&setup.plan.log);
         self.process.replace_setup(setup.clone());
         for (address, bound) in bound {
@@ -316,6 +322,7 @@ impl Server {
 
     fn end(&mut self) {
         self.remove_sockets();
+        self.process.cache.disk().close();
         self.process.log.info(format_args!("ended"));
         self.process.log.close();
     }

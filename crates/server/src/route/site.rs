@@ -6,6 +6,7 @@ use millrace_pages::Rules;
 use millrace_settings::plan;
 
 use super::profile::Profile;
+use crate::cache::origin;
 use crate::php::Pool;
 
 /// A site as it runs: its part of the plan, and what was made from it once.
@@ -23,6 +24,8 @@ pub struct Site {
     pub profile: &'static Profile,
     /// Rules for the page cache; `None`: it is off, or there are no pages.
     pub cache: Option<Arc<Rules>>,
+    /// A number for what it is, as far as stored pages depend on it.
+    pub origin: u64,
 }
 
 impl Site {
@@ -33,7 +36,8 @@ impl Site {
         let header_lines = header_lines.collect();
         let profile = Profile::of(plan.profile);
         let cache = profile.caching.rules(&plan).map(Arc::new);
-        Arc::new(Site { index, profile, cache, plan, header_lines, pool })
+        let origin = origin(&plan);
+        Arc::new(Site { index, profile, cache, origin, plan, header_lines, pool })
     }
 
     /// Whether `host`, without port, is one of the site's names.

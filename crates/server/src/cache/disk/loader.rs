@@ -35,10 +35,10 @@ pub fn run(shared: &Shared, memory: &dyn Memory) {
             clear(shared, &segments, &purges);
         }
     }
-    memory.is_loaded();
     shared.loading.store(false, Ordering::Release);
+    memory.is_loaded();
     let loaded = shared.loaded.load(Ordering::Relaxed);
-    if loaded > 0 {
+    if !segments.is_empty() {
         let ms = began.elapsed().as_millis();
         shared.log.info(format_args!("{loaded} pages of the cache were read in {ms} ms"));
     }

@@ -1,0 +1,112 @@
+//! Between the cache and the disk: what is stored is written, what was written is stored again at the next start.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use millrace_pages::record::fingerprint;
+use millrace_pages::{Hardness, Hold, Kept, Key, Millis, Page, Purge};
+use millrace_settings::plan;
+
+use super::Cache;
+use super::disk::{Disk, Loaded, Memory};
+use crate::route::Site;
+
+/// Of the memory, how much is filled with what earlier processes have written, in percent: new pages need room too.
+const FILLED: usize = 90;
+
+/// A number for what a site is, as far as its pages depend on it: where its scripts are, by which rules, and what the
+/// keys of its pages are made of. With another number nobody wants the pages back that were made before.
+pub fn origin(site: &plan::Site) -> u64 {
+    let plan::SiteCache { mode, ignore_arguments, key_cookies, key_scheme, key_device, vary_fields, .. } =
+        &site.cache;
+    let keys = (mode, ignore_arguments, key_cookies, key_scheme, key_device, vary_fields);
+    fingerprint(format!("{:?}", (&site.names, &site.root, site.profile, keys)).as_bytes(), 0)
+}
+
+/// What the cache needs for the disk.
+#[derive(Debug)]
+pub struct Outliving {
+    pub disk: Disk,
+    /// One a shard, while pages of earlier processes are being stored: purges meanwhile count for them.
+    holds: Mutex<Vec<Hold>>,
+}
+
+impl Outliving {
+    pub fn new(disk: Disk) -> Outliving {
+        Outliving { disk, holds: Mutex::default() }
+    }
+}
+
+impl Cache {
+    /// Begins to store what earlier processes have written. To be called once, when the sites are known and before
+    /// anybody purges.
+    pub fn begin_to_load(self: &Arc<Self>) {
+        let mut holds = Vec::new();
+        self.each(|shard| holds.push(shard.hold()));
+        *self.outliving.holds.lock().unwrap_or_else(PoisonError::into_inner) = holds;
+        self.outliving.disk.load(self);
+    }
+
+    /// The folder where pages outlive the process.
+    pub fn disk(&self) -> &Disk {
+        &self.outliving.disk
+    }
+
+    /// A page was stored or validated, by a fill that began at the stamp `begun`.
+    pub(super) fn write(&self, site: &Site, key: &[u8], page: &Arc<Page>, begun: u64) {
+        if !self.disk().is_on() {
+            return;
+        }
+        let key = Key::new(key);
+        let kept = self.lock(self.shard_of(key)).kept(key, page);
+        if let Some(kept) = kept {
+            self.disk().stored(key.bytes, kept, begun, site.origin);
+        }
+    }
+
+    /// What a site's name stands for is another thing now: what was made before is not shown any more.
+    pub(super) fn has_changed(&self, site: &str) {
+        let all = Purge::Prefix { site: site.into(), host: None, path: Box::default() };
+        self.purge(&[(all, Hardness::Hard)]);
+    }
+}
+
+impl Memory for Cache {
+    fn insert(&self, loaded: Loaded) -> bool {
+        let Loaded { key, origin, kept } = loaded;
+        let key = Key::new(&key);
+        let (site, _, _) = key.place();
+        let known = std::str::from_utf8(site).ok().and_then(|site| self.origin_of(site));
+        if known != Some(origin) {
+            return true;
+        }
+        let at = self.shard_of(key);
+        let now = self.now();
+        let holds = self.outliving.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(hold) = holds.get(at) else { return false };
+        let mut shard = self.lock(at);
+        let usage = shard.usage();
+        if usage.bytes + kept.page.bytes() > usage.budget / 100 * FILLED {
+            return false;
+        }
+        let _ = shard.insert(hold, key, kept, now);
+        true
+    }
+
+    fn still_has(&self, key: &[u8], variant: &[u8], came: Millis) -> Option<Kept> {
+        let key = Key::new(key);
+        let kept = self.lock(self.shard_of(key)).kept_variant(key, variant)?;
+        (kept.came == came && !kept.purged).then_some(kept)
+    }
+
+    fn is_loaded(&self) {
+        let holds = std::mem::take(&mut *self.outliving.holds.lock().unwrap_or_else(PoisonError::into_inner));
+        for (at, hold) in holds.into_iter().enumerate() {
+            self.lock(at).release(hold);
+        }
+    }
+
+    fn now(&self) -> Millis {
+        let (started, wall) = self.started;
+        wall + started.elapsed().as_millis() as Millis
+    }
+}
