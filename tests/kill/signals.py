@@ -98,7 +98,7 @@ def configured(stage, version="1"):
 def served(stage):
     """Millrace with that configuration."""
     path, port = configured(stage)
-    server = rig.Process([rig.program("millrace"), "serve", "--config", path], stage.folder / "millrace.log")
+    server = rig.Process([rig.program("millrace"), "serve", "--config", path, "--set", "cache.dir=off"], stage.folder / "millrace.log")
     server.await_up(lambda: rig.serves(port), 30)
     return server, port
 
@@ -106,7 +106,7 @@ def served(stage):
 def sighup_while_starting(stage):
     """A SIGHUP that comes early is no reason to end."""
     path, port = configured(stage)
-    with rig.Process([rig.program("millrace"), "serve", "--config", path], stage.folder / "millrace.log") as server:
+    with rig.Process([rig.program("millrace"), "serve", "--config", path, "--set", "cache.dir=off"], stage.folder / "millrace.log") as server:
         check(rig.wait_for(lambda: rig.answers(("127.0.0.1", port)), 20, 0.001), "it does not start")
         for _ in range(5):
             if server.child.poll() is None:

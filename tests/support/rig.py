@@ -152,7 +152,7 @@ class Millrace(Process):
         command = [*prefix, program("millrace"), "serve", site, "--listen", f"127.0.0.1:{self.port}", "--profile", profile]
         if ini:
             command += ["--php-ini", ini]
-        for name, value in {"admin.listen": f"unix:{self.admin}", **(settings or {})}.items():
+        for name, value in {"admin.listen": f"unix:{self.admin}", "cache.dir": "off", **(settings or {})}.items():
             command += ["--set", f"{name}={value}"]
         super().__init__(command + list(arguments), folder / "millrace.log", **options)
         self.await_up(lambda: serves(self.port), 30)
