@@ -156,6 +156,22 @@ impl Cache {
         }
     }
 
+    /// Does a bounded part of what purges and time have left to do in the shards of an event loop. Returns the keys of
+    /// pages that are old, but were asked for often: the most wanted first.
+    pub fn tidy(&self, thread: &Thread, most: usize) -> Vec<Box<[u8]>> {
+        let threads = thread.setup().plan.server.threads.max(1);
+        let now = self.now(thread);
+        let mut wanted = Vec::new();
+        for shard in (0..self.shards.len()).filter(|shard| shard % threads == thread.index) {
+            let mut shard = self.lock(shard);
+            shard.sweep(SWEEP_STEPS, now);
+            wanted.extend(shard.wanted(most));
+        }
+        wanted.retain(|page| page.hits >= WANTED_HITS && page.variant.is_empty());
+        wanted.sort_by_key(|page| std::cmp::Reverse(page.hits));
+        wanted.into_iter().map(|page| page.key).collect()
+    }
+
     /// Figures of all shards together.
     pub fn usage(&self) -> Usage {
         let mut sum = Usage::default();
@@ -202,6 +218,12 @@ impl Cache {
         self.press.at_leisure(page, Box::new(told));
     }
 }
+
+/// Entries that are looked at in one go, with the lock held: some tens of microseconds.
+const SWEEP_STEPS: usize = 256;
+
+/// A page that was asked for less often is not made anew before somebody asks again.
+const WANTED_HITS: u32 = 2;
 
 /// More would only cut the memory into smaller pieces.
 const MOST_SHARDS: usize = 16;

@@ -96,6 +96,7 @@ fn pin(index: usize) {
 
 async fn live(thread: Rc<Thread>, mut inbox: mpsc::UnboundedReceiver<Order>) {
     spawn_local(sweep(thread.clone()));
+    spawn_local(warm::refill(thread.clone()));
     let mut accepting = Vec::new();
     while let Some(order) = inbox.recv().await {
         match order {

@@ -78,6 +78,7 @@ table! {
     CachePassed         Counter "cache_passed_total"         "Requests that went to PHP because their page is known to be uncacheable."
     CacheFills          Counter "cache_fills_total"          "PHP runs for the page cache."
     CacheFillsFailed    Counter "cache_fills_failed_total"   "PHP runs for the page cache that ended in an error."
+    CacheRefills        Counter "cache_refills_total"        "Pages made anew before anybody asked, because they were wanted often."
     CacheWaitTimeouts   Counter "cache_wait_timeouts_total"  "Requests that waited too long for a page to be made."
     PhpRequests         Counter "php_requests_total"         "Requests handed to a PHP worker."
     PhpFailures         Counter "php_failures_total"         "PHP runs that ended in a fatal error."

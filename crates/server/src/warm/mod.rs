@@ -1,5 +1,10 @@
 //! Pages that nobody has asked for yet: the server fetches them itself, as a visitor without cookies would, while PHP has
-//! nothing better to do. `millrace warm` says which, through the admin address.
+//! nothing better to do. `millrace warm` says which, through the admin address; and [`refill`] by itself those that were
+//! wanted most before they were purged.
+
+mod refill;
+
+pub use refill::refill;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::FileExt;
@@ -93,6 +98,26 @@ impl Wanted {
             return Err(format!("{} is not a URL", url.escape_debug()));
         }
         Ok(Wanted { scheme, authority, target, content })
+    }
+
+    /// The page that is stored under `key`, if a visitor without cookies gets it.
+    fn from_key(key: &[u8]) -> Option<Wanted> {
+        let mut parts = key.splitn(6, |b| *b == 0).map(|part| std::str::from_utf8(part).ok());
+        let (_site, scheme, authority) = (parts.next()??, parts.next()??, parts.next()??);
+        let (path, query, extra) = (parts.next()??, parts.next()??, parts.next()??);
+        // The path as it was sent, where that is another; anything else is not for every visitor.
+        let path = match extra.strip_prefix('p').and_then(|rest| rest.strip_suffix('\0')) {
+            Some(sent) if !sent.contains('\0') => sent,
+            _ if extra.is_empty() => path,
+            _ => return None,
+        };
+        let scheme = if scheme == "https" { Scheme::Https } else { Scheme::Http };
+        Some(Wanted {
+            scheme,
+            authority: authority.to_owned(),
+            target: format!("{path}{query}"),
+            content: false,
+        })
     }
 
     /// The request of a visitor without cookies.
@@ -262,6 +287,23 @@ mod tests {
         }
         let unnamed = setup(false);
         assert_eq!(Wanted::from_url(&unnamed, "/x", false).unwrap().authority, "localhost:8080");
+    }
+
+    #[test]
+    fn pages_by_their_keys() {
+        let of = |key: &[u8]| Wanted::from_key(key).map(|w| (w.scheme, w.authority, w.target));
+        let (http, host) = (Scheme::Http, "a.example:8080".to_owned());
+        assert_eq!(
+            of(b"a\0http\0a.example:8080\0/x/\0?y=1\0"),
+            Some((http, host.clone(), "/x/?y=1".to_owned()))
+        );
+        assert_eq!(
+            of(b"a\0\0a.example:8080\0/\xc3\xa9/\0\0p/%C3%A9/\0"),
+            Some((http, host, "/%C3%A9/".to_owned()))
+        );
+        assert_eq!(of(b"a\0https\0a.example\0/\0\0dmobile\0"), None);
+        assert_eq!(of(b"a\0https\0a.example\0/\0\0p//\0clang=de\0"), None);
+        assert_eq!(of(b"nonsense"), None);
     }
 
     #[test]

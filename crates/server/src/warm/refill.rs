@@ -1,0 +1,60 @@
+//! After a purge, and when their time is over, the pages that were wanted most are made anew before anybody has to wait
+//! for them - one after the other, and only while PHP has idle workers.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::{PATIENCE, Wanted, ask};
+use crate::engine::{Stage, Thread};
+use crate::stats::Counter;
+
+/// How often a thread looks for such pages.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Pages that a thread has in mind; the rest is made when somebody asks for it.
+const MOST: usize = 256;
+
+/// Goes on until the server ends.
+pub async fn refill(thread: Rc<Thread>) {
+    let mut wanted: VecDeque<Box<[u8]>> = VecDeque::new();
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        if thread.process.stage() != Stage::Running {
+            return;
+        }
+        thread.clock.read();
+        let found = thread.process.cache.tidy(&thread, MOST);
+        for key in found {
+            if !wanted.contains(&key) {
+                wanted.push_back(key);
+            }
+        }
+        wanted.truncate(MOST);
+        while let Some(page) = wanted.front().and_then(|key| Wanted::from_key(key)) {
+            if !make(&thread, &page).await {
+                break;
+            }
+            wanted.pop_front();
+        }
+        // What can't be asked for by its key alone.
+        while wanted.front().is_some_and(|key| Wanted::from_key(key).is_none()) {
+            wanted.pop_front();
+        }
+    }
+}
+
+/// Makes a page; false if PHP has better things to do.
+async fn make(thread: &Rc<Thread>, page: &Wanted) -> bool {
+    thread.clock.read();
+    let setup = thread.setup();
+    let site = setup.site_for(&page.authority);
+    if !site.pool.as_ref().is_some_and(|pool| pool.is_at_leisure()) {
+        return false;
+    }
+    // What comes of it is seen by the next visitor.
+    if tokio::time::timeout(PATIENCE, ask(thread, site, page)).await.is_ok() {
+        thread.stats.add(Counter::CacheRefills, 1);
+    }
+    true
+}
