@@ -4,7 +4,7 @@
 #define MILLRACE_FRAMES_H
 
 /* Version of all that is defined here; the host says it in READY (`protocol=`), the scoreboard in its head. */
-#define MR_PROTOCOL 1u
+#define MR_PROTOCOL 2u
 /* Bytes of a frame header. */
 #define MR_HEADER_BYTES 8u
 /* Server to worker: run a script. */
@@ -39,6 +39,8 @@
 #define MR_FLAG_BODY_INLINE 1u
 /* REQUEST: the body is in a file, attached to the first byte of the frame, from offset 0. */
 #define MR_FLAG_BODY_DESCRIPTOR 2u
+/* REQUEST: sent ahead to a worker that is still busy. It is run only if the worker can take it: SLOT_OFFERED. */
+#define MR_FLAG_OFFERED 4u
 /* END: the worker takes the next request now. */
 #define MR_FLAG_READY 1u
 /* END, READY: the worker ends now and takes no request any more. */
@@ -97,6 +99,8 @@
 #define MR_SLOT_RSS 48u
 /* u64: greatest memory of one request so far, bytes (PHP's allocator). */
 #define MR_SLOT_PEAK 56u
+/* Two u64, for requests of even and of odd sequence, written by both by compare-and-swap: twice the sequence of a request that is offered. The worker adds 1 and so takes it, before it runs it; the server puts 0 there and so takes it back; whoever is first has it. Two, because the next request may be offered before the worker has come to the last one, which it is sure to get. */
+#define MR_SLOT_OFFERED 64u
 /* Nobody's slot. */
 #define MR_STATE_FREE 0u
 /* The worker is being forked. */

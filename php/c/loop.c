@@ -109,6 +109,7 @@ static bool start(int socket, uint32_t slot, char *scoreboard)
 	worker->scoreboard = scoreboard;
 	worker->board = board_slot(scoreboard, slot);
 	worker->body_at = SIZE_MAX;
+	worker->in_fd = -1;
 	worker->max_requests = jittered(options.max_requests);
 	if (!wire_room(&worker->out, 64u << 10)) {
 		return false;

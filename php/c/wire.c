@@ -59,8 +59,8 @@ static void take_descriptor(struct msghdr *message)
 		for (size_t i = 0; i < count; i++) {
 			int fd;
 			memcpy(&fd, CMSG_DATA(control) + i * sizeof fd, sizeof fd);
-			if (worker->request.body_fd < 0) {
-				worker->request.body_fd = fd;
+			if (worker->in_fd < 0) {
+				worker->in_fd = fd;
 			} else {
 				close(fd);
 			}
@@ -174,6 +174,8 @@ static bool parse_request(const struct frame *frame)
 			request->body = payload + variables_bytes;
 			return rest == request->body_length;
 		case MR_FLAG_BODY_DESCRIPTOR:
+			request->body_fd = worker->in_fd;
+			worker->in_fd = -1;
 			return rest == 0 && request->body_fd >= 0;
 		default:
 			return rest == 0 && request->body_length == 0;
@@ -186,33 +188,33 @@ static bool protocol_error(const char *what)
 	return false;
 }
 
-/* Waits for the next REQUEST; false: there is none any more, the worker ends. */
-bool wire_read(void)
+/* Moves what came behind the last REQUEST to the front. */
+static void drop_read(void)
 {
 	struct buffer *in = &worker->in;
-	in->length = 0;
-	worker->request = (struct request){ .body_fd = -1 };
-	worker->purges.length = 0;
-	worker->purge_all = worker->hard = false;
-	if (!wire_room(in, 64u << 10)) {
-		return false;
+	in->length -= worker->in_used;
+	if (in->length) {
+		memmove(in->bytes, in->bytes + worker->in_used, in->length);
 	}
-	struct frame frame = { 0 };
+	worker->in_used = 0;
+}
+
+/* Waits until the buffer starts with a complete REQUEST; false: there is none any more, or it is none. */
+static bool read_frame(struct frame *frame)
+{
+	struct buffer *in = &worker->in;
 	for (;;) {
 		if (in->length >= MR_HEADER_BYTES) {
-			memcpy(&frame, in->bytes, sizeof frame);
-			if (frame.kind != MR_KIND_REQUEST || frame.length < MR_REQUEST_BYTES
-				|| frame.length > MR_REQUEST_BYTES + MR_VARIABLES_MAX + MR_INLINE_BODY_MAX) {
+			memcpy(frame, in->bytes, sizeof *frame);
+			if (frame->kind != MR_KIND_REQUEST || frame->length < MR_REQUEST_BYTES
+				|| frame->length > MR_REQUEST_BYTES + MR_VARIABLES_MAX + MR_INLINE_BODY_MAX) {
 				return protocol_error("millrace-php: the server sent something that is no request");
 			}
-			size_t total = MR_HEADER_BYTES + (size_t)frame.length;
-			if (in->length > total) {
-				return protocol_error("millrace-php: the server sent a request before the last one was answered");
+			worker->in_used = MR_HEADER_BYTES + (size_t)frame->length;
+			if (in->length >= worker->in_used) {
+				return true;
 			}
-			if (in->length == total) {
-				break;
-			}
-			if (!wire_room(in, total)) {
+			if (!wire_room(in, worker->in_used)) {
 				return false;
 			}
 		}
@@ -220,9 +222,43 @@ bool wire_read(void)
 			return false;
 		}
 	}
+}
+
+/* Whether the REQUEST in the buffer is for this worker: one that was sent ahead may have been taken back. */
+static bool is_ours(const struct frame *frame)
+{
+	uint64_t sequence;
+	if (!(frame->flags & MR_FLAG_OFFERED)) {
+		return true;
+	}
+	memcpy(&sequence, worker->in.bytes + MR_HEADER_BYTES, sizeof sequence);
+	size_t word = MR_SLOT_OFFERED + sequence % 2 * sizeof sequence;
+	return board_swap64(worker->board, word, sequence * 2, sequence * 2 + 1);
+}
+
+/* Waits for the next REQUEST; false: there is none any more, the worker ends. */
+bool wire_read(void)
+{
+	struct frame frame = { 0 };
+	if (!wire_room(&worker->in, 64u << 10)) {
+		return false;
+	}
+	do {
+		drop_read();
+		if (!read_frame(&frame)) {
+			return false;
+		}
+	} while (!is_ours(&frame));
+	worker->request = (struct request){ .body_fd = -1 };
+	worker->purges.length = 0;
+	worker->purge_all = worker->hard = false;
 	if (!parse_request(&frame)) {
 		return protocol_error("millrace-php: the server sent a broken request");
 	}
+	if (worker->request.sequence <= worker->sequence) {
+		return protocol_error("millrace-php: the server sent a request out of turn");
+	}
+	worker->sequence = worker->request.sequence;
 	worker->answer = ANSWER_WAITING;
 	return true;
 }

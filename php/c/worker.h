@@ -4,7 +4,8 @@
  * Who owns the memory. A worker's own state is one `struct worker` in a mapping of its own, with its buffers in
  * mappings of their own: none of it is in malloc's or PHP's memory, so that PHP's memory may be put back after a
  * request without touching it. PHP owns everything else. The scoreboard belongs to the server, is shared by host and
- * workers, and each word in it has one writer (frames.rs says which).
+ * workers, and each word in it has one writer, but for the one by which server and worker
+ * settle who has a request (frames.rs says which).
  *
  * Who runs. A host is one thread; it forks workers; a worker is one thread. No lock anywhere.
  */
@@ -61,12 +62,15 @@ struct worker {
 	const char *scoreboard;   /* all of it */
 	uint64_t max_requests;    /* with jitter; 0: no limit */
 	uint64_t requests;        /* served */
+	uint64_t sequence;        /* of the last REQUEST */
 	volatile bool stop;       /* SIGTERM: no further request */
 	bool broken;              /* the socket cannot be written any more */
 	bool exiting;             /* the last END said so */
 	enum answer answer;
 	struct request request;
-	struct buffer in;         /* the REQUEST */
+	struct buffer in;         /* the REQUEST, and what came behind it */
+	size_t in_used;           /* bytes of the REQUEST */
+	int in_fd;                /* descriptor that came with them and that no REQUEST has taken, or -1 */
 	struct buffer variables;  /* struct variable each */
 	struct buffer out;        /* frames not yet written */
 	size_t body_at;           /* place of the open BODY's header in out, or SIZE_MAX */
@@ -149,6 +153,13 @@ static inline uint32_t board_get32(const char *slot, size_t at)
 static inline void board_set32(char *slot, size_t at, uint32_t value)
 {
 	__atomic_store_n((uint32_t *)(void *)(slot + at), value, __ATOMIC_RELEASE);
+}
+
+/* False, and nothing is changed, if another value than `old` is there. */
+static inline bool board_swap64(char *slot, size_t at, uint64_t old, uint64_t value)
+{
+	return __atomic_compare_exchange_n((uint64_t *)(void *)(slot + at), &old, value, false, __ATOMIC_ACQ_REL,
+		__ATOMIC_ACQUIRE);
 }
 
 static inline void board_set64(char *slot, size_t at, uint64_t value)

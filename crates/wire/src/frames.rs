@@ -27,7 +27,7 @@ pub mod control;
 mod request;
 
 pub use answer::{Decoder, End, Frame, Head, NoteKind, Step};
-pub use request::{Body, Parsed, Request};
+pub use request::{Body, Parsed, Request, number};
 
 /// Defines each constant once, for Rust and for the C header.
 macro_rules! constants {
@@ -41,7 +41,7 @@ macro_rules! constants {
 
 constants! {
     /// Version of all that is defined here; the host says it in READY (`protocol=`), the scoreboard in its head.
-    PROTOCOL: u32 = 1;
+    PROTOCOL: u32 = 2;
     /// Bytes of a frame header.
     HEADER_BYTES: usize = 8;
 
@@ -79,6 +79,8 @@ constants! {
     FLAG_BODY_INLINE: u8 = 1;
     /// REQUEST: the body is in a file, attached to the first byte of the frame, from offset 0.
     FLAG_BODY_DESCRIPTOR: u8 = 2;
+    /// REQUEST: sent ahead to a worker that is still busy. It is run only if the worker can take it: SLOT_OFFERED.
+    FLAG_OFFERED: u8 = 4;
     /// END: the worker takes the next request now.
     FLAG_READY: u8 = 1;
     /// END, READY: the worker ends now and takes no request any more.
@@ -140,6 +142,11 @@ constants! {
     SLOT_RSS: usize = 48;
     /// u64: greatest memory of one request so far, bytes (PHP's allocator).
     SLOT_PEAK: usize = 56;
+    /// Two u64, for requests of even and of odd sequence, written by both by compare-and-swap: twice the sequence of a
+    /// request that is offered. The worker adds 1 and so takes it, before it runs it; the server puts 0 there and so
+    /// takes it back; whoever is first has it. Two, because the next request may be offered before the worker has come
+    /// to the last one, which it is sure to get.
+    SLOT_OFFERED: usize = 64;
 
     /// Nobody's slot.
     STATE_FREE: u32 = 0;
@@ -330,10 +337,11 @@ mod tests {
             (SLOT_REQUESTS, 8),
             (SLOT_RSS, 8),
             (SLOT_PEAK, 8),
+            (SLOT_OFFERED, 16),
         ];
         let mut end = 0;
         for (at, size) in fields {
-            assert!(at >= end && at % size == 0);
+            assert!(at >= end && at % size.min(8) == 0);
             end = at + size;
         }
         assert!(end <= SLOT_BYTES);

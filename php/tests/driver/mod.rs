@@ -274,6 +274,17 @@ impl Host {
         self.scoreboard.write_all_at(&sequence.to_ne_bytes(), place(slot, frames::SLOT_ABORTED)).unwrap();
     }
 
+    /// The word by which server and worker settle who has the request of that number, which was sent ahead.
+    pub fn offered(&self, slot: u32, sequence: u64) -> u64 {
+        self.board64(slot, frames::SLOT_OFFERED + (sequence % 2) as usize * 8)
+    }
+
+    /// Writes that word.
+    pub fn set_offered(&self, slot: u32, sequence: u64, word: u64) {
+        let at = frames::SLOT_OFFERED + (sequence % 2) as usize * 8;
+        self.scoreboard.write_all_at(&word.to_ne_bytes(), place(slot, at)).unwrap();
+    }
+
     /// Writes a script below the root and gives its path.
     pub fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.root.join(name);
@@ -368,6 +379,29 @@ impl Worker {
 
     /// Sends a request; its sequence.
     pub fn send(&mut self, ask: &Ask) -> u64 {
+        let (frame, file) = self.frame(ask);
+        self.decoder.begin();
+        send_with(&self.socket, &frame, file.as_ref());
+        self.sequence
+    }
+
+    /// Sends a request ahead, while the worker is busy; its sequence.
+    pub fn offer(&mut self, host: &Host, ask: &Ask) -> u64 {
+        let (mut frame, _) = self.frame(ask);
+        frames::number(&mut frame, self.sequence, true);
+        host.set_offered(self.slot, self.sequence, self.sequence * 2);
+        send_with(&self.socket, &frame, None);
+        self.sequence
+    }
+
+    /// Reads the whole answer to a request that was sent ahead.
+    pub fn answer_offered(&mut self) -> Answer {
+        self.decoder.begin();
+        self.answer()
+    }
+
+    /// The next request's frame, and the file with its body.
+    fn frame(&mut self, ask: &Ask) -> (Vec<u8>, Option<OwnedFd>) {
         self.sequence += 1;
         let mut out = Vec::new();
         let mut request = Request::begin(&mut out, self.sequence);
@@ -387,9 +421,7 @@ impl Worker {
             None => Body::Inline(&ask.body),
         };
         request.finish(body).unwrap();
-        self.decoder.begin();
-        send_with(&self.socket, &out, file.as_ref());
-        self.sequence
+        (out, file)
     }
 
     /// Sends bytes as they are.

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use millrace_sys::Process;
 
 use super::scoreboard::Scoreboard;
+use crate::request::Request;
+use crate::route::{Script, Site};
 
 /// A worker's card: shared by whoever has the worker, its seat in the pool, and the supervisor.
 ///
@@ -41,6 +43,18 @@ pub struct Task {
     pub script: Vec<u8>,
 }
 
+impl Task {
+    /// This request for this script.
+    pub fn set(&mut self, site: &Site, request: &Request, script: &Script) {
+        self.site.clear();
+        self.site.push_str(site.name().unwrap_or_default());
+        self.host.clear();
+        self.host.push_str(request.authority());
+        self.script.clear();
+        self.script.extend_from_slice(&script.filename);
+    }
+}
+
 impl Card {
     /// The card of a worker that has just been forked.
     pub fn new(slot: u32, pid: u32, generation: u64, scoreboard: Arc<Scoreboard>) -> Arc<Card> {
@@ -63,18 +77,11 @@ impl Card {
         self.pid
     }
 
-    /// The worker gets a request now; it has to be over at `deadline` (0: no limit).
-    pub fn begin(&self, site: Option<&str>, host: &str, script: &[u8], now: u64, deadline: u64) {
-        {
-            let mut task = self.task();
-            task.site.clear();
-            task.site.push_str(site.unwrap_or_default());
-            task.host.clear();
-            task.host.push_str(host);
-            task.script.clear();
-            task.script.extend_from_slice(script);
-        }
-        self.deadline.store(deadline, Ordering::Relaxed);
+    /// The worker gets a request now, of which `set` says what it is about; it has to be over `limit` milliseconds
+    /// later (0: whenever).
+    pub fn begin(&self, set: impl FnOnce(&mut Task), now: u64, limit: u64) {
+        set(&mut self.task());
+        self.deadline.store(if limit == 0 { 0 } else { now + limit }, Ordering::Relaxed);
         self.since.store(now.max(1), Ordering::Release);
     }
 
@@ -97,6 +104,11 @@ impl Card {
     /// Its site and script; the last ones if it has none now.
     pub fn task(&self) -> MutexGuard<'_, Task> {
         self.task.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it has ever read a request.
+    pub fn has_received_any(&self) -> bool {
+        self.scoreboard.received(self.slot) > 0
     }
 
     /// Whether its request should be over by now.

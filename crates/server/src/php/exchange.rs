@@ -16,10 +16,12 @@ use millrace_wire::frames::{Body as FrameBody, INLINE_BODY_MAX, TooLong};
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 
 use super::answer::{Answer, AnswerHead};
+use super::card::Task;
 use super::loopback::Ports;
 use super::pool::{Lease, Refused, Shared};
 use super::stream::{self, KEEP_BYTES};
 use super::variables;
+use super::waiters::Short;
 use crate::engine::Thread;
 use crate::reply::{Body, Reply, plain};
 use crate::request::{Content, Request};
@@ -28,6 +30,8 @@ use crate::stats::Counter;
 
 /// Workers that may die one after the other before they have received a request.
 const ATTEMPTS: u32 = 5;
+/// A larger frame is sent only by its own request, bytes. A socket takes some of this size at once.
+const SHORT_FRAME: usize = 8 << 10;
 /// A larger frame buffer is not kept.
 const FRAME_KEEP: usize = 256 << 10;
 
@@ -60,7 +64,8 @@ pub async fn run(thread: &Rc<Thread>, site: &Arc<Site>, request: &mut Request, s
     let stats = &thread.stats;
     let (mut attempts, mut repeated) = (0, false);
     loop {
-        let lease = match pool.shared().acquire(thread, local(request)).await {
+        let short = || short(pool.shared(), site, request, script);
+        let lease = match pool.shared().acquire(thread, local(request), short).await {
             Ok(lease) => lease,
             Err(refused) => {
                 let counter = match refused {
@@ -110,7 +115,11 @@ async fn attempt(
     request: &Request,
     script: &Script,
 ) -> Result<Reply, Failure> {
-    send(&mut lease, thread, site, request, script).await?;
+    if lease.is_begun() {
+        take_over(&mut lease, thread)?;
+    } else {
+        send(&mut lease, thread, site, request, script).await?;
+    }
     let card = lease.worker().card.clone();
     let mut answer = Answer::new(shared.unheard(&card));
     let read = poll_fn(|cx| {
@@ -128,6 +137,8 @@ async fn attempt(
         }
     })
     .await;
+    // The worker goes on to its next request at that time.
+    thread.clock.read();
     if let Err(error) = read {
         return Err(failure(thread, &mut lease, error));
     }
@@ -154,6 +165,35 @@ async fn attempt(
     Ok(Reply { status, reason, fields, body, close: false, aside })
 }
 
+/// A request that is short enough to be sent while others are on their way, as a frame without its number.
+fn short(shared: &Shared, site: &Site, request: &Request, script: &Script) -> Option<Short> {
+    let body = match &request.content {
+        Content::Empty => FrameBody::None,
+        Content::Memory(bytes) if bytes.len() < SHORT_FRAME => FrameBody::Inline(bytes),
+        _ => return None,
+    };
+    let mut short = Short::spare();
+    let inject = shared.injected.path(site.plan.profile);
+    variables::write(&mut short.frame, 0, site, request, script, inject).finish(body).ok()?;
+    short.task.set(site, request, script);
+    (short.frame.len() <= SHORT_FRAME).then_some(short)
+}
+
+/// The worker was waited for and has got the request.
+fn take_over(lease: &mut Lease, thread: &Thread) -> Result<(), Failure> {
+    thread.stats.add(Counter::PhpRequests, 1);
+    let worker = lease.worker();
+    let lost = worker.is_lost();
+    match worker.settle(thread.index) {
+        Ok(()) if !lost => Ok(()),
+        Ok(()) => Err(failure(thread, lease, io::ErrorKind::NotConnected.into())),
+        Err(error) => {
+            worker.give_up();
+            Err(Failure::Ours(error))
+        }
+    }
+}
+
 /// Sends the request.
 async fn send(
     lease: &mut Lease,
@@ -176,14 +216,8 @@ async fn send(
             .finish(body)
             .map_err(|TooLong| Failure::TooLong)?;
         let now = shared.since_epoch(thread.clock.now());
-        let limit = shared.settings.request_timeout.as_millis() as u64;
-        worker.card.begin(
-            site.name(),
-            request.authority(),
-            &script.filename,
-            now,
-            if limit == 0 { 0 } else { now + limit },
-        );
+        let task = |task: &mut Task| task.set(site, request, script);
+        worker.card.begin(task, now, shared.limit());
         worker.begin();
         thread.stats.add(Counter::PhpRequests, 1);
         let attached = file.as_ref().map(File::descriptor);

@@ -4,7 +4,8 @@
 //!   event loop                        pool (one a distinct [php])            processes
 //!   ----------                        ---------------------------            ---------
 //!   run ── acquire ─────────────────> idle workers, waiters, limits
-//!    │                                      ▲   │ wake
+//!    │                                      ▲ │ │ wake
+//!    │                                      │ └─│── REQUEST of a waiter ───> worker
 //!    │ REQUEST ─────────────────────────────│───│─────────────────────────> worker
 //!    │ HEAD BODY END <──────────────────────│───│────────────────────────── worker
 //!    ├─ all of it came at once: Reply       │   ▼

@@ -9,23 +9,34 @@
 //! Who owns a worker. At any time one of: `idle` here, a [`Lease`] (on its way to, with, or back from a request), the
 //! inbox for the supervisor, the supervisor (what nobody waits for any more). A worker that is dropped is closed, and
 //! its process ends.
+//!
+//! What is sent ahead. A process that sleeps between two requests costs two switches of the processor, so a worker
+//! whose scripts are quick gets the next waiter's request while it is busy ([`State::offer_next`]): one at a time, and
+//! none when a worker is idle, since nobody waits then. The waiter keeps its place in the queue. Who comes first has
+//! the request: its worker, by taking it when it has finished ([`Shared::place`] then gives it to the waiter), or another that
+//! is free before (`Waiters::next` takes the offer back). It is taken back, too, when the worker dies, ends or loses its
+//! host, and when the waiter leaves or has waited too long. Of two that would do it at once, worker and server, a word
+//! of the scoreboard lets one win.
 
+use std::cell::RefCell;
+use std::mem::swap;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use millrace_settings::plan;
+use millrace_wire::frames::number;
 use rustix::event::EventfdFlags;
 use tokio::sync::oneshot;
 
 use super::answer::{OnPurge, Unheard};
-use super::card::Card;
+use super::card::{Card, Task};
 use super::host::Started;
 use super::inject::Injected;
 use super::loopback::Ports;
 use super::supervisor;
-use super::waiters::Waiters;
+use super::waiters::{Place, Short, Waiter, Waiters};
 use super::worker::{Phase, Worker};
 use crate::engine::Thread;
 use crate::log::Log;
@@ -35,8 +46,16 @@ pub const EXTRA: usize = 4;
 
 /// Workers that die before they have finished one request are replaced at once that many times in a row.
 const STILLBORN: u32 = 3;
+/// A worker whose last request took no longer than that, milliseconds, may get the next one before it is free. Tests
+/// take their time, and the machine that they run on does, too.
+const QUICK_MS: u64 = if cfg!(test) { 10_000 } else { 2 };
 /// Longest pause before something is started again, milliseconds.
 const BACK_OFF_MS: u64 = 5_000;
+
+thread_local! {
+    /// Frames on their way to a worker.
+    static FRAMES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// The workers of all sites whose `[php]` settings are equal. Dropping it retires it.
 #[derive(Debug)]
@@ -281,6 +300,14 @@ impl State {
             && matches!(self.seats.get(card.slot as usize), Some(Seat::Live(_)))
     }
 
+    /// Has the next waiter's request sent ahead to a worker that has just got another, by appending it to `frames`.
+    fn offer_next(&mut self, worker: &mut Worker, frames: &mut Vec<u8>) {
+        let Some(thread) = worker.home() else { return };
+        if let Some(place) = self.waiters.offer(thread, || worker.offer(), frames) {
+            worker.placed(place);
+        }
+    }
+
     /// Workers that are being forked.
     pub fn starting(&self) -> usize {
         self.starting
@@ -385,7 +412,8 @@ impl Shared {
     }
 
     /// A worker for a request of this thread, waiting for one if need be. `local`: its connection, if that
-    /// begins on this machine. Cancel-safe.
+    /// begins on this machine. `short` makes its frame if it can be sent by others; a worker that was waited for has got it
+    /// then and is [`Phase::Running`]. Cancel-safe.
     ///
     /// # Errors
     /// Too many wait, or it took too long.
@@ -393,41 +421,54 @@ impl Shared {
         self: &Arc<Self>,
         thread: &Rc<Thread>,
         local: Option<Ports>,
+        short: impl FnOnce() -> Option<Short>,
     ) -> Result<Lease, Refused> {
-        let (waiting, woken) = match self.take_or_queue(thread, local)? {
+        let (waiting, woken) = match self.take_or_queue(thread, local, short)? {
             Turn::Now(lease) => return Ok(lease),
             Turn::Later(waiting, woken) => (waiting, woken),
         };
         // The supervisor lets go of those that have waited too long.
         let lease = woken.await;
         std::mem::forget(waiting);
-        thread.clock.read();
+        if !lease.as_ref().is_ok_and(Lease::is_begun) {
+            thread.clock.read();
+        }
         lease.map_err(|_| Refused::Timeout)
     }
 
-    fn take_or_queue(self: &Arc<Self>, thread: &Thread, local: Option<Ports>) -> Result<Turn<'_>, Refused> {
+    fn take_or_queue(
+        self: &Arc<Self>,
+        thread: &Thread,
+        local: Option<Ports>,
+        short: impl FnOnce() -> Option<Short>,
+    ) -> Result<Turn<'_>, Refused> {
+        let now = |worker| Ok(Turn::Now(Lease { worker: Some(worker), shared: self.clone() }));
+        if let Some(worker) = self.lock().idle.take(thread.index) {
+            return now(worker);
+        }
+        let short = short();
         let mut state = self.lock();
         if let Some(worker) = state.idle.take(thread.index) {
-            drop(state);
-            return Ok(Turn::Now(Lease { worker: Some(worker), shared: self.clone() }));
+            return now(worker);
         }
         if state.waiters.len() >= self.settings.queue || state.stage >= Stage::Stopping(0) {
             return Err(Refused::Full);
         }
         let (wake, woken) = oneshot::channel();
         let now = self.since_epoch(thread.clock.now());
-        let id = state.waiters.push(thread.index, now, local, wake);
+        let place = state.waiters.push(thread.index, now, local, short, wake);
         let act = state.raise(self.settings.workers);
         drop(state);
         if act {
             self.wake();
         }
-        Ok(Turn::Later(Waiting { shared: self, thread: thread.index, id }, woken))
+        Ok(Turn::Later(Waiting { shared: self, place }, woken))
     }
 
     /// A worker has finished its request: the next waiter gets it, or it becomes idle.
-    pub fn release(self: &Arc<Self>, worker: Box<Worker>, now: u64) {
+    pub fn release(self: &Arc<Self>, mut worker: Box<Worker>, now: u64) {
         debug_assert_eq!(worker.phase(), Phase::Ready);
+        worker.quick = worker.card.busy_since().is_some_and(|since| now - since.min(now) <= QUICK_MS);
         worker.card.end();
         let mut state = self.lock();
         state.stillborn = 0;
@@ -435,23 +476,51 @@ impl Shared {
         self.place(state, worker, now);
     }
 
-    /// Gives a worker that is ready to the next waiter, or makes it idle.
-    pub fn place(self: &Arc<Self>, mut state: MutexGuard<'_, State>, mut worker: Box<Worker>, now: u64) {
+    /// Gives a worker that is ready to the waiter whose request it has got already, else to the next one, or makes it
+    /// idle.
+    pub fn place<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        mut worker: Box<Worker>,
+        now: u64,
+    ) {
+        if let Some((place, sequence)) = worker.take_offered() {
+            let seated = state.is_seated(&worker);
+            if !seated && state.waiters.retract(place) {
+                return self.discard_locked(state, worker, now);
+            }
+            if let Some(waiter) = state.waiters.accept(place, &worker.card, sequence) {
+                worker.begin_offered(sequence);
+                return self.give(state, worker, waiter, now);
+            }
+            if worker.card.scoreboard.is_taken(worker.card.slot, sequence) {
+                // Its client has gone meanwhile.
+                worker.begin_offered(sequence);
+                worker.card.begin(|task| *task = Task::default(), now, self.limit());
+                worker.abort();
+                drop(state);
+                return self.leave(worker);
+            }
+            if worker.has_behind() {
+                drop(state);
+                let card = worker.card.clone();
+                if worker.read_behind(&mut self.unheard(&card)).is_err() {
+                    return self.discard(worker, now);
+                }
+                state = self.lock();
+            }
+        }
         if !state.is_seated(&worker) {
             return self.discard_locked(state, worker, now);
         }
         while let Some((thread, waiter)) = state.waiters.next(worker.home()) {
+            if waiter.wake.is_closed() {
+                continue;
+            }
             if worker.home().is_some_and(|home| home != thread) {
                 worker.loosen();
             }
-            let lease = Lease { worker: Some(worker), shared: self.clone() };
-            match waiter.wake.send(lease) {
-                Ok(()) => return,
-                Err(mut lease) => match lease.worker.take() {
-                    Some(back) => worker = back,
-                    None => return,
-                },
-            }
+            return self.give(state, worker, waiter, now);
         }
         if state.stage != Stage::Serving || state.live > self.settings.workers {
             return self.discard_locked(state, worker, now);
@@ -460,20 +529,72 @@ impl Shared {
         state.idle.put(worker);
     }
 
+    /// Gives a worker to a waiter, with his request if that is short; and sends the next one's ahead.
+    fn give(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State>,
+        mut worker: Box<Worker>,
+        mut waiter: Waiter<oneshot::Sender<Lease>>,
+        now: u64,
+    ) {
+        FRAMES.with_borrow_mut(|frames| {
+            frames.clear();
+            if let Some(mut short) = waiter.short.take() {
+                if worker.phase() == Phase::Ready {
+                    worker.begin();
+                    frames.extend_from_slice(&short.frame);
+                    number(frames, worker.sequence(), false);
+                }
+                worker.card.begin(|task| swap(task, &mut short.task), now, self.limit());
+                short.give_back();
+                if worker.phase() == Phase::Running && worker.quick && state.stage == Stage::Serving {
+                    state.offer_next(&mut worker, frames);
+                }
+            }
+            drop(state);
+            // A socket that does not take a few kilobytes is no use.
+            if !frames.is_empty() && worker.send_now(frames, None).ok() != Some(frames.len()) {
+                worker.give_up();
+            }
+        });
+        let lease = Lease { worker: Some(worker), shared: self.clone() };
+        if let Err(mut lease) = waiter.wake.send(lease)
+            && let Some(worker) = lease.worker.take_if(|worker| worker.phase() == Phase::Ready)
+        {
+            self.place(self.lock(), worker, now);
+        }
+    }
+
+    /// Milliseconds that a request may take; 0: no limit.
+    pub fn limit(&self) -> u64 {
+        self.settings.request_timeout.as_millis() as u64
+    }
+
     /// A worker is of no more use: it is closed, and its process ends.
-    pub fn discard(&self, worker: Box<Worker>, now: u64) {
+    pub fn discard(self: &Arc<Self>, worker: Box<Worker>, now: u64) {
         self.discard_locked(self.lock(), worker, now);
     }
 
-    fn discard_locked(&self, mut state: MutexGuard<'_, State>, worker: Box<Worker>, now: u64) {
+    fn discard_locked(self: &Arc<Self>, mut state: MutexGuard<'_, State>, mut worker: Box<Worker>, now: u64) {
+        if let Some((place, sequence)) = worker.take_offered()
+            && !state.waiters.retract(place)
+            && let Some(waiter) = state.waiters.accept(place, &worker.card, sequence)
+        {
+            // It had taken the next request before it was found to be of no use: who waits for that judges.
+            worker.give_up();
+            worker.begin_offered(sequence);
+            return self.give(state, worker, waiter, now);
+        }
         worker.card.end();
         let slot = worker.card.slot as usize;
         if worker.card.generation == state.generation {
-            if worker.is_lost() && !worker.has_received_any() {
-                state.note_death(now);
-            }
             match state.set_seat(slot, Seat::Free) {
-                Seat::Live(card) => drop(state.set_seat(slot, Seat::Leaving(card, now))),
+                Seat::Live(card) => {
+                    if worker.is_lost() && !card.has_received_any() {
+                        state.note_death(now);
+                    }
+                    state.set_seat(slot, Seat::Leaving(card, now));
+                }
                 Seat::Ended(_) => (),
                 other => drop(state.set_seat(slot, other)),
             }
@@ -511,13 +632,15 @@ pub fn back_off(failures: u32) -> u64 {
 /// Takes a waiter out of the queue when it stops waiting.
 struct Waiting<'a> {
     shared: &'a Shared,
-    thread: usize,
-    id: u64,
+    place: Place,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.shared.lock().waiters.remove(self.thread, self.id);
+        if let Some(offer) = self.shared.lock().waiters.remove(self.place) {
+            // Whoever has the worker finds out that it runs this when it has finished the last one.
+            offer.card.scoreboard.abort(offer.card.slot, offer.sequence);
+        }
     }
 }
 
@@ -534,6 +657,11 @@ impl Lease {
     pub fn worker(&mut self) -> &mut Worker {
         // Taken only by `drop` and `finish`, which consume the lease.
         self.worker.as_mut().expect("a lease has a worker")
+    }
+
+    /// Whether the worker has got the request, or was lost over that.
+    pub fn is_begun(&self) -> bool {
+        self.worker.as_ref().is_some_and(|worker| worker.phase() != Phase::Ready)
     }
 
     /// The pool it comes from.

@@ -1,5 +1,6 @@
 //! The scoreboard of a host: memory that server, host and workers share (`millrace_wire::frames` has the layout).
-//! Each word has one writer; the server writes `aborted`, and all of a slot while nobody has it.
+//! Each word has one writer; the server writes `aborted`, and all of a slot while nobody has it. By `offered` server and
+//! worker settle who has a request that was sent ahead.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,8 +8,8 @@ use std::sync::atomic::Ordering;
 
 use millrace_sys::SharedWords;
 use millrace_wire::frames::{
-    PROTOCOL, SCOREBOARD_HEAD, SCOREBOARD_MAGIC, SLOT_ABORTED, SLOT_BYTES, SLOT_FINISHED, SLOT_PEAK,
-    SLOT_PID, SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS, SLOT_STARTED_MS, SLOT_STATE, STATE_FREE,
+    PROTOCOL, SCOREBOARD_HEAD, SCOREBOARD_MAGIC, SLOT_ABORTED, SLOT_BYTES, SLOT_FINISHED, SLOT_OFFERED,
+    SLOT_PEAK, SLOT_PID, SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS, SLOT_STARTED_MS, SLOT_STATE, STATE_FREE,
     STATE_STARTING,
 };
 
@@ -39,6 +40,38 @@ impl Scoreboard {
         self.words.u64_at(at(slot, SLOT_ABORTED)).store(sequence, Ordering::Release);
     }
 
+    /// The worker may take the request of this number, which is about to be sent, when it has finished what it has.
+    pub fn offer(&self, slot: u32, sequence: u64) {
+        self.words.u64_at(at(slot, offered(sequence))).store(sequence * 2, Ordering::Release);
+    }
+
+    /// Takes an offer back; false if the worker has taken it.
+    pub fn take_back(&self, slot: u32, sequence: u64) -> bool {
+        let word = self.words.u64_at(at(slot, offered(sequence)));
+        let swapped = word.compare_exchange(sequence * 2, 0, Ordering::AcqRel, Ordering::Acquire);
+        swapped != Err(sequence * 2 + 1)
+    }
+
+    /// Whether the worker has taken the request of this number.
+    pub fn is_taken(&self, slot: u32, sequence: u64) -> bool {
+        self.get(slot, offered(sequence)) == sequence * 2 + 1
+    }
+
+    /// What a worker does that takes the request of this number.
+    #[cfg(test)]
+    pub fn take(&self, slot: u32, sequence: u64) {
+        let word = self.words.u64_at(at(slot, offered(sequence)));
+        let swapped =
+            word.compare_exchange(sequence * 2, sequence * 2 + 1, Ordering::AcqRel, Ordering::Acquire);
+        assert!(swapped.is_ok());
+    }
+
+    /// Whether the request of this number is offered and not taken.
+    #[cfg(test)]
+    pub fn is_offered(&self, slot: u32, sequence: u64) -> bool {
+        self.get(slot, offered(sequence)) == sequence * 2
+    }
+
     /// One of `STATE_*`.
     pub fn state(&self, slot: u32) -> u32 {
         self.words.u32_at(at(slot, SLOT_STATE)).load(Ordering::Acquire)
@@ -51,9 +84,17 @@ impl Scoreboard {
 
     /// Clears a slot that nobody has, for a worker that is about to be forked.
     pub fn prepare(&self, slot: u32) {
-        for word in
-            [SLOT_RECEIVED, SLOT_FINISHED, SLOT_ABORTED, SLOT_STARTED_MS, SLOT_REQUESTS, SLOT_RSS, SLOT_PEAK]
-        {
+        for word in [
+            SLOT_RECEIVED,
+            SLOT_FINISHED,
+            SLOT_ABORTED,
+            SLOT_STARTED_MS,
+            SLOT_REQUESTS,
+            SLOT_RSS,
+            SLOT_PEAK,
+            offered(0),
+            offered(1),
+        ] {
             self.words.u64_at(at(slot, word)).store(0, Ordering::Relaxed);
         }
         self.words.u32_at(at(slot, SLOT_PID)).store(0, Ordering::Relaxed);
@@ -74,6 +115,11 @@ impl AsFd for Scoreboard {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.words.as_fd()
     }
+}
+
+/// The word by which server and worker settle who has an offered request.
+fn offered(sequence: u64) -> usize {
+    SLOT_OFFERED + (sequence % 2) as usize * 8
 }
 
 fn at(slot: u32, word: usize) -> usize {

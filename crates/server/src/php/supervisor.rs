@@ -191,7 +191,7 @@ impl Supervisor {
             }
         }
         let refused = match state.stage {
-            Stage::Stopping(_) => state.waiters.take_all(),
+            Stage::Stopping(_) => state.waiters.take_older(u64::MAX),
             _ => match now.checked_sub(settings.queue_timeout.as_millis() as u64) {
                 Some(limit) => state.waiters.take_older(limit),
                 None => Vec::new(),
@@ -435,10 +435,11 @@ impl Supervisor {
                 gone =
                     state.idle.take_if(|w| w.card.slot as usize == slot && w.card.generation == generation);
                 self.tell_ending(&card, pid, status, gone.is_empty());
+                if !card.has_received_any() {
+                    state.note_death(now);
+                }
                 if gone.is_empty() {
                     state.set_seat(slot, Seat::Ended(card));
-                } else if !gone.iter().any(|worker| worker.has_received_any()) {
-                    state.note_death(now);
                 }
             }
             // Whoever had it saw its end before.
@@ -469,11 +470,11 @@ impl Supervisor {
         }
     }
 
-    /// Reads what a worker says that nobody waits for; false when it is done with.
+    /// Reads what a worker says that nobody waits for; false when it is done with. What comes then is not for us.
     fn attend(&self, worker: &mut Worker) -> bool {
         let card = worker.card.clone();
         let mut sink = self.shared.unheard(&card);
-        loop {
+        while matches!(worker.phase(), Phase::Running | Phase::Background) {
             match worker.read_now(&mut sink) {
                 Ok(true) => (),
                 Ok(false) => break,
@@ -496,7 +497,7 @@ impl Supervisor {
         let now = self.now();
         let left = std::mem::take(&mut self.left);
         for (at, mut worker) in left.into_iter().enumerate() {
-            let readable = readable.get(at).copied().unwrap_or(false);
+            let readable = readable.get(at).copied().unwrap_or(false) || worker.has_behind();
             if !readable || self.attend(&mut worker) {
                 self.left.push(worker);
             } else if worker.phase() == Phase::Ready {
@@ -511,7 +512,8 @@ impl Supervisor {
 
     /// Waits for something to do, and takes in what has come; false when the pool is over.
     fn wait(&mut self) -> bool {
-        let timeout = Timespec::try_from(self.tick()).ok();
+        let at_once = self.left.iter().any(|worker| worker.has_behind());
+        let timeout = Timespec::try_from(if at_once { Duration::ZERO } else { self.tick() }).ok();
         let mut fds = vec![PollFd::new(self.shared.wake_descriptor(), PollFlags::IN)];
         fds.extend(self.host.iter().map(|host| PollFd::from_borrowed_fd(host.control(), PollFlags::IN)));
         let (errors_at, hosts) = (fds.len(), fds.len() - 1);

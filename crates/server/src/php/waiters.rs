@@ -3,9 +3,17 @@
 //! First come, first served - but a worker that becomes free on an event loop goes to one of that loop's own waiters
 //! if the oldest of all is older by less than [`LEAD_MS`] only: moving a worker's socket to another loop costs more
 //! than those milliseconds of order are worth.
+//!
+//! A waiter whose request was sent ahead to a worker that is still busy waits on in its place. It gets that worker, or
+//! any other that is free before that one has taken the request.
 
+use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
 
+use millrace_wire::frames::number;
+
+use super::card::{Card, Task};
 use super::loopback::Ports;
 
 /// How much older a waiter of another event loop must be to be served first, milliseconds.
@@ -14,6 +22,7 @@ const LEAD_MS: u64 = 10;
 /// Waiting requests with what is needed to wake them, a queue for each event loop.
 #[derive(Debug)]
 pub struct Waiters<T> {
+    /// Ordered by `id`.
     queues: Vec<VecDeque<Waiter<T>>>,
     count: usize,
     next_id: u64,
@@ -27,8 +36,89 @@ pub struct Waiter<T> {
     pub since: u64,
     /// Its connection, if that begins on this machine.
     pub local: Option<Ports>,
+    /// The whole of it, if that is short.
+    pub short: Option<Short>,
+    /// It was sent ahead.
+    offer: Option<Offer>,
     /// How it is woken.
     pub wake: T,
+}
+
+/// A request that can be sent by whoever has a worker for it: short, and without a descriptor.
+#[derive(Debug, Default)]
+pub struct Short {
+    /// Its REQUEST.
+    pub frame: Vec<u8>,
+    /// What it is about.
+    pub task: Task,
+}
+
+thread_local! {
+    /// Of requests that were sent: their memory is used again.
+    static SPARE: RefCell<Vec<Short>> = const { RefCell::new(Vec::new()) };
+}
+/// So many are kept, a thread.
+const SPARE_MOST: usize = 64;
+
+impl Short {
+    /// An empty one.
+    pub fn spare() -> Short {
+        SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
+    }
+
+    /// It has been sent, or is not any more.
+    pub fn give_back(mut self) {
+        self.frame.clear();
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < SPARE_MOST {
+                spare.push(self);
+            }
+        });
+    }
+}
+
+/// A request that was sent ahead to a worker.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// The worker's.
+    pub card: Arc<Card>,
+    /// The request's number there.
+    pub sequence: u64,
+}
+
+impl Offer {
+    /// Whether the worker has taken it.
+    pub fn is_taken(&self) -> bool {
+        self.card.scoreboard.is_taken(self.card.slot, self.sequence)
+    }
+
+    /// Takes it back; false if the worker has taken it.
+    pub fn take_back(&self) -> bool {
+        self.card.scoreboard.take_back(self.card.slot, self.sequence)
+    }
+}
+
+/// Where a waiter stands: its event loop, and its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The event loop.
+    pub thread: usize,
+    id: u64,
+}
+
+impl<T> Waiter<T> {
+    /// Whether a worker runs it already.
+    fn is_taken(&self) -> bool {
+        self.offer.as_ref().is_some_and(Offer::is_taken)
+    }
+
+    /// Takes its offer back, if there is one; false if a worker has taken it.
+    fn claim(&mut self) -> bool {
+        match self.offer.take_if(|offer| offer.take_back()) {
+            Some(_) => true,
+            None => self.offer.is_none(),
+        }
+    }
 }
 
 impl<T> Default for Waiters<T> {
@@ -43,47 +133,101 @@ impl<T> Waiters<T> {
         self.count
     }
 
-    /// Adds a waiter of event loop `thread`; the number serves to remove it.
-    pub fn push(&mut self, thread: usize, since: u64, local: Option<Ports>, wake: T) -> u64 {
+    /// Adds a waiter of event loop `thread`.
+    pub fn push(
+        &mut self,
+        thread: usize,
+        since: u64,
+        local: Option<Ports>,
+        short: Option<Short>,
+        wake: T,
+    ) -> Place {
         if self.queues.len() <= thread {
             self.queues.resize_with(thread + 1, VecDeque::new);
         }
         self.next_id += 1;
-        self.queues[thread].push_back(Waiter { id: self.next_id, since, local, wake });
+        let id = self.next_id;
+        self.queues[thread].push_back(Waiter { id, since, local, short, offer: None, wake });
         self.count += 1;
-        self.next_id
+        Place { thread, id }
     }
 
-    /// Removes a waiter that gave up; it may be gone already.
-    pub fn remove(&mut self, thread: usize, id: u64) {
-        let Some(queue) = self.queues.get_mut(thread) else { return };
-        if let Some(at) = queue.iter().position(|waiter| waiter.id == id) {
-            queue.remove(at);
-            self.count -= 1;
-        }
+    /// Removes a waiter that gave up; it may be gone already. Returns its offer if a worker has taken that.
+    pub fn remove(&mut self, place: Place) -> Option<Offer> {
+        let at = self.find(place)?;
+        let mut waiter = self.take(place.thread, at)?;
+        if waiter.claim() { None } else { waiter.offer }
     }
 
-    /// The next to be served by a worker that is at home on `thread` (`None`: nowhere), and its thread.
+    /// Takes out the next to be served by a worker that is at home on `thread` (`None`: nowhere) and free.
     pub fn next(&mut self, thread: Option<usize>) -> Option<(usize, Waiter<T>)> {
-        if self.count == 0 {
+        while self.count > 0 {
+            let (oldest, at, since) = self.oldest()?;
+            let own = thread.and_then(|own| {
+                let queue = self.queues.get(own)?;
+                let at = queue.iter().position(|waiter| !waiter.is_taken())?;
+                (queue[at].since < since + LEAD_MS).then_some((own, at))
+            });
+            let (chosen, at) = own.unwrap_or((oldest, at));
+            // A worker may take it at this moment.
+            if self.queues[chosen][at].claim() {
+                return Some((chosen, self.take(chosen, at)?));
+            }
+        }
+        None
+    }
+
+    /// Offers a waiter to a worker that has just got another request and is at home on `thread`: the first that is not
+    /// offered yet. None if that is no short request, or if another waits for so long that the worker shall be free
+    /// for it. Appends its frame to `out`; returns its place.
+    pub fn offer(
+        &mut self,
+        thread: usize,
+        offer: impl FnOnce() -> Offer,
+        out: &mut Vec<u8>,
+    ) -> Option<Place> {
+        let queue = self.queues.get(thread)?;
+        let at = queue.iter().position(|waiter| waiter.offer.is_none())?;
+        let (_, _, oldest) = self.oldest()?;
+        if queue[at].since >= oldest + LEAD_MS {
             return None;
         }
-        let (oldest, since) = self.oldest()?;
-        let own = thread.filter(|own| {
-            let first = self.queues.get(*own).and_then(VecDeque::front);
-            first.is_some_and(|first| first.since < since + LEAD_MS)
-        });
-        let chosen = own.unwrap_or(oldest);
-        self.count -= 1;
-        Some((chosen, self.queues[chosen].pop_front()?))
+        let waiter = &mut self.queues[thread][at];
+        let frame = &mut waiter.short.as_mut()?.frame;
+        let offer = offer();
+        number(frame, offer.sequence, true);
+        out.extend_from_slice(frame);
+        waiter.offer = Some(offer);
+        Some(Place { thread, id: waiter.id })
     }
 
-    /// Takes out all that have waited since `limit` or longer.
+    /// Takes out a waiter for the worker to which it was offered; `None` if it has gone elsewhere.
+    pub fn accept(&mut self, place: Place, card: &Arc<Card>, sequence: u64) -> Option<Waiter<T>> {
+        let at = self.find(place)?;
+        let offer = self.queues[place.thread][at].offer.as_ref()?;
+        let same = Arc::ptr_eq(&offer.card, card) && offer.sequence == sequence;
+        if same { self.take(place.thread, at) } else { None }
+    }
+
+    /// The worker to which a waiter was offered does not come: it waits as if it had not been. False if the worker has
+    /// taken the request.
+    pub fn retract(&mut self, place: Place) -> bool {
+        self.find(place).is_none_or(|at| self.queues[place.thread][at].claim())
+    }
+
+    /// Takes out all that have waited since `limit` or longer and that no worker runs.
     pub fn take_older(&mut self, limit: u64) -> Vec<Waiter<T>> {
         let mut taken = Vec::new();
         for queue in &mut self.queues {
-            while queue.front().is_some_and(|first| first.since <= limit) {
-                taken.extend(queue.pop_front());
+            let old = queue.iter().take_while(|waiter| waiter.since <= limit).count();
+            let (keep, go): (Vec<_>, Vec<_>) = queue.drain(..old).partition(|w| w.offer.is_some());
+            taken.extend(go);
+            for mut waiter in keep.into_iter().rev() {
+                if waiter.claim() {
+                    taken.push(waiter);
+                } else {
+                    queue.push_front(waiter);
+                }
             }
         }
         self.count -= taken.len();
@@ -92,7 +236,8 @@ impl<T> Waiters<T> {
 
     /// Takes out all.
     pub fn take_all(&mut self) -> Vec<Waiter<T>> {
-        self.take_older(u64::MAX)
+        self.count = 0;
+        self.queues.iter_mut().flat_map(|queue| queue.drain(..)).collect()
     }
 
     /// The connections from this machine that have waited since `limit` or longer.
@@ -102,17 +247,32 @@ impl<T> Waiters<T> {
         old.filter_map(|waiter| waiter.local).collect()
     }
 
-    /// The thread whose first waiter came first, and when that was.
-    fn oldest(&self) -> Option<(usize, u64)> {
-        let firsts =
-            self.queues.iter().enumerate().filter_map(|(i, q)| q.front().map(|w| (i, w.since, w.id)));
-        firsts.min_by_key(|(_, since, id)| (*since, *id)).map(|(thread, since, _)| (thread, since))
+    /// The oldest that no worker runs: its thread, its index there, and since when it waits.
+    fn oldest(&self) -> Option<(usize, usize, u64)> {
+        let firsts = self.queues.iter().enumerate().filter_map(|(thread, queue)| {
+            let at = queue.iter().position(|waiter| !waiter.is_taken())?;
+            Some((thread, at, queue[at].since, queue[at].id))
+        });
+        firsts.min_by_key(|(.., since, id)| (*since, *id)).map(|(thread, at, since, _)| (thread, at, since))
+    }
+
+    fn find(&self, place: Place) -> Option<usize> {
+        self.queues.get(place.thread)?.binary_search_by_key(&place.id, |waiter| waiter.id).ok()
+    }
+
+    fn take(&mut self, thread: usize, at: usize) -> Option<Waiter<T>> {
+        let waiter = self.queues[thread].remove(at)?;
+        self.count -= 1;
+        Some(waiter)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use millrace_wire::frames::{Body, Parsed, Request};
+
     use super::*;
+    use crate::php::scoreboard::Scoreboard;
 
     fn next(waiters: &mut Waiters<&'static str>, thread: Option<usize>) -> Option<(usize, &'static str)> {
         waiters.next(thread).map(|(thread, waiter)| (thread, waiter.wake))
@@ -122,9 +282,9 @@ mod tests {
     fn first_come_first_served() {
         let mut waiters = Waiters::default();
         assert_eq!(next(&mut waiters, Some(0)), None);
-        waiters.push(0, 100, None, "a");
-        waiters.push(1, 100, None, "b");
-        waiters.push(0, 150, None, "c");
+        waiters.push(0, 100, None, None, "a");
+        waiters.push(1, 100, None, None, "b");
+        waiters.push(0, 150, None, None, "c");
         assert_eq!(waiters.len(), 3);
         for (thread, expected) in [(None, (0, "a")), (None, (1, "b")), (None, (0, "c"))] {
             assert_eq!(next(&mut waiters, thread), Some(expected));
@@ -135,9 +295,9 @@ mod tests {
     #[test]
     fn own_thread_is_preferred_for_a_moment() {
         let mut waiters = Waiters::default();
-        waiters.push(0, 100, None, "a");
-        waiters.push(1, 100 + LEAD_MS - 1, None, "b");
-        waiters.push(1, 100 + LEAD_MS, None, "c");
+        waiters.push(0, 100, None, None, "a");
+        waiters.push(1, 100 + LEAD_MS - 1, None, None, "b");
+        waiters.push(1, 100 + LEAD_MS, None, None, "c");
         assert_eq!(next(&mut waiters, Some(1)), Some((1, "b")), "hardly younger, and at home");
         assert_eq!(next(&mut waiters, Some(1)), Some((0, "a")), "it has waited long enough");
         assert_eq!(next(&mut waiters, Some(7)), Some((1, "c")));
@@ -146,19 +306,109 @@ mod tests {
     #[test]
     fn some_give_up_and_some_are_too_old() {
         let mut waiters = Waiters::default();
-        let gone = waiters.push(0, 1, None, "a");
+        let gone = waiters.push(0, 1, None, None, "a");
         let from = |client| Some(Ports { client, server: 80 });
-        waiters.push(0, 2, from(2), "b");
-        waiters.push(1, 3, from(3), "c");
-        waiters.push(1, 4, from(4), "d");
-        waiters.remove(0, gone);
-        waiters.remove(0, gone);
-        waiters.remove(9, gone);
+        waiters.push(0, 2, from(2), None, "b");
+        waiters.push(1, 3, from(3), None, "c");
+        waiters.push(1, 4, from(4), None, "d");
+        waiters.remove(gone);
+        waiters.remove(gone);
+        waiters.remove(Place { thread: 9, ..gone });
         assert_eq!(waiters.len(), 3);
         assert_eq!(waiters.local_older(3), [from(2), from(3)].into_iter().flatten().collect());
         let old: Vec<_> = waiters.take_older(3).into_iter().map(|w| w.wake).collect();
         assert_eq!((old, waiters.len()), (vec!["b", "c"], 1));
         assert_eq!(waiters.take_all().len(), 1);
         assert_eq!(waiters.len(), 0);
+    }
+
+    /// A card of a worker that needs no process.
+    fn card() -> Arc<Card> {
+        Card::new(0, 0, 1, Arc::new(Scoreboard::create(1).unwrap()))
+    }
+
+    fn short() -> Option<Short> {
+        let mut frame = Vec::new();
+        Request::begin(&mut frame, 0).finish(Body::None).unwrap();
+        Some(Short { frame, ..Short::default() })
+    }
+
+    fn offer(waiters: &mut Waiters<&'static str>, card: &Arc<Card>, sequence: u64) -> Option<Place> {
+        let mut frames = Vec::new();
+        let place = waiters.offer(
+            0,
+            || {
+                card.scoreboard.offer(0, sequence);
+                Offer { card: card.clone(), sequence }
+            },
+            &mut frames,
+        );
+        let sent = Parsed::decode(&frames).unwrap().map(|(parsed, _)| (parsed.sequence, parsed.offered));
+        assert_eq!(sent, place.map(|_| (sequence, true)));
+        place
+    }
+
+    #[test]
+    fn offers_go_to_the_first_that_has_none() {
+        let (mut waiters, x, y) = (Waiters::default(), card(), card());
+        for name in ["a", "b", "c"] {
+            waiters.push(0, 100, None, short(), name);
+        }
+        waiters.push(0, 100, None, None, "long");
+        let (a, b) = (offer(&mut waiters, &x, 1).unwrap(), offer(&mut waiters, &y, 7).unwrap());
+        assert!(waiters.accept(a, &y, 1).is_none(), "another worker's");
+        assert_eq!(waiters.accept(b, &y, 7).map(|waiter| waiter.wake), Some("b"));
+        assert!(waiters.accept(b, &y, 7).is_none());
+        assert!(waiters.retract(a) && waiters.retract(b));
+        assert!(!x.scoreboard.is_offered(0, 1));
+        assert_eq!(offer(&mut waiters, &x, 2), Some(a), "in its old place");
+        assert!(offer(&mut waiters, &y, 8).is_some());
+        assert_eq!(offer(&mut waiters, &y, 9), None, "a long one is next");
+        assert_eq!(waiters.len(), 3);
+    }
+
+    #[test]
+    fn a_free_worker_gets_what_is_offered_to_another_unless_that_has_taken_it() {
+        let (mut waiters, x) = (Waiters::default(), card());
+        let places = ["a", "b", "c"].map(|name| waiters.push(0, 100, None, short(), name));
+        offer(&mut waiters, &x, 1);
+        offer(&mut waiters, &x, 2);
+        x.scoreboard.take(0, 1);
+        assert_eq!(next(&mut waiters, Some(0)), Some((0, "b")));
+        assert!(!x.scoreboard.is_offered(0, 2), "taken back");
+        assert_eq!(next(&mut waiters, None), Some((0, "c")));
+        assert_eq!(next(&mut waiters, None), None, "a worker runs it already");
+        assert!(!waiters.retract(places[0]));
+        assert!(waiters.take_older(u64::MAX).is_empty());
+        assert_eq!(waiters.len(), 1);
+        assert_eq!(waiters.remove(places[0]).map(|offer| offer.sequence), Some(1), "it has to be aborted");
+        assert_eq!(waiters.len(), 0);
+    }
+
+    #[test]
+    fn no_offer_passes_one_that_waits_for_long() {
+        let (mut waiters, x, y) = (Waiters::default(), card(), card());
+        waiters.push(0, 100, None, short(), "a");
+        offer(&mut waiters, &x, 1);
+        waiters.push(0, 100 + LEAD_MS, None, short(), "b");
+        assert_eq!(offer(&mut waiters, &y, 1), None, "the next free worker is for the first");
+        x.scoreboard.take(0, 1);
+        assert!(offer(&mut waiters, &y, 1).is_some(), "it runs");
+        let mut others = Waiters::default();
+        others.push(1, 100, None, short(), "a");
+        others.push(0, 100 + LEAD_MS, None, short(), "b");
+        assert_eq!(offer(&mut others, &y, 2), None, "nor one of another event loop");
+    }
+
+    #[test]
+    fn who_leaves_or_is_too_old_takes_his_offer_back() {
+        let (mut waiters, x) = (Waiters::default(), card());
+        let a = waiters.push(0, 1, None, short(), "a");
+        waiters.push(0, 2, None, short(), "b");
+        offer(&mut waiters, &x, 1);
+        offer(&mut waiters, &x, 2);
+        assert!(waiters.remove(a).is_none() && !x.scoreboard.is_offered(0, 1));
+        assert_eq!(waiters.take_older(2).len(), 1);
+        assert!(!x.scoreboard.is_offered(0, 2));
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! The socket belongs to one event loop at a time ([`Worker::settle`]), or to none. It is watched for reading only: a
 //! worker that reads its request would otherwise wake the loop once more, just to say that there is room to write.
+//!
+//! Frames may come behind the end of an answer, if a request was sent ahead: they are kept for whoever gets the worker
+//! next.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -17,6 +20,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::card::Card;
+use super::waiters::{Offer, Place};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -33,23 +37,35 @@ pub struct Worker {
     pub card: Arc<Card>,
     /// When it became idle, milliseconds since the pool was made.
     pub idle_since: u64,
+    /// Whether its last request took but a moment.
+    pub quick: bool,
     socket: Socket,
     decoder: Decoder,
     /// The start of a frame whose rest has not come.
     rest: Vec<u8>,
+    /// What is in `rest` came behind the end of the last answer: it can be parsed.
+    behind: bool,
     phase: Phase,
     lost: bool,
+    /// The number of its request, or of its last one.
     sequence: u64,
+    /// The greatest number that was used.
+    numbers: u64,
+    /// The waiter whose request was sent ahead.
+    offered: Option<(Place, u64)>,
 }
 
 /// What a worker is doing.
 ///
 /// ```text
 ///  Ready ── begin ──> Running ── END ready ────────────> Ready
-///                        │ ├──── END ──> Background ── READY ──> Ready
-///                        │ └──── END or READY with exiting ────> Gone
+///    │                 ↑ │ ├──── END ──> Background ── READY ──> Ready
+///    └ begin_offered ──┘ │ └──── END or READY with exiting ────> Gone
 ///                        └── broken frames, end of file ───────> Gone
 /// ```
+///
+/// While it is Running its next request may have been sent ahead ([`Worker::offer`]). The worker itself goes on to that
+/// at its END; this value does with `begin_offered`, when the pool has seen who waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Takes a request.
@@ -84,12 +100,16 @@ impl Worker {
         Worker {
             card,
             idle_since: 0,
+            quick: false,
             socket: Socket::Loose(socket),
             decoder: Decoder::default(),
             rest: Vec::new(),
+            behind: false,
             phase: Phase::Ready,
             lost: false,
             sequence: 0,
+            numbers: 0,
+            offered: None,
         }
     }
 
@@ -130,27 +150,56 @@ impl Worker {
         }
     }
 
+    /// The number of its request, or of its last one.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
     /// The number that the next request gets.
     pub fn next_sequence(&self) -> u64 {
-        self.sequence + 1
+        self.numbers + 1
     }
 
     /// The next request is about to be sent: from now on frames may come.
     pub fn begin(&mut self) {
-        debug_assert_eq!(self.phase, Phase::Ready);
-        self.sequence += 1;
-        self.phase = Phase::Running;
+        self.numbers += 1;
+        self.begin_number(self.numbers);
+    }
+
+    /// The request that was sent ahead is what it does now.
+    pub fn begin_offered(&mut self, sequence: u64) {
+        self.begin_number(sequence);
+    }
+
+    fn begin_number(&mut self, sequence: u64) {
+        debug_assert!(self.phase == Phase::Ready || self.lost);
+        self.sequence = sequence;
+        if !self.lost {
+            self.phase = Phase::Running;
+        }
         self.decoder.begin();
+    }
+
+    /// The offer of a request that is about to be sent ahead; `placed` says whose it is.
+    pub fn offer(&mut self) -> Offer {
+        self.numbers += 1;
+        self.card.scoreboard.offer(self.card.slot, self.numbers);
+        Offer { card: self.card.clone(), sequence: self.numbers }
+    }
+
+    /// The waiter to whom its last offer was made.
+    pub fn placed(&mut self, place: Place) {
+        self.offered = Some((place, self.numbers));
+    }
+
+    /// Takes out the waiter whose request was sent ahead, and the number of that.
+    pub fn take_offered(&mut self) -> Option<(Place, u64)> {
+        self.offered.take()
     }
 
     /// Whether it has read the request completely: then the script may have begun.
     pub fn has_received(&self) -> bool {
-        self.card.scoreboard.received(self.card.slot) == self.sequence
-    }
-
-    /// Whether it has ever read a request.
-    pub fn has_received_any(&self) -> bool {
-        self.card.scoreboard.received(self.card.slot) > 0
+        self.card.scoreboard.received(self.card.slot) >= self.sequence
     }
 
     /// Tells it that nobody waits any more for the answer.
@@ -228,6 +277,9 @@ impl Worker {
     /// # Errors
     /// The worker has gone (`UnexpectedEof` and others), or sends what is no frame (`InvalidData`).
     pub fn poll_read(&mut self, cx: &mut Context<'_>, sink: &mut impl Sink) -> Poll<io::Result<()>> {
+        if self.behind {
+            return Poll::Ready(self.read_behind(sink));
+        }
         INPUT.with_borrow_mut(|input| {
             let Socket::Settled(_, socket) = &self.socket else {
                 return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
@@ -242,6 +294,9 @@ impl Worker {
     /// # Errors
     /// As [`Worker::poll_read`].
     pub fn read_now(&mut self, sink: &mut impl Sink) -> io::Result<bool> {
+        if self.behind {
+            return self.read_behind(sink).map(|()| true);
+        }
         INPUT.with_borrow_mut(|input| {
             let received = recv(self.descriptor()?, &mut input[..], RecvFlags::DONTWAIT);
             match received {
@@ -251,6 +306,19 @@ impl Worker {
                 Err(error) => Err(error.into()),
             }
         })
+    }
+
+    /// Whether frames came with the end of the last answer.
+    pub fn has_behind(&self) -> bool {
+        self.behind
+    }
+
+    /// Gives `sink` the frames that came with the end of the last answer, if any did.
+    ///
+    /// # Errors
+    /// They are none (`InvalidData`).
+    pub fn read_behind(&mut self, sink: &mut impl Sink) -> io::Result<()> {
+        if std::mem::take(&mut self.behind) { self.parse(&[], sink) } else { Ok(()) }
     }
 
     /// Takes frames apart; the start of an incomplete one is kept.
@@ -293,7 +361,13 @@ impl Worker {
                 Frame::End(_) | Frame::Ready(_) => self.phase = Phase::Ready,
                 _ => (),
             }
+            let over = matches!(frame, Frame::End(_) | Frame::Ready(_)) && self.phase == Phase::Ready;
             sink.take(frame);
+            if over && self.offered.is_some() {
+                // The rest is for whoever has the request that was sent ahead.
+                self.behind = at < input.len();
+                break;
+            }
         }
         Ok(at)
     }

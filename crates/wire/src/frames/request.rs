@@ -1,8 +1,8 @@
 //! REQUEST: what the server asks a worker to run.
 
 use super::{
-    Broken, FLAG_BODY_DESCRIPTOR, FLAG_BODY_INLINE, HEADER_BYTES, Header, INLINE_BODY_MAX, KIND_REQUEST,
-    REQUEST_BYTES, TooLong, VARIABLE_BYTES, VARIABLES_MAX, u16_at, u32_at, u64_at,
+    Broken, FLAG_BODY_DESCRIPTOR, FLAG_BODY_INLINE, FLAG_OFFERED, HEADER_BYTES, Header, INLINE_BODY_MAX,
+    KIND_REQUEST, REQUEST_BYTES, TooLong, VARIABLE_BYTES, VARIABLES_MAX, u16_at, u32_at, u64_at,
 };
 
 /// Where the body of a request is.
@@ -118,11 +118,23 @@ impl<'b> Request<'b> {
     }
 }
 
+/// Gives a finished REQUEST another number; `offered`: it is sent ahead ([`FLAG_OFFERED`]).
+///
+/// # Panics
+/// There is no whole frame at the start of `frame`.
+pub fn number(frame: &mut [u8], sequence: u64, offered: bool) {
+    let flags = &mut frame[5];
+    *flags = (*flags & !FLAG_OFFERED) | if offered { FLAG_OFFERED } else { 0 };
+    frame[HEADER_BYTES..HEADER_BYTES + 8].copy_from_slice(&sequence.to_ne_bytes());
+}
+
 /// A REQUEST as a worker sees it: for tests and for stand-ins of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parsed<'a> {
     /// The request's number.
     pub sequence: u64,
+    /// It was sent ahead ([`FLAG_OFFERED`]).
+    pub offered: bool,
     /// Names and values in the order sent.
     pub variables: Vec<(&'a [u8], &'a [u8])>,
     /// Where the body is.
@@ -169,7 +181,7 @@ impl<'a> Parsed<'a> {
             FLAG_BODY_DESCRIPTOR if inline.is_empty() => Body::Descriptor(body_length),
             _ => return None,
         };
-        packed.is_empty().then_some(Parsed { sequence, variables, body })
+        packed.is_empty().then_some(Parsed { sequence, offered: flags & FLAG_OFFERED != 0, variables, body })
     }
 }
 
@@ -193,7 +205,7 @@ mod tests {
             request.finish(Body::Inline(&body)).unwrap();
             let (parsed, used) = Parsed::decode(&out[6..]).unwrap().unwrap();
             prop_assert_eq!(used, out.len() - 6);
-            prop_assert_eq!(parsed.sequence, sequence);
+            prop_assert_eq!((parsed.sequence, parsed.offered), (sequence, false));
             prop_assert_eq!(parsed.body, Body::Inline(&body));
             let expected: Vec<(&[u8], &[u8])> = variables.iter().map(|(n, v)| (n.as_bytes(), &v[..])).collect();
             prop_assert_eq!(parsed.variables, expected);
@@ -226,6 +238,20 @@ mod tests {
             [(b"HTTP_ACCEPT_LANGUAGE", b"de"), (b"SCRIPT_FILENAME", b"/srv/index.php")];
         assert_eq!(parsed.variables, expected);
         assert_eq!(parsed.body, Body::Descriptor(1 << 40));
+    }
+
+    #[test]
+    fn a_finished_frame_gets_another_number() {
+        let mut out = Vec::new();
+        Request::begin(&mut out, 1).finish(Body::Inline(b"x")).unwrap();
+        for (sequence, offered) in [(7, true), (8, false)] {
+            number(&mut out, sequence, offered);
+            let (parsed, _) = Parsed::decode(&out).unwrap().unwrap();
+            assert_eq!(
+                (parsed.sequence, parsed.offered, parsed.body),
+                (sequence, offered, Body::Inline(b"x"))
+            );
+        }
     }
 
     #[test]

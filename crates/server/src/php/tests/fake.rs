@@ -9,6 +9,7 @@
 //! | `head:404,X-A: b` | HEAD with that status and fields |
 //! | `body:TEXT`, `fill:N` | BODY with the text; with N bytes |
 //! | `pid`, `input`, `vars` | BODY with the process id; the request's content; the variables, a line each |
+//! | `ahead` | BODY with whether the request was sent ahead |
 //! | `log:TEXT` | LOG |
 //! | `end`, `end:exiting`, `end:background`, `ready` | END, READY |
 //! | `raw:TEXT` | those bytes, no frame |
@@ -39,7 +40,7 @@ use std::time::Duration;
 use millrace_sys::SharedWords;
 use millrace_wire::frames::{
     Body, CONTROL_EXITED, CONTROL_FAILED, CONTROL_READY, CONTROL_RETIRE, CONTROL_SPAWN, CONTROL_STARTED, End,
-    Header, PROTOCOL, Parsed, SCOREBOARD_DESCRIPTOR, SCOREBOARD_HEAD, SLOT_ABORTED, SLOT_BYTES,
+    Header, PROTOCOL, Parsed, SCOREBOARD_DESCRIPTOR, SCOREBOARD_HEAD, SLOT_ABORTED, SLOT_BYTES, SLOT_OFFERED,
     SLOT_RECEIVED, SLOT_STATE, STATE_IDLE, STATE_RUNNING, answer,
 };
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
@@ -164,33 +165,38 @@ fn worker() {
     let slot: usize = env::var(SLOT).unwrap().parse().unwrap();
     let mut worker = Fake { board: scoreboard(), at: SCOREBOARD_HEAD + slot * SLOT_BYTES, out: Vec::new() };
     worker.state(STATE_IDLE);
-    while let Some((bytes, file)) = receive() {
-        let (request, _) = Parsed::decode(&bytes).unwrap().unwrap();
-        worker.serve(&request, file);
+    let (mut bytes, mut file) = (Vec::new(), None);
+    while receive(&mut bytes, &mut file) {
+        let (request, used) = Parsed::decode(&bytes).unwrap().unwrap();
+        if worker.takes(&request) {
+            let file = if matches!(request.body, Body::Descriptor(_)) { file.take() } else { None };
+            worker.serve(&request, file);
+        }
+        bytes.drain(..used);
     }
     std::process::exit(0);
 }
 
-/// One REQUEST with its file.
-fn receive() -> Option<(Vec<u8>, Option<File>)> {
-    let (mut bytes, mut file) = (Vec::new(), None);
-    while Parsed::decode(&bytes).unwrap().is_none() {
+/// Reads until there is a whole REQUEST, with its file; false at the end.
+fn receive(bytes: &mut Vec<u8>, file: &mut Option<File>) -> bool {
+    while Parsed::decode(bytes).unwrap().is_none() {
         let mut piece = [0; 65536];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut parts = [IoSliceMut::new(&mut piece)];
-        let length = recvmsg(io::stdin(), &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC).ok()?.bytes;
+        let received = recvmsg(io::stdin(), &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC);
+        let length = received.map_or(0, |message| message.bytes);
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                file = descriptors.last().map(File::from);
+                *file = descriptors.last().map(File::from);
             }
         }
         if length == 0 {
-            return None;
+            return false;
         }
         bytes.extend_from_slice(&piece[..length]);
     }
-    Some((bytes, file))
+    true
 }
 
 struct Fake {
@@ -202,6 +208,13 @@ struct Fake {
 impl Fake {
     fn state(&self, state: u32) {
         self.board.u32_at(self.at + SLOT_STATE).store(state, SeqCst);
+    }
+
+    /// Whether the request is for this worker: one that was sent ahead may have been taken back.
+    fn takes(&self, request: &Parsed<'_>) -> bool {
+        let (offered, at) = (request.sequence * 2, SLOT_OFFERED + (request.sequence % 2) as usize * 8);
+        let word = self.board.u64_at(self.at + at);
+        !request.offered || word.compare_exchange(offered, offered + 1, SeqCst, SeqCst).is_ok()
     }
 
     fn serve(&mut self, request: &Parsed<'_>, mut file: Option<File>) {
@@ -234,6 +247,7 @@ impl Fake {
             "body" => answer::body(out, argument.as_bytes()),
             "fill" => answer::body(out, &vec![b'x'; argument.parse().unwrap()]),
             "pid" => answer::body(out, std::process::id().to_string().as_bytes()),
+            "ahead" => answer::body(out, request.offered.to_string().as_bytes()),
             "input" => answer::body(out, &input(request, file)),
             "vars" => {
                 for (name, value) in &request.variables {

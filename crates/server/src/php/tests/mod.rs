@@ -1,5 +1,6 @@
 //! The pool's rules, with FakePhp in PHP's place.
 
+mod ahead;
 mod deaths;
 mod fake;
 mod life;
