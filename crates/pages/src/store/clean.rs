@@ -2,7 +2,7 @@
 
 use super::queues::Queue;
 use super::slots::{Body, NOTED};
-use super::{MOST_VARIANTS, NONE, PURGED, Pages, State, Wanted, heap};
+use super::{NONE, PURGED, Pages, State, Wanted, heap};
 use crate::{Key, Millis, Purge};
 
 /// Pages looked at to estimate how many a prefix covers.
@@ -170,7 +170,7 @@ impl<F: Clone> Pages<F> {
         let Some((count, mut variant)) = self.slots.fork(fork).map(|fork| (fork.variants, fork.first)) else {
             return true;
         };
-        if (count as usize) < MOST_VARIANTS {
+        if (count as usize) < self.most_variants {
             return true;
         }
         while variant != NONE && !self.is_dead(variant) {

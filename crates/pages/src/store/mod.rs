@@ -30,7 +30,7 @@ use purges::Purges;
 use queues::{Ghosts, Queues};
 use slots::{Body, Fork, NONE, PURGED, Slot, Slots, UNUSABLE};
 
-/// The most variants of a page; those that come then are passed on to the application without being stored.
+/// The most variants of a page, unless [`Pages::set_most_variants`] says otherwise; those that come then are passed on to the application without being stored.
 pub const MOST_VARIANTS: usize = 64;
 
 /// One shard of the cache. `F` is the server's handle of a running fill, cheap to clone.
@@ -42,6 +42,8 @@ pub struct Pages<F> {
     fills: Fills<F>,
     sweep: Sweep,
     budget: usize,
+    /// Of one page.
+    most_variants: usize,
     /// The latest moment that was told.
     latest: Millis,
     /// Number of the last fill.
@@ -64,6 +66,7 @@ impl<F: Clone> Pages<F> {
             fills: Fills::default(),
             sweep: Sweep::default(),
             budget,
+            most_variants: MOST_VARIANTS,
             latest: 0,
             number: 0,
             values: Vec::new(),
@@ -192,6 +195,11 @@ impl<F: Clone> Pages<F> {
         let Some(at) = self.holding(key, page) else { return };
         self.weigh(at);
         self.evict();
+    }
+
+    /// Changes how many variants a page may have; pages that have more already keep them until they expire.
+    pub fn set_most_variants(&mut self, most: usize) {
+        self.most_variants = most.max(1);
     }
 
     /// Changes the budget; evicts at once what is too much.

@@ -48,6 +48,7 @@ pub use told::Told;
 use fill::Fill;
 use millrace_pages::purge::noted;
 use millrace_pages::{Hardness, Key, Millis, Page, Pages, Place, Purge, Rules, Stored, Usage};
+use millrace_settings::plan;
 use outlive::Outliving;
 use press::Press;
 
@@ -102,9 +103,14 @@ impl Cache {
         Arc::new(Cache { shards, press: Press::start(), sites: Mutex::default(), outliving, started })
     }
 
-    /// Changes how much memory it may take; what is too much goes at once.
-    pub fn set_memory(&self, memory: usize) {
-        self.each(|shard| shard.set_budget(memory / self.shards.len()));
+    /// Changes its limits: how much memory it may take - what is too much goes at once -, how many variants a page may
+    /// have, and how much it may keep on disk.
+    pub fn set_limits(&self, plan: &plan::Cache) {
+        self.each(|shard| {
+            shard.set_budget(plan.memory / self.shards.len());
+            shard.set_most_variants(plan.variants);
+        });
+        self.disk().set_bytes(plan.disk_bytes);
     }
 
     /// Applies purges, here and on the disk. Returns about how many pages they concern.

@@ -118,6 +118,7 @@ impl Server {
             None => Disk::off(),
         };
         let cache = Cache::with_disk(plan.cache.memory, plan.server.threads, disk);
+        cache.set_limits(&plan.cache);
         let setup = build(plan, None, &log, &stats, &cache)?;
         cache.begin_to_load();
         let process = Process::new(setup.clone(), stats, log, cache);
@@ -247,8 +248,7 @@ impl Server {
         }
         let setup = build(plan, Some(&old), &self.process.log, &self.process.stats, &self.process.cache)
             .map_err(|e| e.0)?;
-        self.process.cache.set_memory(setup.plan.cache.memory);
-        self.process.cache.disk().set_bytes(setup.plan.cache.disk_bytes);
+        self.process.cache.set_limits(&setup.plan.cache);
         self.process.log.reopen(&setup.plan.log);
         self.process.replace_setup(setup.clone());
         for (address, bound) in bound {

@@ -112,7 +112,7 @@ pub(super) static CACHE: &[Setting] = &[
         key: "cache.variants",
         kind: count(1, 1024),
         default: Default::Fixed("64"),
-        line: "Forms of one page that `Vary` and cookies in the key may make. Beyond: not kept.",
+        line: "Forms of one page that `Vary` may make. Beyond: not kept.",
         reason: "A client can send any value of a field; without a bound it could fill the cache with one page.",
         example: "16",
         elsewhere: &["max_variants"],
@@ -242,7 +242,7 @@ pub(super) static CACHE: &[Setting] = &[
         kind: Kind::Words(Word::Cookie),
         default: Default::Unset("none"),
         line: "Cookies whose values make pages of their own: a language, a currency.",
-        reason: "Visitors with the same value share the page. `cache.variants` bounds how many there may be.",
+        reason: "Visitors with the same value share the page; one that nobody asks for any more makes room.",
         example: "[\"currency\"]",
         elsewhere: &["cache-vary", "vary_cookies", "fastcgi_cache_key"],
         ..BOTH
