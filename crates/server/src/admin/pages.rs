@@ -6,6 +6,7 @@ use millrace_pages::Usage;
 
 use super::json::Json;
 use super::status::{bytes, grouped, share};
+use crate::cache::{Disk, DiskUsage};
 use crate::engine::Process;
 use crate::stats::{Causes, Counter, Exposition, Purges, Row, table};
 
@@ -15,6 +16,8 @@ const NAMES_SHOWN: usize = 8;
 /// What the page cache holds and did, at one moment.
 pub struct Figures {
     usage: Usage,
+    /// None: pages don't outlive the process.
+    disk: Option<DiskUsage>,
     causes: Causes,
     purges: Purges,
 }
@@ -24,6 +27,7 @@ impl Figures {
     pub fn gather(process: &Process) -> Figures {
         Figures {
             usage: process.cache.usage(),
+            disk: Some(process.cache.disk()).filter(|disk| disk.is_on()).map(Disk::usage),
             causes: process.stats.causes(),
             purges: process.stats.purges(),
         }
@@ -57,6 +61,7 @@ impl Figures {
             ("removed_by_purges", purged.into()),
             ("purges", self.purges.orders.into()),
             ("purged_pages", self.purges.pages.into()),
+            ("disk", self.disk.as_ref().map_or(Json::Null, disk_json)),
             ("bypass_reasons", Json::Object(reasons.collect())),
             ("bypass_names", names.collect()),
         ])
@@ -98,6 +103,9 @@ impl Figures {
             grouped(self.purges.orders),
             grouped(self.purges.pages)
         )?;
+        if let Some(disk) = &self.disk {
+            write_disk(text, disk)?;
+        }
         self.write_causes(text, &of)
     }
 
@@ -132,7 +140,8 @@ impl Figures {
     /// For Prometheus.
     pub fn expose(&self, out: &mut Exposition) {
         let usage = &self.usage;
-        let amounts: [(&Row, u64); 10] = [
+        let disk = self.disk.unwrap_or_default();
+        let amounts: [(&Row, u64); 14] = [
             (&table::CACHE_PAGES, usage.pages as u64),
             (&table::CACHE_BYTES, usage.bytes as u64),
             (&table::CACHE_OVERHEAD, usage.overhead as u64),
@@ -143,6 +152,10 @@ impl Figures {
             (&table::CACHE_EXPIRED, usage.expired),
             (&table::CACHE_PURGES, self.purges.orders),
             (&table::CACHE_PURGED, self.purges.pages),
+            (&table::CACHE_DISK_BYTES, disk.bytes),
+            (&table::CACHE_DISK_WRITTEN, disk.written),
+            (&table::CACHE_DISK_DROPPED, disk.dropped),
+            (&table::CACHE_DISK_LOADED, disk.loaded),
         ];
         for (row, value) in amounts {
             out.family(row);
@@ -153,6 +166,32 @@ impl Figures {
             out.sample(&table::CACHE_BYPASS, &[("reason", reason)], count);
         }
     }
+}
+
+fn disk_json(disk: &DiskUsage) -> Json {
+    Json::object([
+        ("bytes", disk.bytes.into()),
+        ("files", (disk.segments as u64).into()),
+        ("written", disk.written.into()),
+        ("rewritten", disk.rewritten.into()),
+        ("dropped", disk.dropped.into()),
+        ("loaded", disk.loaded.into()),
+        ("loading", disk.loading.into()),
+    ])
+}
+
+fn write_disk(text: &mut String, disk: &DiskUsage) -> std::fmt::Result {
+    let DiskUsage { written, dropped, loaded, .. } = *disk;
+    writeln!(
+        text,
+        "  {:<12}{}; {} pages written, {} not for want of room or time; {} read at the start{}",
+        "on disk",
+        bytes(disk.bytes),
+        grouped(written),
+        grouped(dropped),
+        grouped(loaded),
+        if disk.loading { " so far" } else { "" }
+    )
 }
 
 #[cfg(test)]
@@ -167,7 +206,9 @@ mod tests {
         }
         causes.note("method", None);
         let usage = Usage { pages: 1204, bytes: 1 << 20, budget: 1 << 30, evicted: 7, ..Usage::default() };
-        let figures = Figures { usage, causes, purges: Purges { orders: 2, pages: 40 } };
+        let disk =
+            DiskUsage { bytes: 3 << 20, written: 1300, loaded: 900, loading: true, ..DiskUsage::default() };
+        let figures = Figures { usage, disk: Some(disk), causes, purges: Purges { orders: 2, pages: 40 } };
         let value = |counter| match counter {
             Counter::CacheHits => 90,
             Counter::CacheMisses => 10,
@@ -182,12 +223,18 @@ mod tests {
 Page cache    1,204 pages, 1.0 MiB of 1.0 GiB; 90.0 % of requests were hits
   requests    90 from fresh pages, 0 from stale ones, 10 made the page, 0 waited for it, 0 waited too long
   pages       0 PHP runs, 0 failed; 7 pages made room for others, 0 were too old; 2 purges met 40 pages
+  on disk     3.0 MiB; 1,300 pages written, 0 not for want of room or time; 900 read at the start so far
   around it   1,501 requests: 1,500 cookie, 1 method; 0 for what can't be kept
               1,500 cookie wordpress_logged_in_x
 "
         );
         let json = figures.json().to_string();
-        for part in ["\"pages\": 1204", "\"cookie\": 1500", "\"name\": \"wordpress_logged_in_x\""] {
+        for part in [
+            "\"pages\": 1204",
+            "\"written\": 1300",
+            "\"cookie\": 1500",
+            "\"name\": \"wordpress_logged_in_x\"",
+        ] {
             assert!(json.contains(part), "{part} is not in\n{json}");
         }
         let mut out = Exposition::default();

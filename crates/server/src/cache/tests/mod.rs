@@ -2,6 +2,7 @@
 
 mod fills;
 mod hits;
+mod outlive;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -16,7 +17,7 @@ use millrace_settings::{Source, plan};
 use millrace_wire::head::{Head, Limits};
 use tokio::task::LocalSet;
 
-use super::{Cache, Consulted, consult, settle};
+use super::{Cache, Consulted, Disk, DiskLimits, consult, settle};
 use crate::engine::{Process, Setup, Thread};
 use crate::log::Log;
 use crate::reply::{Aside, Body, Fields, Reply};
@@ -115,9 +116,19 @@ fn play<F: Future<Output = ()>>(
     let (mut plan, _) = millrace_settings::load(&source).unwrap();
     plan.sites[0].profile = profile;
     plan.cache.dir = None;
+    plan.cache.memory = 16 << 20;
     change(&mut plan);
     let site = Site::new(0, plan.sites[0].clone(), None);
-    let cache = Cache::new(16 << 20, 1);
+    let disk = match &plan.cache.dir {
+        Some(dir) => {
+            let limits = DiskLimits { settle: Duration::ZERO, ..DiskLimits::new(plan.cache.disk_bytes) };
+            Disk::open(dir, limits, &Log::quiet())
+        }
+        None => Disk::off(),
+    };
+    let cache = Cache::with_disk(plan.cache.memory, 1, disk);
+    cache.set_rules([&*site].into_iter());
+    cache.begin_to_load();
     let setup = Setup::new(plan, vec![site.clone()]);
     let process = Process::new(setup, Registry::new(1), Log::quiet(), cache);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
