@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use super::fill::{Fill, Job, Lead, Outcome, State};
 use super::serve::{self, Asked};
 use super::told::{self, Told};
-use super::{Make, settle};
+use super::{Make, passed, settle};
 use crate::engine::Thread;
 use crate::reply::{Reply, plain};
 use crate::request::Request;
@@ -45,6 +45,11 @@ pub fn consult(
     make: Make,
 ) -> Consulted {
     let Some(rules) = &site.cache else { return Consulted::Run(Told::NOTHING) };
+    let passed = passed::place(site, request);
+    if passed::is_noted(passed, thread.clock.ticks()) {
+        thread.stats.add(Counter::CachePassed, 1);
+        return Consulted::Run(Told::PASS);
+    }
     ROOM.with_borrow_mut(|(key, path)| {
         path.clear();
         // Routing has done the same and found a script.
@@ -57,9 +62,8 @@ pub fn consult(
                 thread.stats.bypassed(bypass.word(), bypass.what());
                 Consulted::Run(Told::bypass(bypass.word()))
             }
-            Ok(asking) => {
-                Consultation { thread, site, rules, request, path, script, make, asking }.look(Key::new(key))
-            }
+            Ok(asking) => Consultation { thread, site, rules, request, path, script, make, asking, passed }
+                .look(Key::new(key)),
         }
     })
 }
@@ -74,6 +78,7 @@ struct Consultation<'a> {
     script: &'a Script,
     make: Make,
     asking: Asking,
+    passed: u64,
 }
 
 impl Consultation<'_> {
@@ -94,6 +99,7 @@ impl Consultation<'_> {
             Look::Miss(running) => (None, running, Told::MISS),
             Look::Pass => {
                 self.thread.stats.add(Counter::CachePassed, 1);
+                passed::note(self.passed, self.thread.clock.ticks());
                 return Consulted::Run(Told::PASS);
             }
         };

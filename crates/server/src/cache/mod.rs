@@ -9,7 +9,7 @@
 //!                └────── bypass ──> PHP ──> settle ──> Reply
 //! ```
 //!
-//! - [`consult`]: what becomes of a request;
+//! - [`consult`]: what becomes of a request; [`passed`]: what a thread knows to be uncacheable without asking;
 //! - [`fill`]: one run of PHP, and those who wait for it; [`growing`]: a page while it is being written;
 //! - [`make`]: from an answer to a page; [`press`]: its compressed forms, made on threads of their own;
 //! - [`serve`]: from a page to an answer; [`told`]: what the answer says of the cache;
@@ -25,6 +25,7 @@ mod fill;
 mod growing;
 mod make;
 mod outlive;
+mod passed;
 mod press;
 mod serve;
 mod settle;
@@ -166,7 +167,7 @@ impl Cache {
     /// pages that are old, but were asked for often: the most wanted first.
     pub fn tidy(&self, thread: &Thread, most: usize) -> Vec<Box<[u8]>> {
         let threads = thread.setup().plan.server.threads.max(1);
-        let now = self.now(thread);
+        let now = self.time(thread);
         let mut wanted = Vec::new();
         for shard in (0..self.shards.len()).filter(|shard| shard % threads == thread.index) {
             let mut shard = self.lock(shard);

@@ -93,7 +93,10 @@ pub fn refused(reply: &mut Reply, told: Told, why: Refusal) {
 /// An answer that the cache kept out of.
 pub fn alone(reply: &mut Reply, told: Told) {
     if let Some(status) = told.0 {
-        tell(reply, status);
+        let lines = reply.fields.own_mut();
+        lines.extend_from_slice(b"Cache-Status: ");
+        status.write(lines);
+        lines.extend_from_slice(b"\r\n");
     }
 }
 
