@@ -38,10 +38,25 @@ pub fn purge(thread: &Thread, rules: &Rules, place: &Place<'_>, method: &str, re
     let purges = purges(rules, place, method, reply.status, fields, &Notes::default());
     if !purges.is_empty() {
         let pages = thread.process.cache.purge(&purges);
-        let (process, shown) = (&thread.process, place.path.escape_ascii());
-        let (who, what) =
-            (format!("{method} {}{shown}", place.host), format!("{} things by fields", purges.len()));
-        note(&process.stats, &process.log, &who, &what, pages);
+        // An unsafe method asks for it by itself, and seldom is there a page of its URL.
+        if pages > 0 {
+            let process = &thread.process;
+            let who = format!("{method} {}{}", place.host, place.path.escape_ascii());
+            note(&process.stats, &process.log, &who, &asked_for(aside), pages);
+        }
+    }
+}
+
+/// What an answer said that is to be purged, for the log.
+fn asked_for(aside: &Aside) -> String {
+    const MOST: usize = 200;
+    let is_purge = |name: &str| {
+        name.to_ascii_lowercase().contains("-purge") || name.eq_ignore_ascii_case("Cache-Group-Invalidation")
+    };
+    let said = aside.fields.iter().find(|(name, _)| is_purge(name));
+    match said {
+        Some((name, value)) => format!("{name}: {}", value[..value.len().min(MOST)].escape_ascii()),
+        None => "what it may have changed".to_owned(),
     }
 }
 
