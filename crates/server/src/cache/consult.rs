@@ -84,7 +84,7 @@ struct Consultation<'a> {
 impl Consultation<'_> {
     fn look(self, key: Key<'_>) -> Consulted {
         let cache = &self.thread.process.cache;
-        let now = cache.time(self.thread);
+        let now = cache.now(self.thread);
         let head = &self.request.head;
         let mut select = |name: &str, out: &mut Vec<u8>| select(self.rules, head.fields(), name, out);
         let mut shard = cache.lock(cache.shard_of(key));

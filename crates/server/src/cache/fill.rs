@@ -212,7 +212,7 @@ impl Job {
     }
 
     fn now(&self) -> Millis {
-        self.thread.process.cache.time(&self.thread)
+        self.thread.process.cache.now(&self.thread)
     }
 
     fn place(&self) -> Place<'_> {

@@ -193,7 +193,7 @@ impl Cache {
     }
 
     /// The time by the cache's clock, as of the thread's last look at its own.
-    fn time(&self, thread: &Thread) -> Millis {
+    fn now(&self, thread: &Thread) -> Millis {
         let (started, wall) = self.started;
         wall + thread.clock.now().saturating_duration_since(started).as_millis() as Millis
     }

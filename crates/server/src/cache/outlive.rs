@@ -80,7 +80,7 @@ impl Memory for Cache {
             return true;
         }
         let at = self.shard_of(key);
-        let now = self.now();
+        let now = self.time();
         let holds = self.outliving.holds.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(hold) = holds.get(at) else { return false };
         let mut shard = self.lock(at);
@@ -105,7 +105,7 @@ impl Memory for Cache {
         }
     }
 
-    fn now(&self) -> Millis {
+    fn time(&self) -> Millis {
         let (started, wall) = self.started;
         wall + started.elapsed().as_millis() as Millis
     }

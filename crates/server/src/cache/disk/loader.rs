@@ -117,7 +117,7 @@ impl Loader<'_> {
             }
             let Some(entry) = reading.entry(place) else { continue };
             let key = record::fingerprint(entry.key, record::fingerprint(entry.variant, 0));
-            if !self.seen.insert(key) || !entry.is_useful(self.memory.now()) {
+            if !self.seen.insert(key) || !entry.is_useful(self.memory.time()) {
                 continue;
             }
             let purged = match self.history.state(entry.key, &entry.terms.tags, entry.stamp) {

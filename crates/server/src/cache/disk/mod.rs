@@ -112,7 +112,7 @@ pub trait Memory: Send + Sync + 'static {
     fn is_loaded(&self);
 
     /// The time.
-    fn now(&self) -> Millis;
+    fn time(&self) -> Millis;
 }
 
 /// Figures.

@@ -84,7 +84,7 @@ impl Memory for Shelf {
         self.changed.notify_all();
     }
 
-    fn now(&self) -> Millis {
+    fn time(&self) -> Millis {
         NOW
     }
 }
