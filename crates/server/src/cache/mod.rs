@@ -167,7 +167,7 @@ impl Cache {
     /// pages that are old, but were asked for often: the most wanted first.
     pub fn tidy(&self, thread: &Thread, most: usize) -> Vec<Box<[u8]>> {
         let threads = thread.setup().plan.server.threads.max(1);
-        let now = self.time(thread);
+        let now = self.now(thread);
         let mut wanted = Vec::new();
         for shard in (0..self.shards.len()).filter(|shard| shard % threads == thread.index) {
             let mut shard = self.lock(shard);
