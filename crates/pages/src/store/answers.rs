@@ -65,6 +65,13 @@ impl Ticket {
         &self.key
     }
 
+    /// Whether all who wait for the fill have the same values for these fields: then they may have what it brings, without
+    /// looking again.
+    pub fn is_for_all(&self, vary: &[Box<str>]) -> bool {
+        let known = self.variant.as_ref().map_or(&[][..], |variant| &variant.vary);
+        vary.iter().all(|name| known.contains(name))
+    }
+
     /// The variant asked for, if the page was known to have variants when the fill began.
     pub fn variant(&self) -> Option<&[u8]> {
         self.variant.as_ref().map(|variant| &*variant.values)

@@ -30,10 +30,20 @@ thread_local! {
 pub enum Consulted {
     /// A page answers it.
     Hit(Reply),
-    /// A page will, unless it turns out (`None`) that the script has to run for this request alone.
-    Wait(Pin<Box<dyn Future<Output = Option<Reply>>>>),
+    /// A page will, unless it turns out otherwise.
+    Wait(Pin<Box<dyn Future<Output = Waited>>>),
     /// The script runs for this request alone.
     Run(Told),
+}
+
+/// What came of waiting for a page.
+pub enum Waited {
+    /// It is there.
+    Reply(Reply),
+    /// The script has to run for this request alone.
+    Alone,
+    /// What was made is a variant of the page, and perhaps not the one that this request wants: ask again.
+    Again,
 }
 
 /// Asks the cache. `make` runs a script where that is needed.
@@ -183,6 +193,7 @@ impl Consultation<'_> {
             previous,
             private,
             told,
+            is_shared: false,
         };
         tokio::task::spawn_local(job.run(lead));
     }
@@ -212,9 +223,9 @@ impl Consultation<'_> {
             match answer.await {
                 Ok(mut reply) => {
                     reply.fields.push_block(&waiter.site.header_lines);
-                    Some(reply)
+                    Waited::Reply(reply)
                 }
-                Err(_) => waiter.outcome(waiter.fill.state()),
+                Err(_) => waiter.outcome(waiter.fill.state(), true),
             }
         }))
     }
@@ -243,37 +254,40 @@ struct Waiter {
 }
 
 impl Waiter {
-    async fn wait(&self, patience: Duration) -> Option<Reply> {
+    async fn wait(&self, patience: Duration) -> Waited {
         match tokio::time::timeout(patience, self.fill.wait()).await {
-            Ok(state) => self.outcome(state),
+            Ok(state) => self.outcome(state, false),
             Err(_) => {
                 self.thread.stats.add(Counter::CacheWaitTimeouts, 1);
-                Some(self.instead_of(plain(503)))
+                Waited::Reply(self.instead_of(plain(503)))
             }
         }
     }
 
-    fn outcome(&self, state: State) -> Option<Reply> {
-        match state {
+    /// What `state` means for who asked first, or for those after him.
+    fn outcome(&self, state: State, is_first: bool) -> Waited {
+        let reply = match state {
             State::Open(draft) => {
                 let mut reply = draft.reply(self.is_head);
                 told::streamed(&mut reply, self.told);
                 reply.fields.push_block(&self.site.header_lines);
-                Some(reply)
+                reply
             }
-            State::Done(Outcome::Page(page)) => {
+            State::Done(Outcome::Variant(_)) if !is_first => return Waited::Again,
+            State::Done(Outcome::Page(page) | Outcome::Variant(page)) => {
                 let mut reply = serve::answer(&page, &self.asked);
                 told::made(&mut reply, self.told);
                 reply.fields.push_block(&self.site.header_lines);
-                Some(reply)
+                reply
             }
             State::Done(Outcome::Failed(page)) => {
                 let mut reply = serve::answer(&page, &self.asked);
                 told::failed(&mut reply, self.told);
-                Some(self.instead_of(reply))
+                self.instead_of(reply)
             }
-            State::Done(Outcome::Alone) | State::Running => None,
-        }
+            State::Done(Outcome::Alone) | State::Running => return Waited::Alone,
+        };
+        Waited::Reply(reply)
     }
 
     /// A stale page, if there is one, instead of an error.

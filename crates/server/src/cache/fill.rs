@@ -3,6 +3,7 @@
 //! ```text
 //!   Running ──> Open(draft) ──> Done(Page)        stored, or at least complete
 //!      │ └────────────────────────────┘
+//!      ├──────> Done(Variant)                     stored, but who waits may want another variant: they look again
 //!      ├──────> Done(Alone)                       only for the one who asked first: the others run PHP themselves
 //!      └──────> Done(Failed)                      PHP's error, for all
 //! ```
@@ -56,6 +57,8 @@ pub enum State {
 pub enum Outcome {
     /// A page for all who waited.
     Page(Arc<Page>),
+    /// A page for whoever asked first; the others may have other values for what it varies by.
+    Variant(Arc<Page>),
     /// It was for one only.
     Alone,
     /// The script failed: what it said.
@@ -131,6 +134,15 @@ impl Lead {
         self.fill.set(State::Done(outcome));
     }
 
+    /// What `page` is for those who wait, if it varies by these fields.
+    fn outcome(&self, page: Arc<Page>, vary: &[Box<str>]) -> Outcome {
+        if self.is_for_all(vary) { Outcome::Page(page) } else { Outcome::Variant(page) }
+    }
+
+    fn is_for_all(&self, vary: &[Box<str>]) -> bool {
+        self.ticket.as_ref().is_some_and(|ticket| ticket.is_for_all(vary))
+    }
+
     fn shard(cache: &Cache, ticket: &Ticket) -> usize {
         cache.shard_of(Key::new(ticket.key()))
     }
@@ -173,6 +185,8 @@ pub struct Job {
     pub private: Option<oneshot::Sender<Reply>>,
     /// Why there was no page.
     pub told: Told,
+    /// Whether all who wait may have the page before it is complete.
+    pub is_shared: bool,
 }
 
 impl Job {
@@ -196,7 +210,10 @@ impl Job {
             _ => &[],
         };
         match (self.judge(&reply, &aside, content), std::mem::replace(&mut reply.body, Body::Empty)) {
-            (Verdict::Store { .. }, Body::Stream(stream)) => self.grow(lead, reply, stream, aside).await,
+            (Verdict::Store { terms, .. }, Body::Stream(stream)) => {
+                self.is_shared = settle::is_public(&reply) && lead.is_for_all(&terms.vary);
+                self.grow(lead, reply, stream, aside).await
+            }
             (Verdict::Store { terms, keep }, body) => {
                 let content = match body {
                     Body::Bytes(content) => content,
@@ -252,7 +269,8 @@ impl Job {
 
     fn store(&self, lead: Lead, page: Arc<Page>, terms: Terms) {
         let (now, begun) = (self.now(), lead.begun);
-        lead.end(Outcome::Page(page.clone()), |cache, ticket| {
+        let outcome = lead.outcome(page.clone(), &terms.vary);
+        lead.end(outcome, |cache, ticket| {
             let key: Box<[u8]> = ticket.key().into();
             let stored = self.with_select(|select| {
                 cache.lock(Lead::shard(cache, &ticket)).store(ticket, select, page.clone(), terms, now)
@@ -295,7 +313,8 @@ impl Job {
                 let new = fields.map(|fields| make::with_fields(page, fields, last_modified, now));
                 let sent = new.clone().unwrap_or_else(|| page.clone());
                 let begun = lead.begun;
-                lead.end(Outcome::Page(sent), |cache, ticket| {
+                let outcome = lead.outcome(sent, &terms.vary);
+                lead.end(outcome, |cache, ticket| {
                     let (shard, key) = (Lead::shard(cache, &ticket), Box::from(ticket.key()));
                     let page =
                         self.with_select(|select| cache.lock(shard).freshen(ticket, select, new, terms, now));
@@ -305,7 +324,10 @@ impl Job {
                 });
             }
             // It was right for this one use.
-            Err(_) => lead.end(Outcome::Page(page.clone()), Lead::abandon),
+            Err(_) => {
+                let outcome = lead.outcome(page.clone(), &terms.vary);
+                lead.end(outcome, Lead::abandon);
+            }
         }
     }
 
@@ -359,7 +381,7 @@ impl Job {
                 more = stream.next(&mut piece) => more,
                 () = &mut patience, if !is_open => {
                     is_open = true;
-                    self.open(&lead, &reply, &draft);
+                    self.open(&lead, &draft);
                     continue;
                 }
             };
@@ -373,7 +395,7 @@ impl Job {
                 Err(_) => break false,
             }
             if total > most {
-                self.open(&lead, &reply, &draft);
+                self.open(&lead, &draft);
                 return self.pass_on(lead, stream, &growing).await;
             }
         };
@@ -397,13 +419,13 @@ impl Job {
     }
 
     /// Shows a page that is still being made to those who may have it.
-    fn open(&mut self, lead: &Lead, reply: &Reply, draft: &Arc<Draft>) {
+    fn open(&mut self, lead: &Lead, draft: &Arc<Draft>) {
         if let Some(private) = self.private.take() {
             let mut first = draft.reply(false);
             told::streamed(&mut first, self.told);
             // Whoever came first may have left.
             let _ = private.send(first);
-            if settle::is_public(reply) {
+            if self.is_shared {
                 lead.fill.set(State::Open(draft.clone()));
             }
         }

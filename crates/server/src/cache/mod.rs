@@ -40,7 +40,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-pub use consult::{Consulted, consult};
+pub use consult::{Consulted, Waited, consult};
 pub use disk::{Disk, Limits as DiskLimits, Usage as DiskUsage};
 pub use outlive::origin;
 pub use settle::settle;

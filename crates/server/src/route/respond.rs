@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::{FILE_METHODS, Script, Site, Way, way};
-use crate::cache::{self, Consulted, Told};
+use crate::cache::{self, Consulted, Told, Waited};
 use crate::engine::Thread;
 use crate::files::{self, Answer};
 use crate::php;
@@ -20,8 +20,8 @@ pub enum Response {
     Ready(Reply),
     /// An answer, after some work that has begun.
     Later(Pin<Box<dyn Future<Output = Reply>>>),
-    /// A page of the cache, when it has been made; `None`: the script has to run for this request alone.
-    Page(Pin<Box<dyn Future<Output = Option<Reply>>>>, Script),
+    /// A page of the cache, when it has been made, or else what the script says to this request alone.
+    Page(Pin<Box<dyn Future<Output = Waited>>>, Script),
     /// What a script has to say, once the request's content is there; and what the page cache said.
     Script(Script, Told),
 }

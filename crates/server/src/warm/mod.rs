@@ -15,6 +15,7 @@ use std::time::Duration;
 use millrace_wire::head::{Head, Limits};
 use tokio::sync::oneshot;
 
+use crate::cache::Waited;
 use crate::engine::{Setup, Thread};
 use crate::purge::{key_host, site_and_target};
 use crate::reply::{Body, Reply};
@@ -191,8 +192,9 @@ async fn ask(thread: &Rc<Thread>, site: &Arc<Site>, wanted: &Wanted) -> Fetched 
         Response::Ready(reply) => reply,
         Response::Later(reply) => reply.await,
         Response::Page(page, _) => match page.await {
-            Some(reply) => reply,
-            None => return Fetched::because("not kept", 0, "its answer is for one visitor only"),
+            Waited::Reply(reply) => reply,
+            Waited::Again => return Fetched::because("not kept", 0, "another variant of it was being made"),
+            Waited::Alone => return Fetched::because("not kept", 0, "its answer is for one visitor only"),
         },
         // It would be made and thrown away.
         Response::Script(_, _) => {

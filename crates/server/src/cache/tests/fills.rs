@@ -70,6 +70,33 @@ fn nobody_queues_for_what_is_for_one_only() {
     );
 }
 
+/// Two visitors with two languages, at once, for a page that nobody knows yet.
+#[test]
+fn nobody_gets_the_variant_of_another() {
+    play(
+        Profile::Generic,
+        |_| (),
+        async |scene: Scene| {
+            let scene = Rc::new(scene);
+            let in_language = |text| page(&[MINUTE, ("Vary", "Accept-Language")], text);
+            answers_late(in_language("hallo"), A_WHILE);
+            answers_late(in_language("bonjour"), A_WHILE);
+            let asking = ["de", "fr", "fr", "de"].map(|language| {
+                let scene = scene.clone();
+                tokio::task::spawn_local(async move {
+                    scene.ask("GET", "/", &[&format!("Accept-Language: {language}")]).await.text
+                })
+            });
+            let mut texts = Vec::new();
+            for one in asking {
+                texts.push(one.await.unwrap());
+            }
+            assert_eq!(texts, ["hallo", "bonjour", "bonjour", "hallo"]);
+            assert_eq!(runs(), 2);
+        },
+    );
+}
+
 #[test]
 fn whoever_asked_first_may_leave() {
     play(

@@ -17,7 +17,7 @@ use millrace_settings::{Source, plan};
 use millrace_wire::head::{Head, Limits};
 use tokio::task::LocalSet;
 
-use super::{Cache, Consulted, Disk, DiskLimits, consult, settle};
+use super::{Cache, Consulted, Disk, DiskLimits, Waited, consult, settle};
 use crate::engine::{Process, Setup, Thread};
 use crate::log::Log;
 use crate::reply::{Aside, Body, Fields, Reply};
@@ -156,13 +156,16 @@ impl Scene {
         let script =
             Script { filename: (*b"/x.php").into(), name: b"/x.php".to_vec(), path_info: Vec::new() };
         self.thread.clock.read();
-        let reply = match consult(&self.thread, &self.site, &request, &script, make) {
-            Consulted::Hit(reply) => reply,
-            Consulted::Wait(reply) => match reply.await {
-                Some(reply) => reply,
-                None => self.alone(request, script, super::Told::PASS).await,
-            },
-            Consulted::Run(told) => self.alone(request, script, told).await,
+        let reply = loop {
+            break match consult(&self.thread, &self.site, &request, &script, make) {
+                Consulted::Hit(reply) => reply,
+                Consulted::Wait(reply) => match reply.await {
+                    Waited::Reply(reply) => reply,
+                    Waited::Again => continue,
+                    Waited::Alone => self.alone(request, script, super::Told::PASS).await,
+                },
+                Consulted::Run(told) => self.alone(request, script, told).await,
+            };
         };
         read(reply, method == "HEAD").await
     }

@@ -9,7 +9,7 @@ use millrace_wire::head::Framing;
 use super::connection::Phase;
 use super::content::{self, Trouble};
 use super::{Connection, Step, send};
-use crate::cache::{self, Told};
+use crate::cache::{self, Told, Waited};
 use crate::engine::{SharedSetup, Thread};
 use crate::log::{Asked, Entry};
 use crate::php;
@@ -20,6 +20,9 @@ use crate::stats::Class;
 
 /// What the access log says of a request whose client left before its content was here, as nginx does.
 const CLIENT_GONE: u16 = 499;
+
+/// So often a request waits for a page of which another variant is made, before the script runs for it alone.
+const MOST_WAITS: u32 = 3;
 
 /// A request on its way to its answer.
 pub(super) struct Exchange {
@@ -96,23 +99,29 @@ impl Exchange {
     }
 
     async fn reply(&mut self, connection: &Connection, rest: &mut Vec<u8>) -> Result<Reply, Trouble> {
-        let thread = &connection.thread;
-        let response = match self.response.take() {
-            Some(response) => response,
-            None => {
-                let (class, response) = route::respond(thread, &self.site, &self.request);
-                self.class = class;
-                response
-            }
-        };
-        match response {
-            Response::Ready(reply) => Ok(reply),
-            Response::Later(reply) => Ok(reply.await),
-            Response::Page(page, script) => match page.await {
-                Some(reply) => Ok(reply),
-                None => self.script(connection, rest, &script, Told::PASS).await,
-            },
-            Response::Script(script, told) => self.script(connection, rest, &script, told).await,
+        let mut waits = 0;
+        loop {
+            let response = match self.response.take() {
+                Some(response) => response,
+                None => {
+                    let (class, response) = route::respond(&connection.thread, &self.site, &self.request);
+                    self.class = class;
+                    response
+                }
+            };
+            return match response {
+                Response::Ready(reply) => Ok(reply),
+                Response::Later(reply) => Ok(reply.await),
+                Response::Page(page, script) => match page.await {
+                    Waited::Reply(reply) => Ok(reply),
+                    Waited::Again if waits < MOST_WAITS => {
+                        waits += 1;
+                        continue;
+                    }
+                    _ => self.script(connection, rest, &script, Told::PASS).await,
+                },
+                Response::Script(script, told) => self.script(connection, rest, &script, told).await,
+            };
         }
     }
 
