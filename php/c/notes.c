@@ -100,8 +100,11 @@ PHP_FUNCTION(millrace_purge)
 PHP_FUNCTION(millrace_cache_control)
 {
 	zend_string *directives;
-	ZEND_PARSE_PARAMETERS_START(1, 1)
+	bool fallback = false;
+	ZEND_PARSE_PARAMETERS_START(1, 2)
 		Z_PARAM_STR(directives)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_BOOL(fallback)
 	ZEND_PARSE_PARAMETERS_END();
 	const char *wrong = fault(directives, false);
 	if (!wrong && ZSTR_LEN(directives) > MR_NOTE_MAX) {
@@ -111,5 +114,12 @@ PHP_FUNCTION(millrace_cache_control)
 		zend_argument_value_error(1, "%s", wrong);
 		RETURN_THROWS();
 	}
-	RETURN_BOOL(heard(MR_NOTE_CONTROL) && wire_note(MR_NOTE_CONTROL, ZSTR_VAL(directives), ZSTR_LEN(directives)));
+	if (!heard(MR_NOTE_CONTROL)) {
+		RETURN_FALSE;
+	}
+	if (fallback && worker->controlled) {
+		RETURN_TRUE;
+	}
+	worker->controlled |= !fallback;
+	RETURN_BOOL(wire_note(MR_NOTE_CONTROL, ZSTR_VAL(directives), ZSTR_LEN(directives)));
 }

@@ -251,7 +251,7 @@ bool wire_read(void)
 	} while (!is_ours(&frame));
 	worker->request = (struct request){ .body_fd = -1 };
 	worker->purges.length = 0;
-	worker->purge_all = worker->hard = false;
+	worker->purge_all = worker->hard = worker->controlled = false;
 	if (!parse_request(&frame)) {
 		return protocol_error("millrace-php: the server sent a broken request");
 	}

@@ -76,6 +76,7 @@ struct worker {
 	size_t body_at;           /* place of the open BODY's header in out, or SIZE_MAX */
 	struct buffer purges;     /* NOTE frames of this request's purges, to be said again at its end */
 	bool purge_all, hard;     /* more of them than are kept; one of them was hard */
+	bool controlled;          /* the script said how its page may be kept, not only as a fallback */
 };
 
 /* The worker of this process; NULL in the host. */

@@ -1,11 +1,32 @@
 <?php
-/*
- * Run by the worker before WordPress, in the same request (variable MILLRACE_INJECT of the request frame).
+/**
+ * Run by the worker before WordPress, in the same request (variable MILLRACE_INJECT of the request frame): with it
+ * WordPress fills and purges Millrace's page cache by itself. Nothing is written to the site or its database.
  *
  * WordPress takes hooks that were put into $wp_filter before it loads (wp-includes/plugin.php,
- * WP_Hook::build_preinitialized_hooks): [hook][priority][] = function and number of arguments. `__return_true` is
- * WordPress's own, and exists when the hook is called. Names of ours are not needed; a variable would be the site's.
+ * WP_Hook::build_preinitialized_hooks): [hook][priority][] = function and number of arguments. Everything here is in the
+ * namespace Millrace\WordPress and in static methods; the site's own names stay free.
+ *
+ * - Hooks: puts the tables of the other classes into $wp_filter, and takes them out if LiteSpeed Cache does this work;
+ * - Page: may this page be kept, and for how long;
+ * - Shown: what it shows, as tags; Tags: how tags are called;
+ * - Posts, People, Site, Shop: what changes, as purges; Changes: how they are said;
+ * - Bar: the menu in the admin bar, Site Health.
+ *
+ * All files are loaded at once: later, when open_basedir holds, they could not be. opcache keeps them.
  */
 
-// Pretty permalinks work: WordPress knows that only of Apache, nginx, IIS and Caddy (got_url_rewrite()).
-$GLOBALS['wp_filter']['got_url_rewrite'][10][] = ['function' => '__return_true', 'accepted_args' => 0];
+namespace Millrace\WordPress;
+
+require __DIR__ . '/wordpress/hooks.php';
+require __DIR__ . '/wordpress/tags.php';
+require __DIR__ . '/wordpress/page.php';
+require __DIR__ . '/wordpress/shown.php';
+require __DIR__ . '/wordpress/changes.php';
+require __DIR__ . '/wordpress/posts.php';
+require __DIR__ . '/wordpress/people.php';
+require __DIR__ . '/wordpress/site.php';
+require __DIR__ . '/wordpress/shop.php';
+require __DIR__ . '/wordpress/bar.php';
+
+Hooks::register();

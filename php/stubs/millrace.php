@@ -17,10 +17,12 @@
  * @param string $directives those of Cache-Control: public, private, no-cache, no-store, max-age=N,
  *                           stale-while-revalidate=N, stale-if-error=N; and nonce, for a page that holds something
  *                           which is valid for half a day, as WordPress's nonces are
+ * @param bool $fallback holds only where the script says nothing else, before or after: for a framework's own word, so
+ *                       that the site's word counts whichever comes first
  * @return bool false if the answer has ended
  * @throws ValueError if it is empty or holds control characters
  */
-function millrace_cache_control(string $directives): bool {}
+function millrace_cache_control(string $directives, bool $fallback = false): bool {}
 
 /**
  * Gives this page tags, by which it can be purged; of all calls of a request together.

@@ -155,7 +155,7 @@ fn arguments_are_checked() {
         ),
         (
             "millrace_cache_control()",
-            "ArgumentCountError: millrace_cache_control() expects exactly 1 argument, 0 given",
+            "ArgumentCountError: millrace_cache_control() expects at least 1 argument, 0 given",
         ),
         (
             "millrace_tag(...array_fill(0, 9000, 'abcdefgh'))",
@@ -175,6 +175,24 @@ fn arguments_are_checked() {
         let answer = worker.run(&Ask::get(&script));
         assert_eq!(answer.text(), text, "{call}: {:?}", answer.log);
         assert_eq!(answer.notes, [], "{call}");
+    }
+}
+
+#[test]
+fn a_fallback_does_not_take_back_what_the_script_said() {
+    let (host, mut worker) = start();
+    let cases = [
+        ("'a', true); millrace_cache_control('b', true", vec!["a", "b"]),
+        ("'a'); millrace_cache_control('b', true", vec!["a"]),
+        ("'a', true); millrace_cache_control('b'); millrace_cache_control('c', true", vec!["a", "b"]),
+        ("'a', true); millrace_cache_control('b'", vec!["a", "b"]),
+    ];
+    for (at, (calls, said)) in cases.iter().enumerate() {
+        let text = format!("<?php echo json_encode([millrace_cache_control({calls})]);");
+        let answer = worker.run(&Ask::get(&host.script(&format!("{at}.php"), &text.replace("; m", ", m"))));
+        assert!(!answer.text().contains("false"), "{calls}: {:?} {:?}", answer.text(), answer.log);
+        let texts: Vec<_> = answer.notes.iter().map(|note| &note.1[..]).collect();
+        assert_eq!(&texts, said, "{calls}");
     }
 }
 

@@ -11,7 +11,25 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use millrace_settings::plan::Profile;
 
-const WORDPRESS: &str = include_str!("../../../../php/inject/wordpress.php");
+/// Each file of `php/inject` by its name there.
+macro_rules! files {
+    ($($name:literal)*) => { &[$(($name, include_str!(concat!("../../../../php/inject/", $name)))),*] };
+}
+
+/// The first one is run; it takes in the others.
+const WORDPRESS: &[(&str, &str)] = files![
+    "wordpress.php"
+    "wordpress/bar.php"
+    "wordpress/changes.php"
+    "wordpress/hooks.php"
+    "wordpress/page.php"
+    "wordpress/people.php"
+    "wordpress/posts.php"
+    "wordpress/shop.php"
+    "wordpress/shown.php"
+    "wordpress/site.php"
+    "wordpress/tags.php"
+];
 const PREFIX: &str = "millrace-php-";
 
 /// The files where they can be run. Removed with this value.
@@ -43,13 +61,19 @@ impl Injected {
     fn write_below(base: &Path) -> io::Result<Injected> {
         remove_stale(base);
         let directory = new_directory(base)?;
-        let injected = Injected { wordpress: directory.join("wordpress.php"), directory };
-        let mut file =
-            fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&injected.wordpress)?;
-        io::Write::write_all(&mut file, WORDPRESS.as_bytes())?;
-        // The umask may have taken away what the PHP user needs.
-        file.set_permissions(fs::Permissions::from_mode(0o644))?;
-        fs::set_permissions(&injected.directory, fs::Permissions::from_mode(0o755))?;
+        let injected = Injected { wordpress: directory.join(WORDPRESS[0].0), directory };
+        for (name, text) in WORDPRESS {
+            let path = injected.directory.join(name);
+            let directory = path.parent().unwrap_or(&injected.directory);
+            if !directory.exists() {
+                fs::DirBuilder::new().mode(0o755).create(directory)?;
+            }
+            let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path)?;
+            io::Write::write_all(&mut file, text.as_bytes())?;
+            // The umask may have taken away what the PHP user needs.
+            file.set_permissions(fs::Permissions::from_mode(0o644))?;
+            fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
+        }
         Ok(injected)
     }
 
@@ -63,8 +87,7 @@ impl Injected {
 
     /// Removes them; what still refers to them finds nothing.
     pub fn remove(&self) {
-        let _ = fs::remove_file(&self.wordpress);
-        let _ = fs::remove_dir(&self.directory);
+        remove_files(&self.directory);
     }
 }
 
@@ -104,6 +127,15 @@ fn new_directory(base: &Path) -> io::Result<PathBuf> {
     }
 }
 
+/// Removes a directory of ours, but nothing that is not ours.
+fn remove_files(directory: &Path) {
+    for (name, _) in WORDPRESS {
+        let _ = fs::remove_file(directory.join(name));
+    }
+    let _ = fs::remove_dir(directory.join("wordpress"));
+    let _ = fs::remove_dir(directory);
+}
+
 /// Removes what servers left that were killed.
 fn remove_stale(base: &Path) {
     let Ok(entries) = fs::read_dir(base) else { return };
@@ -115,8 +147,7 @@ fn remove_stale(base: &Path) {
         let Some(pid) = pid else { continue };
         let mine = entry.metadata().is_ok_and(|data| data.is_dir() && data.uid() == me);
         if mine && !Path::new("/proc").join(pid.to_string()).exists() {
-            let _ = fs::remove_file(entry.path().join("wordpress.php"));
-            let _ = fs::remove_dir(entry.path());
+            remove_files(&entry.path());
         }
     }
 }
@@ -130,14 +161,31 @@ mod tests {
         let injected = Injected::write().unwrap();
         let path =
             Path::new(std::ffi::OsStr::from_bytes(injected.path(Profile::WordPress).unwrap())).to_owned();
-        assert_eq!(fs::read_to_string(&path).unwrap(), WORDPRESS);
+        assert_eq!(fs::read_to_string(&path).unwrap(), WORDPRESS[0].1);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o644);
         assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777, 0o755);
+        let beside = path.parent().unwrap().join("wordpress");
+        assert_eq!(fs::metadata(&beside).unwrap().mode() & 0o777, 0o755);
+        assert_eq!(fs::metadata(beside.join("hooks.php")).unwrap().mode() & 0o777, 0o644);
         assert_eq!(injected.path(Profile::Generic), None);
         let other = Injected::write().unwrap();
         assert_ne!(injected.path(Profile::WordPress), other.path(Profile::WordPress));
         drop(injected);
         assert!(!path.exists() && !path.parent().unwrap().exists());
+    }
+
+    /// What the first file takes in is there, and nothing else is carried along.
+    #[test]
+    fn all_files_are_known() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../php/inject");
+        let mut names = vec!["wordpress.php".to_owned()];
+        for entry in fs::read_dir(directory.join("wordpress")).unwrap() {
+            names.push(format!("wordpress/{}", entry.unwrap().file_name().to_str().unwrap()));
+        }
+        names[1..].sort();
+        assert_eq!(names, WORDPRESS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        let missing = |name: &&String| !WORDPRESS[0].1.contains(&format!("'/{name}'"));
+        assert_eq!(names[1..].iter().find(missing), None, "not taken in");
     }
 
     #[test]

@@ -1,0 +1,200 @@
+<?php
+namespace Millrace\WordPress;
+
+/**
+ * The page that this request makes: whether it may be kept, how long, and its tags. Said once at its end, when all is
+ * known; only that it can't be kept is said as soon as that is known, so that nobody waits for it.
+ *
+ * A site has the last word: the constant DONOTCACHEPAGE, headers (Cache-Control, Set-Cookie), millrace_cache_control(), or
+ * the filters `millrace_cache_control` and `millrace_tags` over what is said here.
+ */
+final class Page
+{
+    public const HOOKS = [
+        'init' => ['begin', 0, \PHP_INT_MIN],
+        'template_redirect' => ['judge', 0, \PHP_INT_MIN],
+        'template_include' => ['made', 1, \PHP_INT_MAX],
+        'wp_redirect_status' => ['redirected', 1, \PHP_INT_MAX],
+        'rest_post_dispatch' => ['rest', 3, \PHP_INT_MAX],
+        'nonce_life' => ['nonce', 2, \PHP_INT_MAX],
+        'wp_is_mobile' => ['device', 1, \PHP_INT_MAX],
+        'shutdown' => ['end', 0, \PHP_INT_MIN],
+    ];
+
+    /** Lifetimes, in seconds. */
+    private const PAGE = 86400;
+    private const FEED = 3600;
+    private const REST = 600;
+    private const SEARCH = 120;
+    private const MISSING = 60;
+    /** A page with a nonce in it: nonces are valid for 12 hours at least. */
+    private const NONCE = 36000;
+
+    /** It is a GET by an anonymous visitor, of what is no part of the administration. */
+    public static bool $watched = false;
+    /** Seconds that it may be kept; null: nothing is known that could be kept. */
+    private static ?int $seconds = null;
+    private static bool $refused = false;
+    private static bool $nonce = false;
+
+    /** Plugins are loaded, and WordPress knows who asks. */
+    public static function begin(): void
+    {
+        $front = ($_SERVER['REQUEST_METHOD'] ?? '') === 'GET' && !is_admin() && !wp_doing_cron() && !wp_installing()
+            && !defined('XMLRPC_REQUEST');
+        if (!$front) {
+            return;
+        }
+        if (is_user_logged_in() || wp_doing_ajax() || is_customize_preview()) {
+            self::refuse();
+            return;
+        }
+        self::$watched = true;
+        Hooks::add(Shown::class, Shown::HOOKS);
+    }
+
+    /** The main query is done, nothing is printed yet. */
+    public static function judge(): void
+    {
+        if (!self::$watched) {
+            return;
+        }
+        if (self::is_private()) {
+            self::refuse();
+            return;
+        }
+        Shown::main();
+        if (is_feed() || get_query_var('sitemap') || get_query_var('sitemap-stylesheet')) {
+            self::$seconds = self::FEED;
+        } elseif (is_robots()) {
+            self::$seconds = self::PAGE;
+        }
+    }
+
+    /** The template is chosen: it is a page as WordPress makes them, not what a plugin prints and ends. */
+    public static function made($template)
+    {
+        self::$seconds = is_404() ? self::MISSING : (is_search() ? self::SEARCH : self::PAGE);
+        return $template;
+    }
+
+    public static function redirected($status)
+    {
+        self::$seconds = $status === 301 || $status === 308 ? self::PAGE : null;
+        return $status;
+    }
+
+    /**
+     * An answer of the REST interface: those of WordPress itself say what they show by the same queries as pages do.
+     */
+    public static function rest($response, $server, $request)
+    {
+        $known = '#^/(wp/v2/(?!users/me|settings|plugins|themes|block-renderer|search)|oembed/1\.0/embed)#';
+        $kept = self::$watched && $response instanceof \WP_REST_Response && $response->get_status() === 200
+            && !$request['_jsonp'] && $request['context'] !== 'edit' && !$request['password']
+            && !isset($_SERVER['HTTP_AUTHORIZATION']) && !isset($_SERVER['HTTP_X_WP_NONCE'])
+            && preg_match($known, $request->get_route());
+        self::$seconds = $kept ? self::REST : null;
+        if ($kept) {
+            Shown::rest($request);
+        }
+        return $response;
+    }
+
+    /**
+     * A nonce is made: probably for the page. WordPress makes some for every page that it does not print: for scripts that
+     * are only registered (if they are printed, end() sees it), and for a link of the comment form to log out.
+     */
+    public static function nonce($seconds, $action = -1)
+    {
+        self::$nonce = self::$nonce || !($action === 'log-out' || doing_action('wp_default_scripts'));
+        return $seconds;
+    }
+
+    /** The page differs for telephones. */
+    public static function device($mobile)
+    {
+        if (self::$watched) {
+            headers_sent() ? self::refuse() : header('Vary: User-Agent', false);
+        }
+        return $mobile;
+    }
+
+    /** All is known. */
+    public static function end(): void
+    {
+        if (!self::$watched || self::$refused) {
+            return;
+        }
+        self::$watched = false;
+        $status = http_response_code();
+        $kept = self::$seconds !== null && in_array($status, [200, 301, 308, 404, 410], true)
+            && !(defined('DONOTCACHEPAGE') && DONOTCACHEPAGE) && !wp_doing_ajax() && !self::is_forbidden($status);
+        $tags = $kept ? Shown::tags() : [];
+        if (!$tags) {
+            self::refuse();
+            return;
+        }
+        self::$nonce = self::$nonce || wp_script_is('wp-api-fetch', 'done') || wp_script_is('wp-api-request', 'done');
+        $seconds = self::until_due($status >= 400 ? min(self::$seconds, self::MISSING) : self::$seconds);
+        $control = 'public, max-age=' . (self::$nonce ? min($seconds, self::NONCE) . ', nonce' : $seconds);
+        $control = apply_filters('millrace_cache_control', $control);
+        $tags = apply_filters('millrace_tags', $tags);
+        if (is_string($control) && $control !== '' && is_array($tags)) {
+            millrace_tag(...Tags::names(array_values(array_filter($tags, 'is_string'))));
+            millrace_cache_control($control, true);
+        }
+    }
+
+    /** It must not be kept. */
+    public static function refuse(): void
+    {
+        self::$refused = true;
+        millrace_cache_control('no-store', true);
+    }
+
+    /** What the main query shows is not for everybody. */
+    private static function is_private(): bool
+    {
+        return is_preview() || is_customize_preview() || is_trackback() || isset($_GET['unapproved'])
+            || (defined('DONOTCACHEPAGE') && DONOTCACHEPAGE)
+            || (is_singular() && post_password_required())
+            || (function_exists('is_cart') && is_cart())
+            || (function_exists('is_checkout') && is_checkout())
+            || (function_exists('is_account_page') && is_account_page())
+            || (function_exists('edd_is_checkout') && edd_is_checkout());
+    }
+
+    /** The headers say so: a cookie, or what nocache_headers() and session_start() send. WordPress sends it with each 404. */
+    private static function is_forbidden(int $status): bool
+    {
+        foreach (headers_list() as $header) {
+            if (stripos($header, 'Set-Cookie:') === 0) {
+                return true;
+            }
+            if ($status !== 404 && preg_match('/^Cache-Control:.*\b(no-cache|no-store|private)\b/i', $header)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /**
+     * No longer than until a scheduled post is due. WordPress publishes it in a request: if all were answered from the
+     * cache, there would be none.
+     */
+    private static function until_due(int $seconds): int
+    {
+        $now = time();
+        $sales = function_exists('WC') ? 'woocommerce_scheduled_sales' : 'publish_future_post';
+        foreach (_get_cron_array() ?: [] as $time => $events) {
+            if ($time >= $now + $seconds) {
+                break;
+            }
+            if (isset($events['publish_future_post']) || isset($events[$sales])) {
+                return max($time - $now, 10);
+            }
+        }
+        return $seconds;
+    }
+}

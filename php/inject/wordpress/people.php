@@ -1,0 +1,93 @@
+<?php
+namespace Millrace\WordPress;
+
+/** Changes of comments and of users. */
+final class People
+{
+    public const HOOKS = [
+        'transition_comment_status' => ['judged', 3, 10],
+        'wp_insert_comment' => ['commented', 2, 10],
+        'edit_comment' => ['edited', 1, 10],
+        'wp_update_comment_count' => ['counted', 3, 10],
+        'profile_update' => ['profile', 2, 10],
+        'added_user_meta' => ['meta', 3, 10],
+        'updated_user_meta' => ['meta', 3, 10],
+        'deleted_user_meta' => ['meta', 3, 10],
+        'user_register' => ['registered', 0, 10],
+        'delete_user' => ['deleted', 1, 10],
+    ];
+
+    public static function judged($new, $old, $comment): void
+    {
+        if ($new === 'approved') {
+            Changes::soft(...self::of($comment));
+        } elseif ($old === 'approved') {
+            Changes::hard(...self::of($comment));
+        }
+    }
+
+    public static function commented($id, $comment): void
+    {
+        if ((string) $comment->comment_approved === '1') {
+            Changes::soft(...self::of($comment));
+        }
+    }
+
+    public static function edited($id): void
+    {
+        $comment = get_comment($id);
+        if ($comment) {
+            self::commented($id, $comment);
+        }
+    }
+
+    public static function counted($post, $new, $old): void
+    {
+        if ((int) $new !== (int) $old) {
+            Changes::soft("comments-$post");
+        }
+    }
+
+    /** Tags of what shows a comment. Notes on orders and the like are comments too, on what has no page. */
+    private static function of($comment): array
+    {
+        $post = get_post($comment->comment_post_ID);
+        if (!$post || !is_post_type_viewable($post->post_type)) {
+            return [];
+        }
+        $tags = ["comments-$post->ID", 'comments'];
+        if ($comment->comment_type === 'review') {
+            // With it the stars change, wherever the product is shown.
+            $tags[] = "post-$post->ID";
+        }
+        return $tags;
+    }
+
+    public static function profile($id, $old): void
+    {
+        $user = get_userdata($id);
+        foreach (['display_name', 'user_nicename', 'user_url', 'user_email'] as $field) {
+            if ($user && $user->$field !== $old->$field) {
+                Changes::soft("by-$id", "author-$id", 'users');
+                return;
+            }
+        }
+    }
+
+    public static function meta($meta, $id, $key): void
+    {
+        if (in_array($key, ['description', 'nickname', 'first_name', 'last_name'], true)) {
+            Changes::soft("by-$id", "author-$id", 'users');
+        }
+    }
+
+    public static function registered(): void
+    {
+        Changes::soft('users');
+    }
+
+    public static function deleted($id): void
+    {
+        Changes::hard("by-$id", "author-$id", 'users');
+    }
+}

@@ -1,0 +1,276 @@
+<?php
+namespace Millrace\WordPress;
+
+/** What the page shows, as tags: noted while it is made. */
+final class Shown
+{
+    /** Added only for pages that may be kept. */
+    public const HOOKS = [
+        'pre_get_posts' => ['query', 1, \PHP_INT_MAX],
+        'get_pages_query_args' => ['pages', 1, \PHP_INT_MAX],
+        'get_terms' => ['list_of_terms', 3, \PHP_INT_MAX],
+        'pre_get_comments' => ['comments', 1, \PHP_INT_MAX],
+        'get_comments_number' => ['number', 2, \PHP_INT_MAX],
+        'pre_get_users' => ['users', 0, \PHP_INT_MAX],
+        'wp_get_attachment_image_attributes' => ['image', 2, \PHP_INT_MAX],
+        'wp_nav_menu_objects' => ['menu', 1, \PHP_INT_MAX],
+        'get_previous_post_where' => ['neighbours', 5, \PHP_INT_MAX],
+        'get_next_post_where' => ['neighbours', 5, \PHP_INT_MAX],
+        'dynamic_sidebar_before' => ['widgets', 0, \PHP_INT_MAX],
+        'getarchives_where' => ['archives', 1, \PHP_INT_MAX],
+        'get_calendar' => ['archives', 1, \PHP_INT_MAX],
+    ];
+
+    /** Of these types all pages are made, or none: a change purges all (Site). */
+    public const BUILDING = ['wp_template' => 1, 'wp_template_part' => 1, 'wp_global_styles' => 1, 'wp_navigation' => 1,
+        'wp_block' => 1, 'nav_menu_item' => 1, 'custom_css' => 1, 'wp_font_family' => 1, 'wp_font_face' => 1];
+    /** Of these nothing is shown by itself. */
+    private const INNER = ['revision' => 1, 'customize_changeset' => 1, 'oembed_cache' => 1, 'user_request' => 1];
+    /** Queries whose results are read early, so that they are not held in memory. */
+    private const HELD = 20;
+
+    /** Tags as keys. */
+    private static array $tags = [];
+    /** Queries whose results are still to be read: number of the object => [query, whether only titles are shown]. */
+    private static array $queries = [];
+    private static bool $links = false;
+    /** Posts whose author and terms are noted. */
+    private static array $read = [];
+    /** Taxonomies of types of posts. */
+    private static array $taxonomies = [];
+
+    /** All of them, not more than a page may have. */
+    public static function tags(): array
+    {
+        self::read(0);
+        if (is_multisite()) {
+            self::$tags['all'] = true;
+        }
+        // A number is an integer as a key.
+        return Tags::bound(array_map('strval', array_keys(self::$tags)));
+    }
+
+    /** What the main query asked for. */
+    public static function main(): void
+    {
+        global $wp_query;
+        $tags = [];
+        $object = $wp_query->get_queried_object();
+        if (is_robots() || $wp_query->get('sitemap') || $wp_query->get('sitemap-stylesheet')) {
+            self::$tags['sitemap'] = true;
+            return;
+        }
+        if (is_404()) {
+            $tags[] = '404';
+        } elseif (is_search()) {
+            $tags[] = 'search';
+        } elseif (is_category() || is_tag() || is_tax()) {
+            $tags[] = 'term-' . get_queried_object_id();
+        } elseif (is_post_type_archive()) {
+            foreach ((array) $wp_query->get('post_type') as $type) {
+                $tags[] = "type-$type";
+            }
+        } elseif (is_author()) {
+            $tags[] = 'author-' . get_queried_object_id();
+            $tags[] = 'by-' . get_queried_object_id();
+        } elseif (is_date()) {
+            $tags[] = self::date($wp_query);
+        } elseif (is_home()) {
+            $tags[] = 'home';
+            if ($object instanceof \WP_Post) {
+                $tags[] = "post-$object->ID";
+            }
+        } elseif ($object instanceof \WP_Post) {
+            $tags = self::singular($object);
+        } elseif (is_feed() && !is_comment_feed()) {
+            $tags[] = 'feed';
+        }
+        if (is_front_page()) {
+            $tags[] = 'front';
+        }
+        if (is_comment_feed() && !is_singular()) {
+            $tags[] = 'comments';
+        }
+        if (!is_singular() && !is_post_type_archive()) {
+            self::types($wp_query);
+        }
+        self::add($tags);
+    }
+
+    private static function singular(\WP_Post $post): array
+    {
+        $tags = ["post-$post->ID", "comments-$post->ID", "by-$post->post_author"];
+        foreach ($post->post_parent ? get_post_ancestors($post) : [] as $id) {
+            $tags[] = "link-$id";
+        }
+        return $tags;
+    }
+
+    /** The archive of a year, a month or a day; of anything shorter, of its day. */
+    private static function date(\WP_Query $query): string
+    {
+        $m = preg_replace('/\D/', '', (string) $query->get('m'));
+        if ($m === '') {
+            $m = sprintf('%04d', $query->get('year'));
+            $m .= $query->get('monthnum') ? sprintf('%02d', $query->get('monthnum')) : '';
+            $m .= $query->get('day') ? sprintf('%02d', $query->get('day')) : '';
+        }
+        return 'date-' . substr($m, 0, 8);
+    }
+
+    /** A main query for other types than posts: a plugin shows them on an archive. */
+    private static function types(\WP_Query $query): void
+    {
+        foreach ((array) $query->get('post_type') as $type) {
+            if ($type !== '' && $type !== 'post') {
+                self::$tags["list-$type"] = true;
+            }
+        }
+    }
+
+    /** A query begins; its results are read when it has them. */
+    public static function query($query): void
+    {
+        $type = $query->query_vars['post_type'] ?? '';
+        if (is_string($type) && (isset(self::BUILDING[$type]) || isset(self::INNER[$type]))) {
+            return;
+        }
+        $number = spl_object_id($query);
+        if (isset(self::$queries[$number]) || count(self::$queries) >= self::HELD) {
+            self::read(isset(self::$queries[$number]) ? 0 : 3);
+        }
+        self::$queries[$number] = [$query, self::$links];
+        self::$links = false;
+    }
+
+    /** The next query is get_pages(): titles and addresses. */
+    public static function pages($arguments)
+    {
+        self::$links = true;
+        return $arguments;
+    }
+
+    /** Reads the results of all queries but the last ones, which may still run. */
+    private static function read(int $keep): void
+    {
+        $done = array_slice(self::$queries, 0, max(0, count(self::$queries) - $keep), true);
+        self::$queries = array_diff_key(self::$queries, $done);
+        foreach ($done as [$query, $links]) {
+            $types = array_flip((array) ($query->get('post_type') ?: ($query->is_tax ? 'any' : 'post')));
+            $types = array_diff_key($types, self::BUILDING, self::INNER);
+            if (!$types) {
+                continue;
+            }
+            $named = $query->is_singular || $query->get('post__in');
+            if (!$query->is_main_query() && (!$named || !$query->posts)) {
+                foreach ($types as $type => $_) {
+                    self::$tags["list-$type"] = true;
+                }
+            }
+            $terms = (bool) $query->get('update_post_term_cache');
+            foreach ($query->posts ?: [] as $post) {
+                self::post($post, $links, $terms);
+            }
+        }
+    }
+
+    /** One result: a post, its number, or number and parent. With `$terms` the query has loaded its terms. */
+    private static function post($post, bool $link, bool $terms): void
+    {
+        $id = is_object($post) ? ($post->ID ?? 0) : $post;
+        self::$tags[$link ? "link-$id" : "post-$id"] = true;
+        if ($link || isset(self::$read[$id]) || !$post instanceof \WP_Post) {
+            return;
+        }
+        self::$read[$id] = true;
+        self::$tags["by-$post->post_author"] = true;
+        self::$taxonomies[$post->post_type] ??= get_object_taxonomies($post->post_type);
+        foreach ($terms ? self::$taxonomies[$post->post_type] : [] as $taxonomy) {
+            foreach (wp_cache_get($id, "{$taxonomy}_relationships") ?: [] as $term) {
+                self::$tags['termlink-' . (is_object($term) ? $term->term_id : $term)] = true;
+            }
+        }
+    }
+
+    /** What a REST answer shows beside posts. */
+    public static function rest(\WP_REST_Request $request): void
+    {
+        self::$tags['rest'] = true;
+        $id = (int) ($request['id'] ?? 0);
+        if ($id) {
+            self::add(["post-$id", "termlink-$id", "by-$id"]);
+        }
+    }
+
+    /** A list of terms, unless it is that of a post, or certain ones are asked for. */
+    public static function list_of_terms($terms, $taxonomies, $arguments)
+    {
+        $asked = array_filter(array_intersect_key((array) $arguments,
+            array_flip(['object_ids', 'include', 'slug', 'name', 'term_taxonomy_id'])));
+        foreach ($asked ? [] : (array) $taxonomies as $taxonomy) {
+            if (is_string($taxonomy) && !in_array($taxonomy, ['nav_menu', 'wp_theme', 'wp_template_part_area'], true)) {
+                self::$tags["terms-$taxonomy"] = true;
+            }
+        }
+        return $terms;
+    }
+
+    /** Comments of one post are on its page; all others are a list of the latest. */
+    public static function comments($query): void
+    {
+        $post = (int) ($query->query_vars['post_id'] ?? 0);
+        self::$tags[$post ? "comments-$post" : 'comments'] = true;
+    }
+
+    public static function number($count, $post)
+    {
+        self::$tags["comments-$post"] = true;
+        return $count;
+    }
+
+    public static function users(): void
+    {
+        self::$tags['users'] = true;
+    }
+
+    public static function image($attributes, $attachment)
+    {
+        self::$tags["post-$attachment->ID"] = true;
+        return $attributes;
+    }
+
+    public static function menu($items)
+    {
+        foreach (is_array($items) ? $items : [] as $item) {
+            $family = ['post_type' => 'link', 'taxonomy' => 'termlink'][$item->type ?? ''] ?? null;
+            if ($family) {
+                self::$tags["$family-$item->object_id"] = true;
+            }
+        }
+        return $items;
+    }
+
+    public static function neighbours($where, $same_term, $excluded, $taxonomy, $post)
+    {
+        self::$tags[($same_term ? 'navterm-' : 'nav-') . $post->ID] = true;
+        return $where;
+    }
+
+    public static function widgets(): void
+    {
+        self::$tags['widgets'] = true;
+    }
+
+    public static function archives($text)
+    {
+        self::$tags['archives'] = true;
+        return $text;
+    }
+
+    private static function add(array $tags): void
+    {
+        foreach ($tags as $tag) {
+            self::$tags[$tag] = true;
+        }
+    }
+}

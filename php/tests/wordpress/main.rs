@@ -1,0 +1,11 @@
+//! What the hooks in WordPress say to the page cache: a real WordPress, run by a worker, and a list of its pages with their
+//! tags as a cache that can do nothing but forget. `tests/hooks/run` makes a site and runs these.
+
+#[path = "../driver/mod.rs"]
+mod driver;
+
+mod changes;
+mod cost;
+mod pages;
+mod shop;
+mod site;

@@ -1,0 +1,219 @@
+//! Pages: may they be kept, how long, and what they show.
+
+use std::collections::BTreeSet;
+
+use crate::site::{Page, Site};
+
+fn tags(list: &[&str]) -> BTreeSet<String> {
+    list.iter().map(|tag| (*tag).to_owned()).collect()
+}
+
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn kinds_of_pages_have_their_lifetimes_and_tags() {
+    let mut site = Site::start("");
+    let kept =
+        site.pages(&["/robots.txt", "/feed/atom/", "/comments/feed/", "/2026/", "/wp-sitemap.xml", "/about"]);
+    let ids = site.value("implode(' ', [get_page_by_path('a', 'OBJECT', 'post')->ID, get_page_by_path('about')->ID, get_category_by_slug('news')->term_id, username_exists('jane')])");
+    let [a, about, news, jane] = ids.split(' ').collect::<Vec<_>>()[..] else { panic!("{ids}") };
+    let cases = [
+        ("/", 200, 86400, vec!["front".into(), "home".into(), format!("post-{a}"), format!("by-{jane}")]),
+        (
+            "/a/",
+            200,
+            86400,
+            vec![
+                format!("post-{a}"),
+                format!("comments-{a}"),
+                format!("nav-{a}"),
+                format!("termlink-{news}"),
+                "by-1".into(),
+            ],
+        ),
+        ("/about/", 200, 86400, vec![format!("post-{about}")]),
+        ("/about", 301, 86400, vec![format!("post-{about}")]),
+        ("/category/news/", 200, 86400, vec![format!("term-{news}"), format!("post-{a}")]),
+        ("/author/jane/", 200, 86400, vec![format!("author-{jane}")]),
+        ("/2026/", 200, 86400, vec!["date-2026".into()]),
+        ("/2026/01/", 200, 86400, vec!["date-202601".into()]),
+        ("/feed/", 200, 3600, vec!["feed".into(), format!("post-{a}")]),
+        ("/feed/atom/", 200, 3600, vec!["feed".into()]),
+        ("/comments/feed/", 200, 3600, vec!["comments".into()]),
+        ("/?s=nowhere", 200, 120, vec!["search".into()]),
+        ("/missing/", 404, 60, vec!["404".into()]),
+        ("/wp-sitemap.xml", 200, 3600, vec!["sitemap".into()]),
+        ("/robots.txt", 200, 86400, vec!["sitemap".into()]),
+        ("/index.php?rest_route=/wp/v2/posts", 200, 600, vec!["list-post".into(), format!("post-{a}")]),
+        ("/index.php?rest_route=/wp/v2/users", 200, 600, vec!["users".into()]),
+    ];
+    for (uri, status, seconds, some) in cases {
+        let page = kept.page(uri);
+        assert_eq!((page.status, page.seconds()), (status, Some(seconds)), "{uri}: {page:?}");
+        let missing: Vec<_> = some.iter().filter(|tag| !page.tags.contains(*tag)).collect();
+        assert!(missing.is_empty(), "{uri} lacks {missing:?}: {page:?}");
+    }
+    assert!(!kept.page("/a/").tags.contains("home") && !kept.page("/category/news/").tags.contains("home"));
+    // Exactly: what is too much makes pages go that did not change.
+    let menu = site.value("implode(' ', array_map(fn($p) => \"link-$p->ID\", get_pages()))");
+    let mut expected: Vec<&str> = menu.split(' ').collect();
+    let (own, comments) = (format!("post-{about}"), format!("comments-{about}"));
+    expected.extend(["list-page", "by-1", &own, &comments]);
+    assert_eq!(kept.page("/about/").tags, tags(&expected));
+}
+
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn what_is_for_one_visitor_is_not_kept() {
+    let mut site = Site::start(
+        "if (isset($_GET['constant'])) define('DONOTCACHEPAGE', true);
+         if (isset($_GET['late'])) add_action('wp_footer', fn() => define('DONOTCACHEPAGE', true));
+         if (isset($_GET['nocache'])) add_action('template_redirect', 'nocache_headers');
+         if (isset($_GET['cookie'])) add_action('init', fn() => setcookie('a', 'b'));
+         if (isset($_GET['printed'])) add_action('template_redirect', function () { echo 'of my own'; exit; });
+         if (isset($_GET['earlier'])) add_action('init', function () { echo 'of my own'; exit; });
+         if (isset($_GET['away'])) add_action('template_redirect', function () { wp_redirect('/elsewhere'); exit; });
+         if (isset($_GET['moved'])) add_action('template_redirect', function () { wp_redirect('/elsewhere', 301); exit; });
+         if (isset($_GET['down'])) add_action('template_redirect', function () { wp_die('x', 'x', 503); });
+         if (isset($_GET['cart'])) { function is_cart() { return true; } }
+         if (isset($_GET['function'])) add_action('wp_head', fn() => millrace_cache_control('private'));
+         if (isset($_GET['nonce'])) add_action('wp_footer', fn() => wp_nonce_field('form'));
+         if (isset($_GET['api'])) add_action('wp_enqueue_scripts', fn() => wp_enqueue_script('wp-api-fetch'));
+         if (isset($_GET['filter'])) add_filter('millrace_cache_control', fn() => 'public, max-age=7');
+         if (isset($_GET['phone'])) add_action('init', 'wp_is_mobile');",
+    );
+    site.change(
+        "wp_update_post(['ID' => get_page_by_path('c', 'OBJECT', 'post')->ID, 'post_password' => 'secret'])",
+    );
+    for (uri, control) in [
+        ("/a/?x=1", "public, max-age=86400"),
+        ("/a/?constant=1", "no-store"),
+        ("/a/?late=1", "no-store"),
+        ("/a/?nocache=1", "no-store"),
+        ("/a/?cookie=1", "no-store"),
+        ("/a/?printed=1", "no-store"),
+        ("/a/?earlier=1", "no-store"),
+        ("/a/?away=1", "no-store"),
+        ("/a/?moved=1", "public, max-age=86400"),
+        ("/a/?down=1", "no-store"),
+        ("/a/?cart=1", "no-store"),
+        ("/a/?unapproved=1&moderation-hash=x", "no-store"),
+        ("/a/?function=1", "private"),
+        ("/a/?nonce=1", "public, max-age=36000, nonce"),
+        ("/a/?api=1", "public, max-age=36000, nonce"),
+        ("/a/?filter=1", "public, max-age=7"),
+        ("/c/", "no-store"),
+        ("/missing/?nonce=1", "public, max-age=60, nonce"),
+        ("/index.php?rest_route=/wp/v2/settings", "no-store"),
+        ("/index.php?rest_route=/wp/v2/posts/999999", "no-store"),
+        ("/index.php?rest_route=/", "no-store"),
+    ] {
+        let page = site.page(uri);
+        assert_eq!(page.control, control, "{uri}: {page:?}");
+        assert_eq!(page.tags.is_empty(), control == "no-store", "{uri}: {page:?}");
+    }
+    let ask = site.ask_page("/a/?phone=1");
+    let answer = site.worker.run(&ask);
+    assert!(answer.values("vary").contains(&"User-Agent"), "{:?}", answer.fields);
+    let post = site.ask_page("/a/").set("REQUEST_METHOD", "POST");
+    assert_eq!(Page::of(&site.worker.run(&post)).control, "", "a POST is nothing to be kept");
+    let login = site.ask(&site.root.join("wp-login.php"), "/wp-login.php");
+    assert_eq!(Page::of(&site.worker.run(&login)).control, "no-store");
+}
+
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn the_bar_is_for_administrators_and_purges() {
+    let mut site = Site::start("");
+    let plain = site.ask_page("/a/");
+    assert!(!site.worker.run(&plain).text().contains("millrace"), "an anonymous visitor sees nothing of us");
+    let jane = site.value("username_exists('jane')").parse().unwrap();
+    let cookie = site.cookie(jane);
+    let answer = site.worker.run(&plain.clone().set("HTTP_COOKIE", &cookie));
+    assert!(answer.text().contains("wpadminbar") && !answer.text().contains("millrace"));
+    assert_eq!(Page::of(&answer).control, "no-store");
+    let cookie = site.cookie(1);
+    let answer = site.worker.run(&plain.set("HTTP_COOKIE", &cookie));
+    let text = answer.text();
+    assert!(text.contains("wp-admin-bar-millrace-page") && text.contains("credentials: \"omit\""));
+    let page = Page::of(&answer);
+    assert_eq!((&page.control[..], page.tags.len()), ("no-store", 0));
+    // The links of the menu, as the browser follows them.
+    for (link, purged) in [("path=%2Fa%2F", "hard, /a/"), ("action=millrace_purge&#038;_wpnonce", "soft, *")]
+    {
+        let end = text.find(link).unwrap_or_else(|| panic!("no link {link}"));
+        let start = text[..end].rfind("href='").unwrap() + 6;
+        let link = text[start..].split('\'').next().unwrap().replace("&#038;", "&");
+        let uri = link.strip_prefix("http://127.0.0.1:8080").unwrap_or_else(|| panic!("{link}"));
+        let script = site.root.join("wp-admin/admin-post.php");
+        let ask = site.ask(&script, uri).set("HTTP_REFERER", "http://127.0.0.1:8080/a/");
+        let denied = site.worker.run(&ask);
+        assert_eq!(denied.notes, [], "without being logged in");
+        let answer = site.worker.run(&ask.clone().set("HTTP_COOKIE", &cookie));
+        let purges: Vec<_> = answer.notes.iter().map(|note| &note.1[..]).collect();
+        assert_eq!(purges, [purged, purged], "{uri} {:?} {}", answer.log, answer.text());
+        assert_eq!(answer.values("location"), ["http://127.0.0.1:8080/a/"]);
+        let forged = site.ask(&script, &uri.replace("_wpnonce=", "_wpnonce=0")).set("HTTP_COOKIE", &cookie);
+        assert_eq!(site.worker.run(&forged).notes, [], "with a forged nonce");
+    }
+}
+
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn site_health_knows_the_cache() {
+    let mut site = Site::start("");
+    let found = site.value(
+        "json_encode((function () { $known = WP_Site_Health::get_instance()->get_page_cache_headers();
+         return [$known['x-cache']('HIT'), $known['x-cache']('MISS'), $known['cache-status']('Millrace; hit; ttl=7'), isset($known['age'])]; })())",
+    );
+    assert_eq!(found, "[true,false,true,true]");
+}
+
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn with_litespeed_cache_nothing_is_said() {
+    let mut site = Site::start("define('LSCWP_V', '6.5');");
+    let page = site.page("/a/");
+    assert_eq!((page.status, &page.control[..], page.tags.len()), (200, "", 0));
+    assert!(
+        site.change("wp_update_post(['ID' => 1, 'post_title' => 'x']); switch_theme('twentytwentythree');")
+            .nothing()
+    );
+    assert_eq!(site.value("json_encode(got_url_rewrite())"), "true", "this has nothing to do with it");
+}
+
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn a_page_lives_until_a_scheduled_post_is_due() {
+    let mut site = Site::start("");
+    let later = |seconds: u32| {
+        format!(
+        "wp_insert_post(['post_title' => 'Later', 'post_name' => 'later', 'post_status' => 'future', 'post_date_gmt' => gmdate('Y-m-d H:i:s', time() + {seconds}),
+         'post_date' => gmdate('Y-m-d H:i:s', time() + {seconds})])"
+    )
+    };
+    assert!(site.change(&later(1800)).nothing(), "nobody sees it yet");
+    for uri in ["/", "/a/", "/feed/"] {
+        let seconds = site.page(uri).seconds().unwrap();
+        assert!((1700..=1800).contains(&seconds), "{uri}: {seconds}");
+    }
+    assert_eq!(site.page("/missing/").seconds(), Some(60));
+    // Due, but nobody has come: soon somebody will ask again.
+    site.change("wp_clear_scheduled_hook('publish_future_post', [get_page_by_path('later', 'OBJECT', 'post')->ID]); wp_schedule_single_event(time() - 60, 'publish_future_post', [get_page_by_path('later', 'OBJECT', 'post')->ID])");
+    assert_eq!(site.page("/").seconds(), Some(10));
+}
+
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn a_page_has_a_bounded_number_of_tags() {
+    let mut site = Site::start(
+        "add_action('pre_get_posts', fn($q) => $q->is_main_query() && $q->set('posts_per_page', 400));",
+    );
+    site.change("for ($i = 0; $i < 300; $i++) wp_insert_post(['post_title' => \"p $i\", 'post_status' => 'publish', 'post_date' => '2026-03-01 00:00:00', 'tags_input' => [\"t$i\"]])");
+    let page = site.page("/");
+    assert!(page.tags.len() <= 240 && page.tags.contains("any-post"), "{page:?}");
+    assert!(page.tags.contains("home") && page.tags.contains("front"));
+    let purges = site.change(
+        "wp_update_post(['ID' => get_page_by_path('a', 'OBJECT', 'post')->ID, 'post_content' => 'x'])",
+    );
+    assert!(purges.soft.contains("any-post"), "{purges:?}");
+}
