@@ -383,7 +383,7 @@ pub fn write_fill_cookies(rules: &Rules, value: &[u8], out: &mut Vec<u8>) -> boo
 }
 
 /// Whether PHP must not see a request field when it runs for a fill; validators of a stored page are put in their place.
-/// In profile mode also the clients' wishes about caching, which nobody obeys there.
+/// In profile mode also the clients' wishes about caching, which nobody obeys there, and their addresses as others tell them.
 pub fn withheld_from_fill(rules: &Rules, name: &str) -> bool {
     const ALWAYS: [&str; 7] = [
         "range",
@@ -395,7 +395,20 @@ pub fn withheld_from_fill(rules: &Rules, name: &str) -> bool {
         "accept-encoding",
     ];
     let is = |list: &[&str]| list.iter().any(|known| known.eq_ignore_ascii_case(name));
-    is(&ALWAYS) || rules.mode == Mode::Profile && is(&["cache-control", "pragma", "te"])
+    // Of whom, in a page for everybody? Unless pages may vary by it.
+    const CLIENT: [&str; 9] = [
+        "x-forwarded-for",
+        "x-real-ip",
+        "client-ip",
+        "x-client-ip",
+        "x-cluster-client-ip",
+        "x-originating-ip",
+        "cf-connecting-ip",
+        "true-client-ip",
+        "fastly-client-ip",
+    ];
+    let of_the_client = || is(&CLIENT) && !rules.vary_fields.matches(name.to_ascii_lowercase().as_bytes());
+    is(&ALWAYS) || rules.mode == Mode::Profile && (is(&["cache-control", "pragma", "te"]) || of_the_client())
 }
 
 /// Whether a request field is between caches and us. Clients have no business to send it, and PHP never sees it: the

@@ -269,6 +269,12 @@ fn what_php_sees_when_it_runs_for_everybody() {
         assert!(withheld_from_fill(&standard, name) && withheld_from_fill(&profile, name), "{name}");
     }
     assert!(withheld_from_fill(&profile, "Cache-Control") && !withheld_from_fill(&standard, "Cache-Control"));
+    assert!(
+        withheld_from_fill(&profile, "X-Forwarded-For") && !withheld_from_fill(&standard, "X-Forwarded-For")
+    );
+    let mut by_address = Rules::profile();
+    by_address.vary_fields.extend(["x-forwarded-for"]);
+    assert!(!withheld_from_fill(&by_address, "X-Forwarded-For"));
     assert!(!withheld_from_fill(&profile, "User-Agent") && !withheld_from_fill(&profile, "Accept-Language"));
     let cookies = |value: &str| {
         let mut out = Vec::new();
