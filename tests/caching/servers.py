@@ -72,7 +72,7 @@ def apache(folder, root, ini, stack):
 
 def millrace(folder, root, ini, stack):
     """Millrace with its cache in standard mode."""
-    settings = {"cache.mode": "standard", "php.workers": WORKERS}
+    settings = {"cache.mode": "standard", "site.front_controller": "/index.php", "php.workers": WORKERS}
     server = stack.enter_context(rig.Millrace(folder, root, profile="generic", ini=ini, settings=settings))
     server.configuration = " ".join(map(str, server.child.args))
     return server

@@ -37,8 +37,10 @@ pub struct Control {
     pub max_stale: Option<u64>,
     /// `min-fresh`
     pub min_fresh: Option<u64>,
-    /// Fields that `no-cache="..."` and `private="..."` name: not to be stored. Lower case.
-    pub fields: Vec<Box<str>>,
+    /// Fields that `no-cache="..."` names; lower case. It is about answers that have one of them.
+    pub no_cache_fields: Vec<Box<str>>,
+    /// Fields that `private="..."` names; lower case.
+    pub private_fields: Vec<Box<str>>,
 }
 
 impl Control {
@@ -83,10 +85,16 @@ impl Control {
         match name.len() {
             5 if is("nonce") => self.nonce = true,
             6 if is("public") => self.public = true,
-            7 if is("private") => self.restricted(text, |control| control.private = true),
+            7 if is("private") => match names(text) {
+                Some(names) => self.private_fields.extend(names),
+                None => self.private = true,
+            },
             7 if is("max-age") => smaller(&mut self.max_age, number()),
             8 if is("no-store") => self.no_store = true,
-            8 if is("no-cache") => self.restricted(text, |control| control.no_cache = true),
+            8 if is("no-cache") => match names(text) {
+                Some(names) => self.no_cache_fields.extend(names),
+                None => self.no_cache = true,
+            },
             8 if is("s-maxage") => smaller(&mut self.s_maxage, number()),
             9 if is("max-stale") => smaller(&mut self.max_stale, text.map_or(LONGEST, |_| number())),
             9 if is("min-fresh") => {
@@ -100,18 +108,6 @@ impl Control {
             16 if is("proxy-revalidate") => self.proxy_revalidate = true,
             22 if is("stale-while-revalidate") => smaller(&mut self.stale_while_revalidate, number()),
             _ => {}
-        }
-    }
-
-    /// `no-cache` and `private`: with a list of fields they are about these only (sections 5.2.2.4 and 5.2.2.7).
-    fn restricted(&mut self, list: Option<&[u8]>, whole: impl Fn(&mut Control)) {
-        let names: Option<Vec<Box<str>>> = list.map(|list| {
-            let names = list.split(|b| *b == b',').map(<[u8]>::trim_ascii).filter(|name| !name.is_empty());
-            names.map(|name| String::from_utf8_lossy(name).to_ascii_lowercase().into()).collect()
-        });
-        match names {
-            Some(names) if !names.is_empty() => self.fields.extend(names),
-            _ => whole(self),
         }
     }
 
@@ -214,6 +210,13 @@ fn end_of_item(text: &[u8]) -> Option<usize> {
         at += 1;
     }
     (!quoted).then_some(text.len())
+}
+
+/// The fields that `no-cache` and `private` are restricted to (sections 5.2.2.4 and 5.2.2.7), if they are.
+fn names(list: Option<&[u8]>) -> Option<Vec<Box<str>>> {
+    let names = list?.split(|b| *b == b',').map(<[u8]>::trim_ascii).filter(|name| !name.is_empty());
+    let names: Vec<_> = names.map(|name| String::from_utf8_lossy(name).to_ascii_lowercase().into()).collect();
+    (!names.is_empty()).then_some(names)
 }
 
 /// Without its quotes; a pair `\x` inside stays as it is: no directive has a use for one.

@@ -23,6 +23,7 @@ pub struct Page {
     pub last_modified: Option<u64>,
     /// When it came.
     pub stored: Millis,
+    dated: bool,
     identity: Form,
     codings: [OnceLock<Option<Form>>; CODINGS.len() - 1],
 }
@@ -39,9 +40,11 @@ pub struct Form {
 impl Page {
     /// A page in no coding but identity.
     pub fn new(status: u16, fields: Box<[u8]>, identity: Form, stored: Millis) -> Page {
+        let dated = fields.split(|b| *b == b'\n').any(|line| line.starts_with(b"Date: "));
         Page {
             status,
             reason: None,
+            dated,
             fields,
             etag: None,
             last_modified: None,
@@ -49,6 +52,11 @@ impl Page {
             identity,
             codings: Default::default(),
         }
+    }
+
+    /// Whether `Date` is among its fields: the application said when it was made.
+    pub fn is_dated(&self) -> bool {
+        self.dated
     }
 
     /// Uncoded; every page has it.

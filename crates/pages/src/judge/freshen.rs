@@ -130,13 +130,17 @@ fn merge<'a>(stored: &[u8], news: impl Iterator<Item = (&'a str, &'a [u8])> + Cl
         merged.extend_from_slice(value);
         merged.extend_from_slice(b"\r\n");
     };
-    for (name, value) in lines(stored) {
+    // Its date is that of the 304, as its age is.
+    for (name, value) in lines(stored).filter(|(name, _)| !name.eq_ignore_ascii_case("date")) {
         if !news.clone().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
             push(name, value);
         }
     }
     for (name, value) in news.filter(|(_, value)| !value.iter().any(|b| matches!(b, b'\r' | b'\n' | 0))) {
         push(name, value);
+    }
+    if let Some(date) = &keep.date {
+        push("Date", date);
     }
     merged
 }

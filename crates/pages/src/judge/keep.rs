@@ -7,13 +7,16 @@ pub struct Keep {
     pub(super) dropped: Vec<Box<str>>,
     /// Values of `Set-Cookie` fields that are stored with it: `LSC-Cookie`.
     pub cookies: Vec<Box<[u8]>>,
+    /// The value of the `Date` field that is stored with it, if the application gave one: no cache may change it (RFC 9110
+    /// section 6.6.1). Where there is none, the server says when it sends.
+    pub date: Option<Box<[u8]>>,
 }
 
 impl Keep {
     /// Whether a field is stored (RFC 9111 section 3.1). What the server makes itself for each form of a page (`ETag`,
     /// `Content-Encoding`, `Content-Length`, `Vary`) is for the caller to leave out.
     pub fn keeps(&self, name: &str) -> bool {
-        const NEVER: [&str; 16] = [
+        const NEVER: [&str; 15] = [
             "age",
             "cache-status",
             "connection",
@@ -25,7 +28,6 @@ impl Keep {
             "proxy-authorization",
             "proxy-connection",
             "set-cookie",
-            "set-cookie2",
             "te",
             "trailer",
             "transfer-encoding",

@@ -221,9 +221,7 @@ impl Word {
             let page_refuses =
                 word.control.refuses() || said.pragma_no_cache || said.no_cache_control_but_expired(now);
             if note.no_store || note.private || note.no_cache || !page_refuses {
-                let fields = std::mem::take(&mut word.control.fields);
                 word = Word::spoken(note.clone(), None);
-                word.control.fields.extend(fields);
                 word.fill_in(rules, place, status, said);
                 if status >= 400 {
                     // The one who called it may not have thought of pages that don't exist.

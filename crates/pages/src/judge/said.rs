@@ -20,6 +20,7 @@ pub(super) struct Said<'a> {
     /// Seconds since 1970; `Some(0)`: there is one, but no date.
     expires: Option<u64>,
     date: Option<u64>,
+    date_as_sent: Option<&'a [u8]>,
     age: Age,
     millrace: Option<Control>,
     litespeed: Option<Control>,
@@ -60,12 +61,13 @@ enum Accel {
 impl<'a> Said<'a> {
     pub fn hear<F>(rules: &Rules, fields: F, notes: &'a Notes) -> Said<'a>
     where
-        F: Iterator<Item = (&'a str, &'a [u8])>,
+        F: Iterator<Item = (&'a str, &'a [u8])> + Clone,
     {
         let mut said = Said::default();
-        for (name, value) in fields {
+        for (name, value) in fields.clone() {
             said.field(rules, name, value);
         }
+        said.restrictions(fields);
         if !notes.control.is_empty() {
             said.note = Some(Control::parse(&notes.control));
         }
@@ -78,7 +80,10 @@ impl<'a> Said<'a> {
         let is = |known: &str| name.eq_ignore_ascii_case(known);
         match name.len() {
             3 if is("age") => self.age.add(value),
-            4 if is("date") => self.date = date(value),
+            4 if is("date") => {
+                self.date = date(value);
+                self.date_as_sent = self.date.map(|_| value);
+            }
             4 if is("vary") => self.vary.add(rules, value),
             4 if is("etag") => self.has_validators = true,
             4 if is("xkey") => self.split_tags(value, b" ,"),
@@ -89,7 +94,6 @@ impl<'a> Said<'a> {
             }
             9 if is("cache-tag") => self.split_tags(value, b","),
             10 if is("set-cookie") => self.sets_cookie = true,
-            11 if is("set-cookie2") => self.sets_cookie = true,
             10 if is("connection") => self.connection.extend(
                 value
                     .split(|b| *b == b',')
@@ -124,6 +128,18 @@ impl<'a> Said<'a> {
             25 if is("x-litespeed-cache-control") && rules.litespeed => self.litespeed(value),
             _ => {}
         }
+    }
+
+    /// What is said of some fields only counts for the whole answer, if it has one of them: it may do without none.
+    fn restrictions(&mut self, fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone) {
+        let any = |list: &[Box<str>]| {
+            !list.is_empty()
+                && fields.clone().any(|(name, _)| list.iter().any(|listed| listed.eq_ignore_ascii_case(name)))
+        };
+        let control = &self.cache_control;
+        let (no_cache, private) = (any(&control.no_cache_fields), any(&control.private_fields));
+        self.cache_control.no_cache |= no_cache;
+        self.cache_control.private |= private;
     }
 
     /// `no-cache`, `public` or `private`, and more. Here `no-cache` means not to store.
@@ -197,12 +213,10 @@ impl<'a> Said<'a> {
     }
 
     pub fn keep(&self) -> Keep {
-        let mut dropped = self.connection.clone();
-        dropped.extend(self.cache_control.fields.iter().cloned());
         let public = self.litespeed.as_ref().is_some_and(|control| !control.no_store && !control.private);
         let cookies =
             if public { self.lsc_cookies.iter().map(|c| Box::from(*c)).collect() } else { Vec::new() };
-        Keep { dropped, cookies }
+        Keep { dropped: self.connection.clone(), cookies, date: self.date_as_sent.map(Box::from) }
     }
 }
 

@@ -426,10 +426,24 @@ fn tags_by_every_name() {
 }
 
 #[test]
+fn directives_about_some_fields() {
+    // RFC 9111 sections 5.2.2.4 and 5.2.2.7: counted for the whole answer, if it has such a field.
+    let said = |control, field| life(&Rules::standard(), &[("Cache-Control", control), (field, "1")]);
+    assert_eq!(said("max-age=60, no-cache=\"A, b\"", "x"), Ok(60));
+    assert_eq!(said("max-age=60, no-cache=\"A, b\"", "B"), Err(Refusal::NoCache));
+    assert_eq!(said("max-age=60, private=\"a\"", "a"), Err(Refusal::Private));
+}
+
+#[test]
 fn fields_that_are_left_out() {
-    let fields = &[("Cache-Control", "max-age=60, no-cache=\"A, b\""), ("Connection", "c, close")];
+    let date = at(-5);
+    let fields = &[("Cache-Control", "max-age=60"), ("Connection", "c, close"), ("Date", &date)];
     let (_, keep) = judged(&Rules::standard(), &Given { fields, ..Given::default() }).unwrap();
-    assert!(!keep.keeps("a") && !keep.keeps("B") && !keep.keeps("C") && keep.keeps("d"));
+    assert!(!keep.keeps("C") && !keep.keeps("Date") && keep.keeps("d") && keep.keeps("Set-Cookie2"));
+    assert_eq!(keep.date.as_deref(), Some(date.as_bytes()), "RFC 9110 section 6.6.1");
+    let broken = &[("Cache-Control", "max-age=60"), ("Date", "soon")];
+    let (_, keep) = judged(&Rules::standard(), &Given { fields: broken, ..Given::default() }).unwrap();
+    assert_eq!(keep.date, None);
 }
 
 /// `Cache-Control: public, max-age=300`, an `Expires` in 1978, `Vary: Cookie`, an ETag.

@@ -273,10 +273,10 @@ impl Waiter {
                 reply.fields.push_block(&self.site.header_lines);
                 reply
             }
-            State::Done(Outcome::Variant(_)) if !is_first => return Waited::Again,
-            State::Done(Outcome::Page(page) | Outcome::Variant(page)) => {
+            State::Done(Outcome::Variant(..)) if !is_first => return Waited::Again,
+            State::Done(Outcome::Page(page, age) | Outcome::Variant(page, age)) => {
                 let mut reply = serve::answer(&page, &self.asked);
-                told::made(&mut reply, self.told);
+                told::made(&mut reply, age, self.told);
                 reply.fields.push_block(&self.site.header_lines);
                 reply
             }

@@ -55,10 +55,10 @@ pub enum State {
 /// What came of it.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// A page for all who waited.
-    Page(Arc<Page>),
+    /// A page for all who waited, and how old it was when it came.
+    Page(Arc<Page>, Millis),
     /// A page for whoever asked first; the others may have other values for what it varies by.
-    Variant(Arc<Page>),
+    Variant(Arc<Page>, Millis),
     /// It was for one only.
     Alone,
     /// The script failed: what it said.
@@ -134,9 +134,9 @@ impl Lead {
         self.fill.set(State::Done(outcome));
     }
 
-    /// What `page` is for those who wait, if it varies by these fields.
-    fn outcome(&self, page: Arc<Page>, vary: &[Box<str>]) -> Outcome {
-        if self.is_for_all(vary) { Outcome::Page(page) } else { Outcome::Variant(page) }
+    /// What `page`, which came with this age, is for those who wait, if it varies by these fields.
+    fn outcome(&self, page: Arc<Page>, vary: &[Box<str>], age: Millis) -> Outcome {
+        if self.is_for_all(vary) { Outcome::Page(page, age) } else { Outcome::Variant(page, age) }
     }
 
     fn is_for_all(&self, vary: &[Box<str>]) -> bool {
@@ -202,7 +202,8 @@ impl Job {
         if let Some((page, terms)) = self.previous.take().filter(|_| reply.status == 304) {
             return self.freshen(lead, &page, &terms, &reply, &aside);
         }
-        if reply.status >= 500 && !matches!(reply.body, Body::Stream(_)) {
+        let failed = reply.status >= 500 && !matches!(reply.body, Body::Stream(_));
+        if failed && self.rules.mode == Mode::Profile {
             return self.fail(lead, reply);
         }
         let content = match &reply.body {
@@ -220,6 +221,10 @@ impl Job {
                     _ => Vec::new(),
                 };
                 self.keep(lead, &reply, content, &keep, terms).await;
+            }
+            (Verdict::Refuse { .. }, body) if failed => {
+                reply.body = body;
+                self.fail(lead, reply);
             }
             (Verdict::Refuse { why, remember }, body) => {
                 reply.body = body;
@@ -269,7 +274,7 @@ impl Job {
 
     fn store(&self, lead: Lead, page: Arc<Page>, terms: Terms) {
         let (now, begun) = (self.now(), lead.begun);
-        let outcome = lead.outcome(page.clone(), &terms.vary);
+        let outcome = lead.outcome(page.clone(), &terms.vary, terms.age);
         lead.end(outcome, |cache, ticket| {
             let key: Box<[u8]> = ticket.key().into();
             let stored = self.with_select(|select| {
@@ -313,7 +318,7 @@ impl Job {
                 let new = fields.map(|fields| make::with_fields(page, fields, last_modified, now));
                 let sent = new.clone().unwrap_or_else(|| page.clone());
                 let begun = lead.begun;
-                let outcome = lead.outcome(sent, &terms.vary);
+                let outcome = lead.outcome(sent, &terms.vary, terms.age);
                 lead.end(outcome, |cache, ticket| {
                     let (shard, key) = (Lead::shard(cache, &ticket), Box::from(ticket.key()));
                     let page =
@@ -325,7 +330,7 @@ impl Job {
             }
             // It was right for this one use.
             Err(_) => {
-                let outcome = lead.outcome(page.clone(), &terms.vary);
+                let outcome = lead.outcome(page.clone(), &terms.vary, 0);
                 lead.end(outcome, Lead::abandon);
             }
         }

@@ -56,6 +56,9 @@ pub fn page(made: Made<'_>, now: Millis) -> Arc<Page> {
             push(&mut kept, name, value);
         }
     }
+    if let Some(date) = &made.keep.date {
+        push(&mut kept, "Date", date);
+    }
     made.keep.cookies.iter().for_each(|cookie| push(&mut kept, "Set-Cookie", cookie));
     let is_coded_by_us = shrinks && !is_coded && made.content.len() >= LEAST;
     if is_coded_by_us {

@@ -81,6 +81,7 @@ fn whole(page: &Page, form: &Form) -> Reply {
     Reply {
         reason: page.reason.clone(),
         fields: Fields::from_shared(form.head.clone()),
+        dated: page.is_dated(),
         ..Reply::new(page.status)
     }
     .body(body)
@@ -114,9 +115,9 @@ fn part(page: &Page, asked: &Asked<'_>) -> Option<Reply> {
         Wanted::One(span) => {
             let mut fields = Fields::from_shared(form.head.clone());
             fields.push("Content-Range", span.content_range(length).as_bytes());
-            Some(Reply { fields, ..Reply::new(206) }.body(cut(form, span)))
+            Some(Reply { fields, dated: page.is_dated(), ..Reply::new(206) }.body(cut(form, span)))
         }
-        Wanted::Several(spans) => Some(several(form, &spans)),
+        Wanted::Several(spans) => Some(Reply { dated: page.is_dated(), ..several(form, &spans) }),
     }
 }
 

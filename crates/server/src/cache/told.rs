@@ -2,7 +2,7 @@
 //! `X-Cache` and `X-LiteSpeed-Cache`.
 
 use millrace_pages::status::{self, Forward, Status};
-use millrace_pages::{Hit, Refusal};
+use millrace_pages::{Hit, Millis, Refusal};
 
 use crate::reply::Reply;
 
@@ -70,8 +70,14 @@ fn stored(reply: &mut Reply, hit: &Hit, status: Status<'_>) {
     tell(reply, status);
 }
 
-/// From a page that has just been made.
-pub fn made(reply: &mut Reply, told: Told) {
+/// From a page that has just been made; `age`: what it came with.
+pub fn made(reply: &mut Reply, age: Millis, told: Told) {
+    if age > 0 {
+        let lines = reply.fields.own_mut();
+        lines.extend_from_slice(b"Age: ");
+        status::age(age, lines);
+        lines.extend_from_slice(b"\r\n");
+    }
     tell(reply, told.with(|status| status.stored = true));
 }
 

@@ -119,11 +119,15 @@ impl AnswerHead {
         let mut length = None;
         let mut located = false;
         let (mut fields, mut ours) = (Fields::default(), Fields::default());
+        let of_the_connection = of_the_connection(head);
         for (name, value) in head.fields() {
             // The frame was checked: a name is a token, thus ASCII.
             let Ok(name) = std::str::from_utf8(name) else { continue };
             match Special::of(name) {
                 None if is_for_the_server(name) => ours.push(name, value),
+                None if of_the_connection.iter().any(|other| other.eq_ignore_ascii_case(name.as_bytes())) => {
+                    ()
+                }
                 None => {
                     located |= name.eq_ignore_ascii_case("location");
                     fields.push(name, value);
@@ -134,6 +138,8 @@ impl AnswerHead {
                         (status, reason) = (code, text);
                     }
                 }
+                // The protocol adds one; this one says how old the answer is (RFC 9111 section 4.2.3).
+                Some(Special::Date) => ours.push(name, value),
                 Some(Special::Status | Special::Ours) => (),
             }
         }
@@ -153,6 +159,8 @@ enum Special {
     Length,
     /// `Status: 404 Not Found`, the status line of CGI (RFC 3875 section 6.3.3).
     Status,
+    /// When the script says that its answer was made.
+    Date,
     /// The server's own, the connection's, or for the server.
     Ours,
 }
@@ -163,7 +171,7 @@ impl Special {
             ("content-length", Special::Length),
             ("status", Special::Status),
             ("connection", Special::Ours),
-            ("date", Special::Ours),
+            ("date", Special::Date),
             ("keep-alive", Special::Ours),
             ("proxy-connection", Special::Ours),
             ("server", Special::Ours),
@@ -174,6 +182,12 @@ impl Special {
         ];
         NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, special)| *special)
     }
+}
+
+/// The fields that `Connection` names: they go no further (RFC 9110 section 7.6.1).
+fn of_the_connection<'a>(head: &Head<'a>) -> Vec<&'a [u8]> {
+    let named = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"connection"));
+    named.flat_map(|(_, value)| value.split(|b| *b == b',')).map(<[u8]>::trim_ascii).collect()
 }
 
 /// Keeps what a script says about its page; what it wants purged is gone before its answer leaves.

@@ -23,7 +23,7 @@ use super::stream::{self, KEEP_BYTES};
 use super::variables;
 use super::waiters::Short;
 use crate::engine::Thread;
-use crate::reply::{Body, Reply, plain};
+use crate::reply::{Aside, Body, Reply, plain};
 use crate::request::{Content, Request};
 use crate::route::{Script, Site};
 use crate::stats::Counter;
@@ -158,11 +158,22 @@ async fn attempt(
         Body::Empty
     } else if end.is_some() {
         lease.finish(thread.clock.now());
-        Body::Bytes(content)
+        Body::Bytes(as_long_as_said(content, length, &mut aside))
     } else {
         Body::Stream(Box::new(stream::start(thread, lease, content, length)))
     };
-    Ok(Reply { status, reason, fields, body, close: false, aside })
+    Ok(Reply { status, reason, fields, body, close: false, dated: false, aside })
+}
+
+/// Content is as long as the script's Content-Length says: what comes beyond it is cut off, as nginx does. If it is shorter
+/// than that it is sent as it is, but it is not all that was meant.
+fn as_long_as_said(mut content: Vec<u8>, said: Option<u64>, aside: &mut Option<Box<Aside>>) -> Vec<u8> {
+    match said {
+        Some(said) if said < content.len() as u64 => content.truncate(said as usize),
+        Some(said) if said > content.len() as u64 => aside.get_or_insert_default().failed = true,
+        _ => {}
+    }
+    content
 }
 
 /// A request that is short enough to be sent while others are on their way, as a frame without its number.

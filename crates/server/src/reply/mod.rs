@@ -29,6 +29,8 @@ pub struct Reply {
     pub body: Body,
     /// Whether the connection is closed after it.
     pub close: bool,
+    /// Whether `Date` is among its fields: a stored page's says when it was made, and `Age` counts from there.
+    pub dated: bool,
     /// What the script that made it said to the server.
     pub aside: Option<Box<Aside>>,
 }
@@ -53,6 +55,7 @@ impl Reply {
             fields: Fields::default(),
             body: Body::Empty,
             close: false,
+            dated: false,
             aside: None,
         }
     }

@@ -102,7 +102,9 @@ fn a_long_answer_is_held_back() {
 fn announced_lengths_are_kept() {
     Rig::new(|_| ()).play(async |scene| {
         let whole = "head:200,Content-Length:3;body:hello;end";
-        assert_eq!(scene.get(whole).await.text, "hello", "the true length is known");
+        assert_eq!(scene.get(whole).await.text, "hel", "as in a stream, and as nginx does");
+        let short = scene.ask("GET", "head:200,Content-Length:9;body:hello;end", Content::Empty).await;
+        assert!(short.aside.is_some_and(|aside| aside.failed), "not all that was meant: not for the cache");
         let long = "head:200,Content-Length:3;flush;sleep:20;body:hello;end";
         let reply = scene.ask("GET", long, Content::Empty).await;
         assert_eq!(reply.body.length(), Some(3));

@@ -134,6 +134,9 @@ fn status_line(thread: &Thread, reply: &Reply, output: &mut Vec<u8>) {
     decimal(reply.status.into(), output);
     output.push(b' ');
     output.extend_from_slice(reply.reason.as_deref().unwrap_or(reason_phrase(reply.status)).as_bytes());
+    if reply.dated {
+        return output.extend_from_slice(b"\r\nServer: Millrace\r\n");
+    }
     output.extend_from_slice(b"\r\nServer: Millrace\r\nDate: ");
     thread.clock.with_date(|date| output.extend_from_slice(date.as_bytes()));
     output.extend_from_slice(b"\r\n");
