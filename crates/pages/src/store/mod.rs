@@ -30,7 +30,8 @@ use purges::Purges;
 use queues::{Ghosts, Queues};
 use slots::{Body, Fork, NONE, PURGED, Slot, Slots, UNUSABLE};
 
-/// The most variants of a page, unless [`Pages::set_most_variants`] says otherwise; those that come then are passed on to the application without being stored.
+/// The most variants of a page, unless [`Pages::set_most_variants`] says otherwise; those that come then are passed on to
+/// the application without being stored.
 pub const MOST_VARIANTS: usize = 64;
 
 /// One shard of the cache. `F` is the server's handle of a running fill, cheap to clone.

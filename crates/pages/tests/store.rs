@@ -1,0 +1,357 @@
+//! The store's promises, one story each. What they leave out, the model test covers.
+
+use std::sync::Arc;
+
+use millrace_pages::store::{MOST_BANS, MOST_VARIANTS, REMEMBERED, RETAINED};
+use millrace_pages::{Form, Hardness, Kept, Key, Look, Millis, Page, Pages, Purge, Stored, Tag, Terms};
+use millrace_wire::encoding::Coding;
+
+const T: Millis = 1_700_000_000_000;
+const MINUTE: Millis = 60_000;
+
+/// The fill's handle is a word.
+type Store = Pages<&'static str>;
+
+fn path(path: &str) -> Vec<u8> {
+    format!("site\0https\0a.test\0{path}\0").into_bytes()
+}
+
+/// The same hash in every run.
+fn key(bytes: &[u8]) -> Key<'_> {
+    let hash = bytes.iter().fold(7_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
+    Key { bytes, hash: hash ^ hash.rotate_left(32) }
+}
+
+fn page(length: usize) -> Arc<Page> {
+    Arc::new(Page::new(200, Box::default(), Form { head: Arc::default(), body: vec![0; length].into() }, T))
+}
+
+fn validated(length: usize) -> Arc<Page> {
+    let mut page =
+        Page::new(200, Box::default(), Form { head: Arc::default(), body: vec![0; length].into() }, T);
+    page.etag = Some("\"a\"".into());
+    Arc::new(page)
+}
+
+fn terms(tags: &[u64]) -> Terms {
+    Terms { ttl: MINUTE, tags: tags.iter().copied().map(Tag).collect(), ..Terms::default() }
+}
+
+fn by_language(tags: &[u64]) -> Terms {
+    Terms { vary: Box::new(["accept-language".into()]), ..terms(tags) }
+}
+
+fn no_fields(_: &str, _: &mut Vec<u8>) {}
+
+fn language(value: &str) -> impl FnMut(&str, &mut Vec<u8>) {
+    move |name, out| {
+        assert_eq!(name, "accept-language");
+        out.extend_from_slice(value.as_bytes());
+    }
+}
+
+fn put(store: &mut Store, at: &str, page: Arc<Page>, terms: Terms) -> Stored {
+    let bytes = path(at);
+    let ticket = store.lead(key(&bytes), &mut no_fields, "fill");
+    store.store(ticket, &mut no_fields, page, terms, T)
+}
+
+fn look(store: &mut Store, at: &str, now: Millis) -> Look<&'static str> {
+    store.look(key(&path(at)), &mut no_fields, now)
+}
+
+fn is_fresh(store: &mut Store, at: &str) -> bool {
+    matches!(look(store, at, T), Look::Fresh(_))
+}
+
+fn is_missing(store: &mut Store, at: &str) -> bool {
+    matches!(look(store, at, T), Look::Miss(_))
+}
+
+#[test]
+fn a_page_is_fresh_then_stale_then_gone() {
+    let mut store = Store::new(1 << 20);
+    let grace = Terms { stale_while_revalidate: 1000, stale_if_error: 5000, age: 10_000, ..terms(&[]) };
+    put(&mut store, "/", page(10), grace);
+    let Look::Fresh(hit) = look(&mut store, "/", T + 5000) else { panic!("not fresh") };
+    assert_eq!(hit.age, 15_000);
+    // Up to a sixteenth of the 50 s is cut off.
+    let end = T + 5000 + hit.ttl_left as u64;
+    assert!((T + 46_875..=T + 50_000).contains(&end), "{}", end - T);
+    for (late, while_revalidating, on_error) in [(0, true, true), (999, true, true), (1000, false, true)] {
+        let Look::Stale(hit, grace, None) = look(&mut store, "/", end + late) else { panic!("not stale") };
+        assert_eq!((grace.while_revalidating, grace.on_error), (while_revalidating, on_error));
+        assert_eq!((hit.ttl_left, grace.purged), (-(late as i64), false));
+    }
+    assert!(matches!(look(&mut store, "/", end + 5000), Look::Miss(None)));
+    assert_eq!((store.usage().pages, store.usage().expired), (0, 1));
+}
+
+#[test]
+fn a_page_with_validators_is_kept_for_validating() {
+    let mut store = Store::new(1 << 20);
+    put(&mut store, "/", validated(10), terms(&[]));
+    let late = T + MINUTE + RETAINED - MINUTE / 16 - 1;
+    let Look::Stale(hit, grace, None) = look(&mut store, "/", late) else { panic!("not stale") };
+    assert!(!grace.while_revalidating && !grace.on_error);
+
+    let bytes = path("/");
+    let ticket = store.lead(key(&bytes), &mut no_fields, "fill");
+    let sent = store.freshen(ticket, &mut no_fields, None, terms(&[]), late).unwrap();
+    assert!(Arc::ptr_eq(&sent, &hit.page));
+    let Look::Fresh(hit) = look(&mut store, "/", late + 1000) else { panic!("not fresh") };
+    assert_eq!(hit.age, 1000);
+}
+
+#[test]
+fn no_cache_and_must_revalidate_are_never_used_as_they_are() {
+    let mut store = Store::new(1 << 20);
+    let grace = Terms { stale_while_revalidate: MINUTE, stale_if_error: MINUTE, ..terms(&[]) };
+    put(&mut store, "/no-cache", validated(10), Terms { no_cache: true, ..grace.clone() });
+    put(&mut store, "/must", validated(10), Terms { must_revalidate: true, ..grace });
+    for (at, now) in [("/no-cache", T), ("/must", T + MINUTE)] {
+        let Look::Stale(_, grace, _) = look(&mut store, at, now) else { panic!("{at} is not stale") };
+        assert!(!grace.while_revalidating && !grace.on_error);
+    }
+}
+
+#[test]
+fn one_fills_and_the_others_are_told_of_him() {
+    let mut store = Store::new(1 << 20);
+    let bytes = path("/");
+    assert!(matches!(look(&mut store, "/", T), Look::Miss(None)));
+    let ticket = store.lead(key(&bytes), &mut no_fields, "first");
+    assert!(matches!(look(&mut store, "/", T), Look::Miss(Some("first"))));
+    store.abandon(ticket);
+    assert!(matches!(look(&mut store, "/", T), Look::Miss(None)));
+
+    let ticket = store.lead(key(&bytes), &mut no_fields, "second");
+    store.pass(ticket, T + 1000);
+    assert!(matches!(look(&mut store, "/", T + 999), Look::Pass));
+    assert!(matches!(look(&mut store, "/", T + 1000), Look::Miss(None)));
+}
+
+#[test]
+fn whoever_comes_after_a_purge_does_not_wait_for_what_was_purged() {
+    let mut store = Store::new(1 << 20);
+    let bytes = path("/");
+    let old = store.lead(key(&bytes), &mut no_fields, "old");
+    store.purge(&Purge::Tag(Tag(1)), Hardness::Soft);
+    assert!(matches!(look(&mut store, "/", T), Look::Miss(None)));
+    let new = store.lead(key(&bytes), &mut no_fields, "new");
+    assert!(matches!(look(&mut store, "/", T), Look::Miss(Some("new"))));
+    // The old one comes in last, and changes nothing.
+    let made = page(2);
+    assert_eq!(store.store(new, &mut no_fields, made.clone(), terms(&[]), T), Stored::Fresh);
+    assert_eq!(store.store(old, &mut no_fields, page(1), terms(&[]), T), Stored::Superseded);
+    let Look::Fresh(hit) = look(&mut store, "/", T) else { panic!("not fresh") };
+    assert!(Arc::ptr_eq(&hit.page, &made));
+}
+
+#[test]
+fn a_purge_while_a_fill_runs_counts_for_what_it_brings() {
+    for (how, stored) in [(Hardness::Hard, Stored::Purged), (Hardness::Soft, Stored::Stale)] {
+        let prefix = Purge::Prefix { site: "site".into(), host: None, path: Box::from(*b"/a") };
+        for what in [Purge::Everything, Purge::Tag(Tag(5)), prefix] {
+            let mut store = Store::new(1 << 20);
+            let bytes = path("/a/b");
+            let ticket = store.lead(key(&bytes), &mut no_fields, "fill");
+            assert_eq!(store.purge(&what, how), 0);
+            assert_eq!(store.store(ticket, &mut no_fields, validated(1), terms(&[5]), T), stored, "{what:?}");
+            // The next fill is not concerned.
+            assert_eq!(put(&mut store, "/a/b", page(1), terms(&[5])), Stored::Fresh);
+            store.verify();
+        }
+    }
+}
+
+#[test]
+fn a_tag_is_purged_and_nothing_else() {
+    let mut store = Store::new(1 << 20);
+    put(&mut store, "/1", validated(1), terms(&[1, 9]));
+    put(&mut store, "/2", validated(1), terms(&[2, 9]));
+    put(&mut store, "/3", validated(1), terms(&[3]));
+    assert_eq!(store.purge(&Purge::Tag(Tag(9)), Hardness::Soft), 2);
+    assert!(matches!(look(&mut store, "/1", T), Look::Stale(_, grace, _) if grace.purged));
+    assert!(is_fresh(&mut store, "/3"));
+    assert_eq!(store.purge(&Purge::Tag(Tag(2)), Hardness::Hard), 1);
+    assert!(is_missing(&mut store, "/2") && is_fresh(&mut store, "/3"));
+    assert_eq!(store.purge(&Purge::Tag(Tag(77)), Hardness::Hard), 0);
+}
+
+#[test]
+fn tags_without_pages_are_forgotten() {
+    let mut store = Store::new(1 << 20);
+    put(&mut store, "/", page(1), terms(&[1, 2, 3]));
+    assert_eq!(store.usage().tags, 3);
+    put(&mut store, "/", page(1), terms(&[3, 4]));
+    assert_eq!(store.usage().tags, 2);
+    store.purge(&Purge::Everything, Hardness::Hard);
+    assert!(is_missing(&mut store, "/"));
+    assert_eq!(store.usage().tags, 0);
+    // While something is on its way they are remembered, and no longer.
+    let hold = store.hold();
+    for tag in 100..200 {
+        store.purge(&Purge::Tag(Tag(tag)), Hardness::Soft);
+    }
+    assert_eq!(store.usage().tags, 100);
+    store.release(hold);
+    assert_eq!(store.usage().tags, 0);
+}
+
+#[test]
+fn prefixes_are_checked_when_pages_are_found_and_forgotten_when_all_were() {
+    let mut store = Store::new(1 << 20);
+    for at in ["/a/1", "/a/2", "/b"] {
+        put(&mut store, at, page(1), terms(&[]));
+    }
+    let prefix = |host: Option<&str>, path: &str| Purge::Prefix {
+        site: "site".into(),
+        host: host.map(Box::from),
+        path: path.as_bytes().into(),
+    };
+    assert_eq!(store.purge(&prefix(Some("other.test"), "/a"), Hardness::Hard), 0);
+    assert_eq!(store.purge(&prefix(Some("a.test"), "/a"), Hardness::Hard), 2);
+    assert!(is_missing(&mut store, "/a/1") && is_fresh(&mut store, "/b"));
+    assert_eq!((store.usage().pages, store.usage().bans), (2, 2));
+    while store.sweep(1, T) {}
+    assert_eq!((store.usage().pages, store.usage().bans), (1, 0));
+
+    // Too many at once are applied at once.
+    for n in 0..=MOST_BANS {
+        put(&mut store, "/c", page(1), terms(&[]));
+        store.purge(&prefix(None, &format!("/c{}", "x".repeat(n % 2))), Hardness::Hard);
+    }
+    assert!(store.usage().bans <= MOST_BANS);
+    assert!(is_fresh(&mut store, "/b"));
+    store.verify();
+}
+
+#[test]
+fn variants_are_apart_and_bounded() {
+    let mut store = Store::new(1 << 24);
+    let bytes = path("/");
+    for n in 0..MOST_VARIANTS {
+        let name = n.to_string();
+        let select = &mut language(&name);
+        let ticket = store.lead(key(&bytes), select, "fill");
+        assert_eq!(store.store(ticket, select, page(n), by_language(&[]), T), Stored::Fresh);
+    }
+    for n in 0..MOST_VARIANTS {
+        let look = store.look(key(&bytes), &mut language(&n.to_string()), T);
+        assert!(matches!(look, Look::Fresh(hit) if hit.page.identity().body.len() == n));
+    }
+    assert!(matches!(store.look(key(&bytes), &mut language("more"), T), Look::Pass));
+    let later = T + MINUTE;
+    assert!(matches!(store.look(key(&bytes), &mut language("more"), later), Look::Miss(None)));
+    store.verify();
+}
+
+#[test]
+fn each_variant_has_its_fill_once_the_page_is_known_to_vary() {
+    let mut store = Store::new(1 << 20);
+    let bytes = path("/");
+    let ticket = store.lead(key(&bytes), &mut language("de"), "first");
+    assert!(!ticket.is_for_all(&by_language(&[]).vary));
+    store.store(ticket, &mut language("de"), page(1), by_language(&[]), T);
+    let french = store.lead(key(&bytes), &mut language("fr"), "french");
+    assert!(french.is_for_all(&by_language(&[]).vary));
+    assert!(matches!(store.look(key(&bytes), &mut language("fr"), T), Look::Miss(Some("french"))));
+    assert!(matches!(store.look(key(&bytes), &mut language("it"), T), Look::Miss(None)));
+    assert!(matches!(store.look(key(&bytes), &mut language("de"), T), Look::Fresh(_)));
+    store.pass(french, T + 1000);
+    assert!(matches!(store.look(key(&bytes), &mut language("fr"), T), Look::Pass));
+    assert!(matches!(store.look(key(&bytes), &mut language("de"), T), Look::Fresh(_)));
+}
+
+#[test]
+fn the_budget_holds_whatever_comes() {
+    const BUDGET: usize = 1 << 20;
+    let mut store = Store::new(BUDGET);
+    for n in 0..3000_usize {
+        let at = format!("/{n}");
+        put(&mut store, &at, page(n % 7 * 1000), terms(&[n as u64, n as u64 / 2, 7]));
+        assert!(store.usage().bytes <= BUDGET);
+    }
+    store.verify();
+    assert!(store.usage().evicted > 1000 && store.usage().pages > 100);
+    assert_eq!(put(&mut store, "/large", page(BUDGET / 4), terms(&[])), Stored::TooLarge);
+    assert!(matches!(look(&mut store, "/large", T + REMEMBERED - 1), Look::Pass));
+    store.set_budget(BUDGET / 8);
+    assert!(store.usage().bytes <= BUDGET / 8 && store.usage().pages > 10, "{:?}", store.usage());
+    store.set_budget(0);
+    assert_eq!((store.usage().pages, store.usage().tags), (0, 0));
+    store.verify();
+}
+
+#[test]
+fn what_grows_is_counted() {
+    let mut store = Store::new(1 << 20);
+    let (bytes, page) = (path("/"), page(100));
+    put(&mut store, "/", page.clone(), terms(&[]));
+    let before = store.usage().bytes;
+    assert!(page.put_form(Coding::Gzip, Some(Form { head: Arc::default(), body: vec![0; 100_000].into() })));
+    store.grew(key(&bytes), &page);
+    assert!((100_000..100_200).contains(&(store.usage().bytes - before)));
+    // Not stored any more: nothing to count.
+    put(&mut store, "/", self::page(1), terms(&[]));
+    store.grew(key(&bytes), &page);
+    store.verify();
+}
+
+#[test]
+fn a_crawler_does_not_drive_out_what_is_asked_for() {
+    let mut store = Store::new(1 << 20);
+    for n in 0..100 {
+        put(&mut store, &format!("/wanted/{n}"), page(2000), terms(&[]));
+        assert!(is_fresh(&mut store, &format!("/wanted/{n}")));
+    }
+    for n in 0..20_000 {
+        put(&mut store, &format!("/crawled/{n}"), page(2000), terms(&[]));
+    }
+    let left = (0..100).filter(|n| is_fresh(&mut store, &format!("/wanted/{n}"))).count();
+    assert_eq!(left, 100);
+}
+
+#[test]
+fn the_most_wanted_are_noted_after_a_purge() {
+    let mut store = Store::new(1 << 20);
+    for n in 0..10 {
+        put(&mut store, &format!("/{n}"), page(1), terms(&[1]));
+        (0..n).for_each(|_| assert!(is_fresh(&mut store, &format!("/{n}"))));
+    }
+    while store.sweep(100, T) {}
+    assert!(store.wanted(10).is_empty(), "all are fresh");
+    store.purge(&Purge::Tag(Tag(1)), Hardness::Hard);
+    while store.sweep(3, T) {}
+    let hits = |wanted: Vec<millrace_pages::Wanted>| wanted.iter().map(|page| page.hits).collect::<Vec<_>>();
+    assert_eq!(hits(store.wanted(3)), [9, 8, 7]);
+    assert_eq!(hits(store.wanted(100)), [6, 5, 4, 3, 2]);
+    assert_eq!(store.usage().pages, 0);
+}
+
+#[test]
+fn pages_from_disk_come_after_newer_ones_and_mind_purges() {
+    let mut store = Store::new(1 << 20);
+    let hold = store.hold();
+    let kept = |tags: &[u64]| Kept {
+        page: validated(1),
+        terms: Arc::new(terms(tags)),
+        variant: Box::default(),
+        came: T - 1000,
+        purged: false,
+    };
+    put(&mut store, "/new", page(1), terms(&[]));
+    store.purge(&Purge::Tag(Tag(1)), Hardness::Hard);
+    store.purge(&Purge::Tag(Tag(2)), Hardness::Soft);
+    let mut insert = |at: &str, tags, now| store.insert(&hold, key(&path(at)), kept(tags), now);
+    assert_eq!(insert("/new", &[], T), Stored::Superseded);
+    assert_eq!(insert("/1", &[1], T), Stored::Purged);
+    assert_eq!(insert("/2", &[2], T), Stored::Stale);
+    assert_eq!(insert("/3", &[3], T), Stored::Fresh);
+    assert_eq!(insert("/4", &[4], T + 2 * RETAINED), Stored::Expired);
+    store.release(hold);
+    let Look::Fresh(hit) = look(&mut store, "/3", T) else { panic!("not fresh") };
+    assert_eq!(hit.age, 1000);
+    store.verify();
+}
