@@ -64,6 +64,10 @@ final class Page
             return;
         }
         Shown::main();
+        if (is_404() && !headers_sent()) {
+            // WordPress forbids browsers to keep any page that does not exist; this is for us alone, and goes before it.
+            header('Millrace-Cache-Control: public, max-age=' . self::MISSING);
+        }
         if (is_feed() || get_query_var('sitemap') || get_query_var('sitemap-stylesheet')) {
             self::$seconds = self::FEED;
         } elseif (is_robots()) {

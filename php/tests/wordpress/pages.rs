@@ -52,6 +52,11 @@ fn kinds_of_pages_have_their_lifetimes_and_tags() {
         let missing: Vec<_> = some.iter().filter(|tag| !page.tags.contains(*tag)).collect();
         assert!(missing.is_empty(), "{uri} lacks {missing:?}: {page:?}");
     }
+    // WordPress's own words on it are for browsers.
+    let ask = site.ask_page("/missing/");
+    let missing = site.worker.run(&ask);
+    assert_eq!(missing.values("Millrace-Cache-Control"), ["public, max-age=60"], "{:?}", missing.fields);
+    assert!(missing.values("Cache-Control")[0].contains("no-cache"), "{:?}", missing.fields);
     assert!(!kept.page("/a/").tags.contains("home") && !kept.page("/category/news/").tags.contains("home"));
     // Exactly: what is too much makes pages go that did not change.
     let menu = site.value("implode(' ', array_map(fn($p) => \"link-$p->ID\", get_pages()))");
