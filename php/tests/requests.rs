@@ -72,6 +72,14 @@ fn server_variables_in_order() {
 }
 
 #[test]
+fn a_dash_in_a_name_survives() {
+    let (host, mut worker) = start("");
+    let code = "echo json_encode([$_SERVER['X-LSCACHE'] ?? null, getenv('X-LSCACHE'), isset($_SERVER['X_LSCACHE'])]);";
+    let text = run(&host, &mut worker, code, |ask| ask.set("X-LSCACHE", "on,crawler"));
+    assert_eq!(text, r#"["on,crawler","on,crawler",false]"#);
+}
+
+#[test]
 fn environment_as_under_fpm() {
     let (host, mut worker) = start("");
     let text = run(

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 
+use millrace_settings::plan::{CacheMode, Profile};
 use millrace_wire::frames::{self, INJECT_VARIABLE};
 use millrace_wire::head::Framing;
 
@@ -15,6 +16,9 @@ use crate::route::{Script, Site};
 
 /// `SERVER_SOFTWARE`. Millrace says its own name; WordPress is told by `inject` what it asks the name for.
 const SOFTWARE: &str = concat!("Millrace/", env!("CARGO_PKG_VERSION"));
+
+/// `LSWS_EDITION`: the plugins look at its start, people at the rest.
+const EDITION: &str = concat!("Openlitespeed 1.8.5 (Millrace ", env!("CARGO_PKG_VERSION"), ")");
 
 /// Begins a REQUEST frame in `out` with all variables; the caller finishes it with the content.
 pub fn write<'b>(
@@ -32,16 +36,29 @@ pub fn write<'b>(
     frame.variable(b"REDIRECT_STATUS", b"200");
     frame.variable(b"SCRIPT_FILENAME", &script.filename);
     frame.variable(b"PATH_INFO", &script.path_info);
-    // As Apache's mod_rewrite and LiteSpeed have them; the LiteSpeed Cache plugin reads them.
-    let path = request.raw_path();
-    frame.variable(b"SCRIPT_URL", path);
-    let (scheme, authority) = (request.ends.scheme.text(), request.authority());
-    frame.parts(b"SCRIPT_URI", &[scheme.as_bytes(), b"://", authority.as_bytes(), path]);
+    litespeed(&mut frame, site, request);
     if let Some(inject) = inject {
         frame.variable(INJECT_VARIABLE.as_bytes(), inject);
     }
     fields(&mut frame, request);
     frame
+}
+
+/// What the LiteSpeed Cache plugins of WordPress and Drupal look for: with it they speak to the page cache by headers, as
+/// to a LiteSpeed server. OpenLiteSpeed's name, because its plugin mode asks for nothing that is not here (no ESI).
+fn litespeed(frame: &mut frames::Request<'_>, site: &Site, request: &Request) {
+    if site.plan.profile == Profile::Generic {
+        return;
+    }
+    // As Apache's mod_rewrite and LiteSpeed have them.
+    let path = request.raw_path();
+    frame.variable(b"SCRIPT_URL", path);
+    let (scheme, authority) = (request.ends.scheme.text(), request.authority());
+    frame.parts(b"SCRIPT_URI", &[scheme.as_bytes(), b"://", authority.as_bytes(), path]);
+    if site.plan.cache.mode == CacheMode::Profile {
+        frame.variable(b"LSWS_EDITION", EDITION.as_bytes());
+        frame.variable(b"X-LSCACHE", b"on,crawler");
+    }
 }
 
 /// What is asked for.
@@ -260,11 +277,33 @@ mod tests {
             SERVER_PROTOCOL=HTTP/1.1 REQUEST_SCHEME=http GATEWAY_INTERFACE=CGI/1.1 SERVER_SOFTWARE=Millrace/VERSION \
             REMOTE_ADDR=192.0.2.7 REMOTE_PORT=50123 REMOTE_USER= SERVER_ADDR=10.0.0.255 SERVER_PORT=8080 SERVER_NAME=a.test \
             REDIRECT_STATUS=200 SCRIPT_FILENAME=/srv/www/a/x.php PATH_INFO=/info \
-            SCRIPT_URL=/a/x.php/info SCRIPT_URI=http://a.test:8080/a/x.php/info HTTP_HOST=a.test:8080 HTTP_ACCEPT=*/* \
-            HTTP_X_ONE=1";
+            HTTP_HOST=a.test:8080 HTTP_ACCEPT=*/* HTTP_X_ONE=1";
         let expected = expected.replace("VERSION", env!("CARGO_PKG_VERSION"));
         let shown: Vec<String> = all.iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(shown, expected.split_ascii_whitespace().collect::<Vec<_>>());
+    }
+
+    /// Where a plugin may look for LiteSpeed, and the cache hears what it says.
+    #[test]
+    fn litespeed_is_there_for_its_plugins() {
+        let request = request("GET /a/x.php/info?q HTTP/1.1\nHost: a.test:8080");
+        for (profile, mode, urls, cache) in [
+            (Profile::WordPress, CacheMode::Profile, true, true),
+            (Profile::Drupal, CacheMode::Profile, true, true),
+            (Profile::WordPress, CacheMode::Standard, true, false),
+            (Profile::WordPress, CacheMode::Off, true, false),
+            (Profile::Generic, CacheMode::Profile, false, false),
+        ] {
+            let mut plan = site(&[]).plan.clone();
+            (plan.profile, plan.cache.mode) = (profile, mode);
+            let all = write_all(&Site::new(0, plan, None), &request, &script("/info"));
+            let expected = |there: bool, value| if there { vec![value] } else { vec![] };
+            assert_eq!(get(&all, "SCRIPT_URL"), expected(urls, "/a/x.php/info"));
+            assert_eq!(get(&all, "SCRIPT_URI"), expected(urls, "http://a.test:8080/a/x.php/info"));
+            assert_eq!(get(&all, "LSWS_EDITION"), expected(cache, EDITION));
+            assert_eq!(get(&all, "X-LSCACHE"), expected(cache, "on,crawler"));
+        }
+        assert!(EDITION.starts_with("Openlitespeed"));
     }
 
     #[test]
