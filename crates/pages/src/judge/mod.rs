@@ -18,18 +18,19 @@
 mod freshen;
 mod keep;
 mod said;
+mod word;
 
 pub use freshen::{Freshened, Validators, freshen};
 pub use keep::{CRAWLER_SEES, Keep, is_ours};
 
 use crate::ask::Asking;
-use crate::control::Control;
 use crate::notes::Notes;
 use crate::place::Place;
 use crate::rules::{Mode, NONCE_LIFE, Rules};
 use crate::terms::MOST_TAGS;
 use crate::{Millis, Tag, Terms};
 use said::Said;
+use word::Word;
 
 /// An answer of the application to a request that led a fill.
 #[derive(Clone, Copy, Debug)]
@@ -139,7 +140,8 @@ where
     F: Iterator<Item = (&'a str, &'a [u8])> + Clone,
 {
     let said = Said::hear(rules, answer.fields.clone(), answer.notes);
-    match terms(rules, place, asking, answer.status, answer.failed, answer.content, &said, now) {
+    let case = Case { rules, place, asking, status: answer.status, said: &said, now };
+    match case.terms(answer.content, answer.failed) {
         Ok(terms) => Verdict::Store { terms, keep: said.keep() },
         Err(why) => refuse(rules, why),
     }
@@ -149,171 +151,98 @@ fn refuse(rules: &Rules, why: Refusal) -> Verdict {
     Verdict::Refuse { why, remember: if why.passes() { 0 } else { rules.remember_refusal } }
 }
 
-#[allow(clippy::too_many_arguments)]
-fn terms(
-    rules: &Rules,
-    place: &Place<'_>,
-    asking: &Asking,
+/// All that a judgement depends on.
+struct Case<'c, 'a> {
+    rules: &'c Rules,
+    place: &'c Place<'c>,
+    asking: &'c Asking,
     status: u16,
-    failed: bool,
-    content: &[u8],
-    said: &Said<'_>,
+    said: &'c Said<'a>,
     now: Millis,
-) -> Result<Terms, Refusal> {
-    if failed {
-        return Err(Refusal::Failed);
-    }
-    if asking.reduced && status != 200 {
-        return Err(Refusal::Arguments);
-    }
-    if content.len() > rules.largest_page {
-        return Err(Refusal::TooLarge);
-    }
-    if said.vary.refused {
-        return Err(Refusal::Vary);
-    }
-    if said.sets_cookie {
-        return Err(Refusal::SetCookie);
-    }
-    let word = Word::of(rules, place, status, said, now);
-    may_store(rules, asking, status, said, &word)?;
-    let nonce = word.control.nonce
-        || said.note.as_ref().is_some_and(|note| note.nonce)
-        || rules.nonce_marks.iter().any(|mark| memchr::memmem::find(content, mark.as_bytes()).is_some());
-    let mut terms = Terms {
-        ttl: word.ttl.unwrap_or(0).min(rules.longest_life),
-        age: said.age(now),
-        no_cache: word.control.no_cache,
-        must_revalidate: must_revalidate(&word),
-        vary: said.vary_names(),
-        tags: tags(rules, place, said)?,
-        ..Terms::default()
-    };
-    graces(rules, &word, &mut terms);
-    if nonce {
-        cap(&mut terms, NONCE_LIFE);
-    }
-    Ok(terms)
 }
 
-/// Whose word on the lifetime counts.
-struct Word {
-    control: Control,
-    /// Milliseconds; `None`: nobody says.
-    ttl: Option<Millis>,
-    /// It is the application's, not the profile's.
-    spoken: bool,
-    /// It is addressed to caches like us: fields of RFC 9213 and such.
-    targeted: bool,
-}
-
-impl Word {
-    fn of(rules: &Rules, place: &Place<'_>, status: u16, said: &Said<'_>, now: Millis) -> Word {
-        if let Some(control) = said.targeted(now) {
-            let mut word = Word::spoken(control.into_owned(), None);
-            word.targeted = true;
-            word.refuse_with(said.note.as_ref());
-            word.fill_in(rules, place, status, said);
-            return word;
+impl Case<'_, '_> {
+    fn terms(&self, content: &[u8], failed: bool) -> Result<Terms, Refusal> {
+        let Case { rules, said, .. } = self;
+        let objections = [
+            (failed, Refusal::Failed),
+            (self.asking.reduced && self.status != 200, Refusal::Arguments),
+            (content.len() > rules.largest_page, Refusal::TooLarge),
+            (said.vary.refused, Refusal::Vary),
+            (said.sets_cookie, Refusal::SetCookie),
+        ];
+        if let Some((_, why)) = objections.into_iter().find(|(holds, _)| *holds) {
+            return Err(why);
         }
-        let mut word = Word::spoken(said.cache_control.clone(), said.expires(now));
-        if let Some(note) = &said.note {
-            let page_refuses =
-                word.control.refuses() || said.pragma_no_cache || said.no_cache_control_but_expired(now);
-            if note.no_store || note.private || note.no_cache || !page_refuses {
-                word = Word::spoken(note.clone(), None);
-                word.fill_in(rules, place, status, said);
-                if status >= 400 {
-                    // The one who called it may not have thought of pages that don't exist.
-                    word.ttl = word.ttl.map(|ttl| ttl.min(rules.lifetimes.not_found));
-                }
-                return word;
-            }
+        let word = Word::of(self);
+        self.may_store(&word)?;
+        let mut terms = Terms {
+            ttl: word.ttl.unwrap_or(0).min(rules.longest_life),
+            age: said.age(self.now),
+            no_cache: word.control.no_cache,
+            must_revalidate: word.forbids_stale(),
+            vary: said.vary_names(),
+            tags: self.tags()?,
+            ..Terms::default()
+        };
+        graces(rules, &word, &mut terms);
+        let has_mark = |mark: &str| memchr::memmem::find(content, mark.as_bytes()).is_some();
+        let noted = said.note.as_ref().is_some_and(|note| note.nonce);
+        if word.control.nonce || noted || rules.nonce_marks.iter().any(|mark| has_mark(mark)) {
+            cap(&mut terms, NONCE_LIFE);
         }
-        word.fill_in(rules, place, status, said);
-        word
+        Ok(terms)
     }
 
-    /// `expires`: the lifetime by the `Expires` field, which counts if the control says none.
-    fn spoken(control: Control, expires: Option<Millis>) -> Word {
-        let ttl = control.lifetime().map(|seconds| seconds * 1000).or(expires);
-        let spoken = ttl.is_some() || control != Control::default();
-        Word { control, ttl, spoken, targeted: false }
-    }
-
-    fn refuse_with(&mut self, note: Option<&Control>) {
-        if let Some(note) = note {
-            self.control.no_store |= note.no_store;
-            self.control.private |= note.private;
+    /// RFC 9111 section 3.
+    fn may_store(&self, word: &Word) -> Result<(), Refusal> {
+        let (control, status, standard) = (&word.control, self.status, self.rules.mode == Mode::Standard);
+        // 206 would have to be combined, and 304 has no content.
+        if status < 200 || matches!(status, 206 | 304) || !standard && status >= 500 {
+            return Err(Refusal::Status);
+        }
+        // Section 5.2.2.3: of a status whose rules we know, no-store is not meant for us.
+        let understood =
+            matches!(status, 200 | 203 | 204 | 300 | 301 | 302 | 303 | 307 | 308 | 404 | 405 | 410 | 414);
+        if control.must_understand && !understood {
+            return Err(Refusal::Status);
+        }
+        if control.no_store && !(control.must_understand && standard) {
+            return Err(Refusal::NoStore);
+        }
+        if control.private {
+            return Err(Refusal::Private);
+        }
+        if self.asking.wants.no_store {
+            return Err(Refusal::Client);
+        }
+        // Section 3.5.
+        let for_all = control.public || control.must_revalidate || control.s_maxage.is_some();
+        if self.asking.authorization && !for_all {
+            return Err(Refusal::Authorization);
+        }
+        if control.no_cache {
+            return if self.said.has_validators { Ok(()) } else { Err(Refusal::NoCache) };
+        }
+        match word.ttl {
+            None => Err(Refusal::NoLifetime),
+            Some(0) => Err(Refusal::Expired),
+            Some(_) => Ok(()),
         }
     }
 
-    /// Where no lifetime is said, the profile's.
-    fn fill_in(&mut self, rules: &Rules, place: &Place<'_>, status: u16, said: &Said<'_>) {
-        if rules.mode != Mode::Profile || self.ttl.is_some() {
-            return;
+    fn tags(&self) -> Result<Box<[Tag]>, Refusal> {
+        if self.said.tags.len() > 4 * MOST_TAGS {
+            return Err(Refusal::TooManyTags);
         }
-        if said.pragma_no_cache && !self.spoken {
-            self.control.no_cache = true;
-        }
-        let ttl = said::usual_lifetime(rules, place, status, said.content_type);
-        self.ttl = (ttl > 0).then_some(ttl);
+        let mut query = Vec::new();
+        self.place.write_query(self.rules, &mut query);
+        let mut tags = Tag::implicit(self.place, &query).to_vec();
+        tags.extend(self.said.tags.iter().map(|name| Tag::named(self.place.site, name)));
+        tags.sort_unstable();
+        tags.dedup();
+        if tags.len() > MOST_TAGS { Err(Refusal::TooManyTags) } else { Ok(tags.into()) }
     }
-}
-
-/// RFC 9111 section 3.
-fn may_store(
-    rules: &Rules,
-    asking: &Asking,
-    status: u16,
-    said: &Said<'_>,
-    word: &Word,
-) -> Result<(), Refusal> {
-    let control = &word.control;
-    // 206 would have to be combined, and 304 has no content.
-    if status < 200 || matches!(status, 206 | 304) || rules.mode == Mode::Profile && status >= 500 {
-        return Err(Refusal::Status);
-    }
-    // Section 5.2.2.3: of a status whose rules we know, no-store is not meant for us.
-    let understood =
-        matches!(status, 200 | 203 | 204 | 300 | 301 | 302 | 303 | 307 | 308 | 404 | 405 | 410 | 414);
-    if control.must_understand && !understood {
-        return Err(Refusal::Status);
-    }
-    let no_store = control.no_store && !(control.must_understand && rules.mode == Mode::Standard);
-    if no_store {
-        return Err(Refusal::NoStore);
-    }
-    if control.private {
-        return Err(Refusal::Private);
-    }
-    if asking.wants.no_store {
-        return Err(Refusal::Client);
-    }
-    // Section 3.5.
-    let for_all = control.public || control.must_revalidate || control.s_maxage.is_some();
-    if asking.authorization && !for_all {
-        return Err(Refusal::Authorization);
-    }
-    if control.no_cache && !said.has_validators {
-        return Err(Refusal::NoCache);
-    }
-    match word.ttl {
-        _ if control.no_cache => Ok(()),
-        None => Err(Refusal::NoLifetime),
-        Some(0) => Err(Refusal::Expired),
-        Some(_) => Ok(()),
-    }
-}
-
-/// Whether it must never be used stale (RFC 9111 sections 4.2.4, 5.2.2.2, 5.2.2.8 and 5.2.2.10). s-maxage forbids it as
-/// well, unless the same field allows it: that is how applications say both.
-fn must_revalidate(word: &Word) -> bool {
-    let control = &word.control;
-    let allows = control.stale_while_revalidate.is_some() || control.stale_if_error.is_some();
-    control.must_revalidate
-        || control.proxy_revalidate
-        || control.s_maxage.is_some() && !allows && !word.targeted
 }
 
 /// How long it may be used stale (RFC 5861). What the application says is bounded; if it says nothing, the rules say.
@@ -335,21 +264,6 @@ fn cap(terms: &mut Terms, most: Millis) {
     terms.ttl = terms.ttl.min(most);
     terms.stale_while_revalidate = terms.stale_while_revalidate.min(most - terms.ttl);
     terms.stale_if_error = terms.stale_if_error.min(most - terms.ttl);
-}
-
-fn tags(rules: &Rules, place: &Place<'_>, said: &Said<'_>) -> Result<Box<[Tag]>, Refusal> {
-    let mut query = Vec::new();
-    place.write_query(rules, &mut query);
-    let mut tags = Tag::implicit(place, &query).to_vec();
-    for name in &said.tags {
-        tags.push(Tag::named(place.site, name));
-        if tags.len() > 16 * MOST_TAGS {
-            return Err(Refusal::TooManyTags);
-        }
-    }
-    tags.sort_unstable();
-    tags.dedup();
-    if tags.len() > MOST_TAGS { Err(Refusal::TooManyTags) } else { Ok(tags.into()) }
 }
 
 #[cfg(test)]

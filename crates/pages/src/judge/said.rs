@@ -153,7 +153,8 @@ impl<'a> Said<'a> {
 
     fn split_tags(&mut self, value: &'a [u8], separators: &[u8]) {
         let names = value.split(|b| separators.contains(b)).map(<[u8]>::trim_ascii);
-        let most = 32 * terms::MOST_TAGS;
+        // One more than can be right: it is noticed, and no list is too long.
+        let most = (4 * terms::MOST_TAGS + 1).saturating_sub(self.tags.len());
         self.tags.extend(names.filter(|name| !name.is_empty()).map(Cow::Borrowed).take(most));
     }
 

@@ -228,6 +228,7 @@ impl Job {
             }
             (Verdict::Refuse { why, remember }, body) => {
                 reply.body = body;
+                settle::tell_crawler(&self.request, &mut reply, &aside);
                 self.refuse(lead, reply, why, remember);
             }
         }

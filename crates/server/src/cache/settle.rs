@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use millrace_pages::ask::{is_ours_in_request, withheld_from_fill, write_fill_cookies};
-use millrace_pages::judge::Validators;
+use millrace_pages::judge::{CRAWLER_SEES, Validators};
 use millrace_pages::key::write_kept;
 use millrace_pages::purge::purges;
 use millrace_pages::{Asked, Notes, Page, Place, Rules};
@@ -28,8 +28,22 @@ pub fn settle(thread: &Rc<Thread>, site: &Site, request: &Request, reply: &mut R
         if path::normalise(request.raw_path(), &mut path).is_ok() {
             purge(thread, rules, &place(site, request, &path), method, reply, &aside);
         }
+        tell_crawler(request, reply, &aside);
     }
     told::alone(reply, told);
+}
+
+/// The crawler of the LiteSpeed Cache plugin, which runs on the machine itself, learns from the page's own word that there
+/// is nothing to warm.
+pub fn tell_crawler(request: &Request, reply: &mut Reply, aside: &Aside) {
+    let (client, local) = (request.ends.client_ip(), request.ends.local.map(|local| local.ip()));
+    let is_here = client.is_some_and(|client| client.is_loopback() || Some(client) == local);
+    if !is_here || !request.head.field("user-agent").is_some_and(|agent| agent.starts_with(b"lscache_")) {
+        return;
+    }
+    for (_, value) in aside.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(CRAWLER_SEES)) {
+        reply.fields.push(CRAWLER_SEES, value);
+    }
 }
 
 /// Applies what an answer says about stored pages. Purges by function call have been applied when they came.

@@ -1,0 +1,84 @@
+//! Whose word on the lifetime counts: the order of [`super`].
+
+use super::Case;
+use super::said::usual_lifetime;
+use crate::Millis;
+use crate::control::Control;
+use crate::rules::Mode;
+
+/// Whose word on the lifetime counts.
+pub(super) struct Word {
+    pub control: Control,
+    /// Milliseconds; `None`: nobody says.
+    pub ttl: Option<Millis>,
+    /// It is the application's, not the profile's.
+    spoken: bool,
+    /// It is addressed to caches like us: fields of RFC 9213 and such.
+    pub targeted: bool,
+}
+
+impl Word {
+    pub fn of(case: &Case<'_, '_>) -> Word {
+        let Case { rules, said, status, now, .. } = *case;
+        if let Some(control) = said.targeted(now) {
+            let mut word = Word::spoken(control.into_owned(), None);
+            word.targeted = true;
+            word.refuse_with(said.note.as_ref());
+            word.fill_in(case);
+            return word;
+        }
+        let mut word = Word::spoken(said.cache_control.clone(), said.expires(now));
+        if let Some(note) = &said.note {
+            let page_refuses =
+                word.control.refuses() || said.pragma_no_cache || said.no_cache_control_but_expired(now);
+            if note.no_store || note.private || note.no_cache || !page_refuses {
+                word = Word::spoken(note.clone(), None);
+                word.fill_in(case);
+                if status >= 400 {
+                    // The one who called it may not have thought of pages that don't exist.
+                    word.ttl = word.ttl.map(|ttl| ttl.min(rules.lifetimes.not_found));
+                }
+                return word;
+            }
+        }
+        word.fill_in(case);
+        word
+    }
+
+    /// `expires`: the lifetime by the `Expires` field, which counts if the control says none.
+    fn spoken(control: Control, expires: Option<Millis>) -> Word {
+        let ttl = control.lifetime().map(|seconds| seconds * 1000).or(expires);
+        let spoken = ttl.is_some() || control != Control::default();
+        Word { control, ttl, spoken, targeted: false }
+    }
+
+    fn refuse_with(&mut self, note: Option<&Control>) {
+        if let Some(note) = note {
+            self.control.no_store |= note.no_store;
+            self.control.private |= note.private;
+        }
+    }
+
+    /// Where no lifetime is said, the profile's.
+    fn fill_in(&mut self, case: &Case<'_, '_>) {
+        let Case { rules, said, .. } = *case;
+        if rules.mode != Mode::Profile || self.ttl.is_some() {
+            return;
+        }
+        if said.pragma_no_cache && !self.spoken {
+            self.control.no_cache = true;
+        }
+        let ttl = usual_lifetime(rules, case.place, case.status, said.content_type);
+        self.ttl = (ttl > 0).then_some(ttl);
+    }
+
+    /// Whether it must never be used stale (RFC 9111 sections 4.2.4, 5.2.2.2, 5.2.2.8 and 5.2.2.10). s-maxage forbids it as
+    /// well, unless the same field allows it: that is how applications say both.
+    pub fn forbids_stale(&self) -> bool {
+        let control = &self.control;
+        let allows = control.stale_while_revalidate.is_some() || control.stale_if_error.is_some();
+        control.must_revalidate
+            || control.proxy_revalidate
+            || control.s_maxage.is_some() && !allows && !self.targeted
+    }
+}
