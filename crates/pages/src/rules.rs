@@ -65,6 +65,9 @@ pub struct Rules {
     pub remember_refusal: Millis,
     /// Whether the fields of LiteSpeed's cache are obeyed.
     pub litespeed: bool,
+    /// PHP sees each request as it came, also when it runs for everybody: nothing is known of the application, and most of
+    /// its pages may not be stored at all.
+    pub faithful: bool,
     /// What in the content betrays a nonce: such a page lives [`NONCE_LIFE`] at most.
     pub nonce_marks: Vec<Box<str>>,
     /// Paths (in the same form as [`Rules::bypass_paths`]) of sitemaps, of feeds, of the REST interface.
@@ -142,6 +145,7 @@ impl Rules {
             largest_page: 16 << 20,
             remember_refusal: 2 * SECOND,
             litespeed: false,
+            faithful: false,
             nonce_marks: Vec::new(),
             sitemap_paths: Paths::default(),
             feed_paths: Paths::default(),

@@ -117,7 +117,7 @@ impl Consultation<'_> {
             return Consulted::Hit(plain(504));
         }
         let at_once = stale.as_ref().filter(|(_, grace)| grace.while_revalidating && !grace.purged);
-        let part = self.asking.range && at_once.is_none();
+        let is_special = at_once.is_none() && self.is_special(stale.is_some());
         match running {
             Some(fill) => {
                 drop(shard);
@@ -126,8 +126,7 @@ impl Consultation<'_> {
                     None => self.follow(fill, stale, told),
                 }
             }
-            // A script may have its own idea of parts, and all of it may be much more than is asked for.
-            None if part => Consulted::Run(told),
+            None if is_special => Consulted::Run(told),
             None => {
                 let fill = Arc::new(Fill::default());
                 let ticket = shard.lead(key, &mut select, fill.clone());
@@ -150,6 +149,16 @@ impl Consultation<'_> {
                 }
             }
         }
+    }
+
+    /// Whether a script has to see this request as it is, so that its answer is no page for others. A script may have its own
+    /// idea of parts, and all of it may be much more than is asked for; and where nothing is known of the application, it
+    /// may have its own idea of HEAD, of conditions, and of arguments that elsewhere are only for statistics.
+    fn is_special(&self, is_validating: bool) -> bool {
+        let has_conditions = || self.request.head.fields().any(|(name, _)| settle::is_condition(name));
+        let asking = &self.asking;
+        let own_idea = || asking.reduced || !is_validating && (asking.head || has_conditions());
+        asking.range || self.rules.faithful && own_idea()
     }
 
     fn hit(&self, hit: &Hit) -> Consulted {

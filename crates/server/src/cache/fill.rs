@@ -252,6 +252,11 @@ impl Job {
         if reply.body.length().is_some_and(|length| length > self.rules.largest_page as u64) {
             return Verdict::Refuse { why: Refusal::TooLarge, remember: self.rules.remember_refusal };
         }
+        // PHP saw which codings the first visitor takes, and chose one.
+        let is_coded = || reply.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-encoding"));
+        if self.rules.faithful && is_coded() {
+            return Verdict::Refuse { why: Refusal::Vary, remember: self.rules.remember_refusal };
+        }
         let answer = Answer {
             status: reply.status,
             fields: reply.fields.iter().chain(aside.fields.iter()),

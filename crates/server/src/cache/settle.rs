@@ -100,12 +100,15 @@ pub fn asked<'a>(
 /// The request that PHP is asked when it answers for everybody: by GET, without what concerns one client only and without
 /// what the key does not hold; with the validators of a page that may still hold.
 pub fn for_everybody(rules: &Rules, request: &Request, previous: Option<&Page>) -> Request {
+    if rules.faithful && previous.is_none() {
+        return request.derived(request.head.path_query(), |_| true, &[]);
+    }
     let mut more: Vec<(&str, Vec<u8>)> = Vec::new();
-    let mut changed_cookies = false;
     for (_, value) in request.head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("cookie")) {
         let mut kept = Vec::new();
-        changed_cookies |= write_fill_cookies(rules, value, &mut kept);
-        let kept = if changed_cookies { kept } else { value.to_vec() };
+        if !write_fill_cookies(rules, value, &mut kept) {
+            kept.extend_from_slice(value);
+        }
         if !kept.is_empty() {
             more.push(("Cookie", kept));
         }
@@ -115,18 +118,24 @@ pub fn for_everybody(rules: &Rules, request: &Request, previous: Option<&Page>) 
         more.extend(validators.fields().map(|(name, value)| (name, value.as_bytes().to_vec())));
     }
     let keeps = |name: &str| {
-        !withheld_from_fill(rules, name) && !is_ours_in_request(name) && !name.eq_ignore_ascii_case("cookie")
+        let is_replaced = name.eq_ignore_ascii_case("cookie") || is_condition(name);
+        !is_replaced && !withheld_from_fill(rules, name) && !is_ours_in_request(name)
     };
     let mut target = request.raw_path().to_vec();
     let path_length = target.len();
     target.push(b'?');
-    let is_reduced =
-        request.query().is_some_and(|query| write_kept(&rules.dropped_arguments, query, &mut target));
+    let is_reduced = !rules.faithful
+        && request.query().is_some_and(|query| write_kept(&rules.dropped_arguments, query, &mut target));
     if target.len() == path_length + 1 {
         target.pop();
     }
     let target = if is_reduced { &target } else { request.head.path_query() };
     request.derived(target, keeps, &more)
+}
+
+/// Whether a field of a request makes its answer depend on what the client has (RFC 9110 section 13.1).
+pub fn is_condition(name: &str) -> bool {
+    name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("if-"))
 }
 
 /// Whether an answer says of itself that it is for everybody.

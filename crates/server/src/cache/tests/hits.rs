@@ -86,7 +86,7 @@ fn conditions_are_answered_by_form() {
 #[test]
 fn parts_and_head_come_out_of_the_page() {
     play(
-        Profile::Generic,
+        Profile::WordPress,
         |_| (),
         async |scene: Scene| {
             answers(page(&[MINUTE], "0123456789"));
@@ -133,6 +133,35 @@ fn fields_for_the_server_are_kept_from_clients() {
             let hit = scene.get("/").await;
             assert_eq!(runs(), 1);
             assert!(hit.fields.iter().all(|(name, _)| !name.to_ascii_lowercase().starts_with("millrace-")));
+        },
+    );
+}
+
+#[test]
+fn an_application_that_nobody_knows_sees_requests_as_they_came() {
+    play(
+        Profile::Generic,
+        |_| (),
+        async |scene: Scene| {
+            for (method, target, fields) in [
+                ("HEAD", "/", &[][..]),
+                ("GET", "/", &["If-None-Match: \"v1\""][..]),
+                ("GET", "/?utm_source=x", &[][..]),
+                ("GET", "/?a=1", &["Accept-Encoding: br", "Cookie: _ga=1; a=2"][..]),
+            ] {
+                let (fields, sent) = (fields.to_vec(), fields.len());
+                plays(move |request| {
+                    let seen = request.head.fields().count();
+                    Box::pin(async move {
+                        assert_eq!(seen, 1 + sent);
+                        page(&[MINUTE, ("Content-Encoding", "br")], "coded by PHP")
+                    })
+                });
+                scene.ask(method, target, &fields).await;
+            }
+            assert_eq!(RUNS.with_borrow(Vec::clone), ["HEAD /", "GET /", "GET /?utm_source=x", "GET /?a=1"]);
+            answers(page(&[MINUTE], "plain"));
+            assert_eq!(scene.get("/?a=1").await.text, "plain", "what PHP coded for one is not for others");
         },
     );
 }

@@ -153,6 +153,7 @@ impl Scene {
     /// Asks as the protocol does.
     async fn ask(&self, method: &str, target: &str, fields: &[&str]) -> Answer {
         let request = self.request(method, target, fields);
+        let same = self.request(method, target, fields);
         let script =
             Script { filename: (*b"/x.php").into(), name: b"/x.php".to_vec(), path_info: Vec::new() };
         self.thread.clock.read();
@@ -162,17 +163,15 @@ impl Scene {
                 Consulted::Wait(reply) => match reply.await {
                     Waited::Reply(reply) => reply,
                     Waited::Again => continue,
-                    Waited::Alone => self.alone(request, script, super::Told::PASS).await,
+                    Waited::Alone => self.alone(request, same, script, super::Told::PASS).await,
                 },
-                Consulted::Run(told) => self.alone(request, script, told).await,
+                Consulted::Run(told) => self.alone(request, same, script, told).await,
             };
         };
         read(reply, method == "HEAD").await
     }
 
-    async fn alone(&self, request: Request, script: Script, told: super::Told) -> Reply {
-        let asked =
-            self.request(request.head.method(), &String::from_utf8_lossy(request.head.path_query()), &[]);
+    async fn alone(&self, request: Request, asked: Request, script: Script, told: super::Told) -> Reply {
         let mut reply = make(self.thread.clone(), self.site.clone(), asked, script).await;
         settle(&self.thread, &self.site, &request, &mut reply, told);
         reply

@@ -26,6 +26,8 @@ pub struct Caching {
     pub apis: &'static [&'static str],
     /// What in a page betrays that it holds a token which is good for some hours only.
     pub nonce_marks: &'static [&'static str],
+    /// Nothing is known of the application: PHP sees each request as it came.
+    pub faithful: bool,
 }
 
 impl Caching {
@@ -71,6 +73,7 @@ impl Caching {
             rules.vary_cookies = VaryCookies::Only(telling);
         }
         rules.lifetimes = lifetimes(&plan.ttl);
+        rules.faithful = self.faithful;
         rules.grace = Bounds {
             while_revalidating: milliseconds(plan.stale_while_revalidate),
             on_error: milliseconds(plan.stale_if_error),

@@ -39,5 +39,6 @@ pub(super) static PROFILE: Profile = Profile {
         sitemaps: &["*/sitemap.xml", "*/sitemaps"],
         apis: &["*/jsonapi"],
         nonce_marks: &[],
+        faithful: false,
     },
 };

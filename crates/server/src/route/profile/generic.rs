@@ -83,6 +83,7 @@ const NOTHING: Caching = Caching {
     sitemaps: &[],
     apis: &[],
     nonce_marks: &[],
+    faithful: true,
 };
 
 /// Whether a file's name says that it holds PHP source. `name` is lower case.
