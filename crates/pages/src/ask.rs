@@ -408,8 +408,7 @@ pub fn withheld_from_fill(rules: &Rules, name: &str) -> bool {
         "fastly-client-ip",
     ];
     let of_the_client = || is(&CLIENT) && !rules.vary_fields.matches(name.to_ascii_lowercase().as_bytes());
-    let more =
-        || rules.mode == Mode::Profile && (is(&["cache-control", "pragma", "te"]) || of_the_client());
+    let more = || rules.mode == Mode::Profile && (is(&["cache-control", "pragma", "te"]) || of_the_client());
     !rules.faithful && (is(&ALWAYS) || more())
 }
 

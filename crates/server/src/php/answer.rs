@@ -126,7 +126,6 @@ impl AnswerHead {
             match Special::of(name) {
                 None if is_for_the_server(name) => ours.push(name, value),
                 None if of_the_connection.iter().any(|other| other.eq_ignore_ascii_case(name.as_bytes())) => {
-                    ()
                 }
                 None => {
                     located |= name.eq_ignore_ascii_case("location");
