@@ -355,9 +355,11 @@ pub(crate) fn as_php_sees<'n>(name: &'n [u8], room: &'n mut [u8; 128]) -> Option
             _ => byte,
         };
         let seen = if matches!(seen, b'.' | b' ' | b'+') { b'_' } else { seen };
-        if seen == b'[' || seen == 0 {
+        // Only a bracket that is closed ends a name; what precedes the first of them names the array.
+        if seen == b'[' && rest.contains(&b']') || seen == 0 {
             break;
         }
+        let seen = if seen == b'[' { b'_' } else { seen };
         *room.get_mut(length)? = seen;
         length += 1;
     }
@@ -548,17 +550,22 @@ const CONCERNS: &[(&str, Concern)] = &[
     ("x-forwarded-uri", Concern::Override),
     ("x-forwarded-url", Concern::Override),
     ("x-original-host", Concern::Host),
+    ("x-original-path", Concern::Override),
     ("x-forwarded-host", Concern::Host),
     ("x-forwarded-path", Concern::Override),
     ("x-forwarded-port", Concern::Port),
     ("x-requested-with", Concern::Identity),
     ("x-forwarded-proto", Concern::Scheme),
     ("x-method-override", Concern::Override),
+    ("x-original-method", Concern::Override),
     ("x-forwarded-prefix", Concern::Override),
     ("x-forwarded-scheme", Concern::Scheme),
     ("x-forwarded-server", Concern::Host),
+    ("x-forwarded-method", Concern::Override),
     ("proxy-authorization", Concern::Authorization),
     ("x-http-host-override", Concern::Host),
+    ("x-forwarded-protocol", Concern::Scheme),
+    ("x-envoy-original-path", Concern::Override),
     ("x-http-method-override", Concern::Override),
     ("x-original-forwarded-host", Concern::Host),
     ("cloudfront-forwarded-proto", Concern::Scheme),

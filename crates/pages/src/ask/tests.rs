@@ -151,6 +151,8 @@ fn cookies_that_bypass_and_cookies_that_do_not() {
         // PHP makes the same name of these (main/php_variables.c).
         ("wordpress.logged.in.ab=1", Some("cookie wordpress.logged.in.ab")),
         ("wordpress%5Flogged_in_ab=1", Some("cookie wordpress%5Flogged_in_ab")),
+        ("wordpress[logged_in_ab=1", Some("cookie wordpress[logged_in_ab")),
+        ("wordpress[logged]_in_ab=1", None),
         ("woocommerce_items_in_cart[x]=1", Some("cookie woocommerce_items_in_cart[x]")),
         // Analytics and consent.
         ("_ga=1; _gid=2; _fbp=3; _hjSession_12=4; cookieyes-consent=5; wordpress_test_cookie=1", None),

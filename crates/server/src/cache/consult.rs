@@ -128,7 +128,7 @@ impl Consultation<'_> {
             }
             None if is_special => Consulted::Run(told),
             None => {
-                let fill = Arc::new(Fill::default());
+                let fill = Arc::new(Fill::new(self.thread.clock.now()));
                 let ticket = shard.lead(key, &mut select, fill.clone());
                 let previous = stale.as_ref().and_then(|(hit, _)| {
                     let page = Some(&hit.page).filter(|page| page.has_validators())?;
@@ -227,9 +227,17 @@ impl Consultation<'_> {
         told: Told,
     ) -> Consulted {
         self.thread.stats.add(Counter::CacheMisses, 1);
+        let patience = self.patience();
         let waiter = self.waiter(fill, stale, told);
         Consulted::Wait(Box::pin(async move {
-            match answer.await {
+            let answer = match waiter.fallback {
+                None => answer.await,
+                Some(_) => match tokio::time::timeout(patience, answer).await {
+                    Ok(answer) => answer,
+                    Err(_) => return waiter.give_up(),
+                },
+            };
+            match answer {
                 Ok(mut reply) => {
                     reply.fields.push_block(&waiter.site.header_lines);
                     Waited::Reply(reply)
@@ -241,9 +249,18 @@ impl Consultation<'_> {
 
     fn follow(&self, fill: Arc<Fill>, stale: Option<(Hit, Grace)>, told: Told) -> Consulted {
         self.thread.stats.add(Counter::CacheCollapsed, 1);
-        let patience = self.thread.setup().plan.cache.fill_wait;
+        let mut patience = self.patience();
+        let running = fill.age(self.thread.clock.now());
         let waiter = self.waiter(fill, stale, told.collapsed());
+        if waiter.fallback.is_some() {
+            // Each would wait again for what is known to take long.
+            patience = patience.saturating_sub(running);
+        }
         Consulted::Wait(Box::pin(async move { waiter.wait(patience).await }))
+    }
+
+    fn patience(&self) -> Duration {
+        self.thread.setup().plan.cache.fill_wait
     }
 }
 
@@ -266,11 +283,13 @@ impl Waiter {
     async fn wait(&self, patience: Duration) -> Waited {
         match tokio::time::timeout(patience, self.fill.wait()).await {
             Ok(state) => self.outcome(state, false),
-            Err(_) => {
-                self.thread.stats.add(Counter::CacheWaitTimeouts, 1);
-                Waited::Reply(self.instead_of(plain(503)))
-            }
+            Err(_) => self.give_up(),
         }
+    }
+
+    fn give_up(&self) -> Waited {
+        self.thread.stats.add(Counter::CacheWaitTimeouts, 1);
+        Waited::Reply(self.instead_of(plain(503)))
     }
 
     /// What `state` means for who asked first, or for those after him.
@@ -289,8 +308,9 @@ impl Waiter {
                 reply.fields.push_block(&self.site.header_lines);
                 reply
             }
-            State::Done(Outcome::Failed(page)) => {
-                let mut reply = serve::answer(&page, &self.asked);
+            State::Done(Outcome::Failed(page, fit)) => {
+                let whole = serve::answer(&page, &self.asked);
+                let mut reply = if fit || is_first { whole } else { without_content(&whole) };
                 told::failed(&mut reply, self.told);
                 self.instead_of(reply)
             }
@@ -313,4 +333,15 @@ impl Waiter {
         reply.fields.push_block(&self.site.header_lines);
         reply
     }
+}
+
+/// An error of which only the status is for everybody.
+fn without_content(error: &Reply) -> Reply {
+    let mut reply = plain(error.status);
+    for (name, value) in error.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("retry-after")) {
+        if reply.fields.iter().all(|(other, _)| !other.eq_ignore_ascii_case(name)) {
+            reply.fields.push(name, value);
+        }
+    }
+    reply
 }

@@ -10,7 +10,7 @@
 
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use millrace_pages::Mode;
 use millrace_pages::judge::{Freshened, Keep, freshen};
@@ -34,8 +34,10 @@ use crate::stats::Counter;
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A run, as those who wait for it see it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Fill {
+    /// When it began.
+    since: Instant,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -61,8 +63,8 @@ pub enum Outcome {
     Variant(Arc<Page>, Millis),
     /// It was for one only.
     Alone,
-    /// The script failed: what it said.
-    Failed(Arc<Page>),
+    /// The script failed: what it said, for the one who asked first, and whether it is fit for the others.
+    Failed(Arc<Page>, bool),
 }
 
 /// A page in the making.
@@ -88,6 +90,16 @@ impl Draft {
 }
 
 impl Fill {
+    /// One that begins now.
+    pub fn new(now: Instant) -> Fill {
+        Fill { since: now, state: Mutex::default(), changed: Notify::new() }
+    }
+
+    /// For how long it has been running.
+    pub fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.since)
+    }
+
     /// How far it has come.
     pub fn state(&self) -> State {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -348,8 +360,19 @@ impl Job {
             Body::Bytes(content) => content,
             _ => Vec::new(),
         };
+        let fit = self.is_fit_for_all(&lead, &reply);
         let page = self.page(&reply, content, &Keep::default());
-        lead.end(Outcome::Failed(page), Lead::abandon);
+        lead.end(Outcome::Failed(page, fit), Lead::abandon);
+    }
+
+    /// Whether others may read what an error says: as if it was a page.
+    fn is_fit_for_all(&self, lead: &Lead, reply: &Reply) -> bool {
+        let (fields, notes) = (reply.fields.iter(), &Default::default());
+        let answer = Answer { status: 200, fields, notes, content: &[], failed: false };
+        match judge(&self.rules, &self.place(), &self.asking, &answer, self.now()) {
+            Verdict::Store { terms, .. } => lead.is_for_all(&terms.vary),
+            Verdict::Refuse { .. } => false,
+        }
     }
 
     /// The answer is for one only.

@@ -217,6 +217,52 @@ fn whoever_waits_too_long_gets_503() {
 }
 
 #[test]
+fn nobody_waits_longer_than_that_if_there_is_an_old_page() {
+    let impatient = |plan: &mut plan::Plan| plan.cache.fill_wait = A_WHILE;
+    play(Profile::Generic, impatient, async |scene: Scene| {
+        let scene = Rc::new(scene);
+        answers(page(&[("Cache-Control", "public, max-age=60, stale-if-error=60")], "old"));
+        scene.get("/").await;
+        scene.purge_everything(Hardness::Soft);
+        answers_late(page(&[MINUTE], "late"), A_WHILE * 4);
+        // Who asked first neither.
+        let all = crowd(&scene, 2).await;
+        assert!(all.iter().all(|a| (a.status, &*a.text) == (200, "old")), "{all:?}");
+        assert_eq!(scene.count(Counter::CacheWaitTimeouts), 2);
+        // It is known by now that it takes long.
+        let began = std::time::Instant::now();
+        assert_eq!(scene.get("/").await.text, "old");
+        assert!(began.elapsed() < A_WHILE / 2, "waited {:?}", began.elapsed());
+        tokio::time::sleep(A_WHILE * 4).await;
+        assert_eq!((&*scene.get("/").await.text, runs()), ("late", 2));
+    });
+}
+
+#[test]
+fn what_an_error_says_is_for_one_only() {
+    play(
+        Profile::Generic,
+        |_| (),
+        async |scene: Scene| {
+            let scene = Rc::new(scene);
+            let own = || {
+                let reply = Reply::new(503).with("Content-Type", "text/html").with("Retry-After", "7");
+                reply.body(Body::Bytes("Dear Alice".into()))
+            };
+            answers_late(own(), A_WHILE);
+            let all = crowd(&scene, 3).await;
+            assert_eq!((all[0].status, &*all[0].text), (503, "Dear Alice"));
+            assert!(all[1..].iter().all(|a| a.status == 503 && !a.text.contains("Alice")), "{all:?}");
+            assert_eq!(runs(), 1);
+            // Said to be for all.
+            answers_late(own().with("Cache-Control", "public, max-age=1"), A_WHILE);
+            let all = crowd(&scene, 3).await;
+            assert!(all.iter().all(|a| a.text == "Dear Alice" && a.field("Retry-After") == "7"), "{all:?}");
+        },
+    );
+}
+
+#[test]
 fn php_is_asked_whether_a_page_still_holds() {
     play(
         Profile::Generic,
