@@ -245,6 +245,19 @@ mod tests {
     }
 
     #[test]
+    fn what_connection_names_goes_no_further() {
+        let head = read(200, "", &["A: 1", "Connection: a, close", "B: 2", "connection: C", "c: 3"]);
+        assert_eq!(names(&head), ["B"], "RFC 9110 section 7.6.1");
+    }
+
+    #[test]
+    fn the_date_is_for_the_cache() {
+        let head = read(200, "", &["Date: Sun, 06 Nov 1994 08:49:37 GMT", "X: 1"]);
+        assert_eq!(names(&head), ["X"]);
+        assert_eq!(head.ours.blocks().concat(), b"Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n");
+    }
+
+    #[test]
     fn length_is_taken_out() {
         assert_eq!(read(200, "", &["Content-Length: 17"]).length, Some(17));
         for bad in ["Content-Length: -1", "Content-Length: +1", "Content-Length:", "Content-Length: 1,1"] {
