@@ -134,7 +134,11 @@ impl Folder {
         if fs::read(&path).is_ok_and(|old| old == state.as_bytes()) {
             return Ok(());
         }
-        match self.replace(&path, state.as_bytes()) {
+        let replaced = self.replace(&path, state.as_bytes()).and_then(|file| {
+            file.sync_all()?;
+            self.sync()
+        });
+        match replaced {
             // There is no room, but that the last one ended well can be taken back: then it is as after a crash.
             Err(error) if !ended => match fs::remove_file(&path) {
                 Err(missing) if missing.kind() != io::ErrorKind::NotFound => Err(error),
@@ -144,15 +148,15 @@ impl Folder {
         }
     }
 
-    /// Puts a file with these contents in the place of another, whole. On the disk itself when this returns.
-    pub fn replace(&self, path: &Path, contents: &[u8]) -> io::Result<()> {
+    /// Puts a file with these contents in the place of another: whoever opens it sees all of the one or all of the other.
+    /// That is true for the next process too; the disk itself may learn of it in any order.
+    pub fn replace(&self, path: &Path, contents: &[u8]) -> io::Result<File> {
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(UNFINISHED);
         let mut file = private().write(true).create(true).truncate(true).open(&unfinished)?;
         file.write_all(contents)?;
-        file.sync_all()?;
         fs::rename(&unfinished, path)?;
-        self.sync()
+        Ok(file)
     }
 
     /// What is in the folder is on the disk itself: the names, not the contents.

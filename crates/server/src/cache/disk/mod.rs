@@ -276,8 +276,9 @@ impl Disk {
     pub fn load(&self, memory: &Arc<impl Memory>) {
         let Some(active) = &self.active else { return memory.is_loaded() };
         let memory: Arc<dyn Memory> = memory.clone();
-        let _ = active.queue.try_send(Job::Memory(Arc::downgrade(&memory)));
+        // Before the writer knows: it leaves alone what is to be read.
         active.shared.loading.store(true, Ordering::Release);
+        let _ = active.queue.try_send(Job::Memory(Arc::downgrade(&memory)));
         let shared = active.shared.clone();
         let name = "millrace-cache-load".to_owned();
         if let Err(error) =

@@ -23,6 +23,8 @@ use super::loader::Reading;
 use super::purges::{self, random};
 use super::{Job, Memory, Shared, Waiting, lock};
 
+/// Jobs that are taken from the queue before something is written.
+const AT_ONCE: usize = 256;
 /// Bytes that are written by one call, about.
 const BATCH: usize = 1 << 20;
 /// After a write failed, entries are dropped for so long.
@@ -74,37 +76,55 @@ impl Writer {
 
     /// Works until it is asked to end.
     pub fn run(mut self, jobs: &Receiver<Job>) {
-        loop {
-            let wait =
-                self.waiting.front().map_or(IDLE, |(due, _)| due.saturating_duration_since(Instant::now()));
-            match jobs.recv_timeout(wait) {
-                Ok(Job::Entry(entry)) => {
-                    self.waiting.push_back((Instant::now() + self.shared.limits.settle, entry));
+        while let Some(first) = self.wait(jobs) {
+            for job in first.into_iter().chain(jobs.try_iter().take(AT_ONCE)) {
+                match job {
+                    Job::Entry(entry) => {
+                        self.waiting.push_back((Instant::now() + self.shared.limits.settle, entry));
+                    }
+                    Job::Memory(memory) => self.memory = Some(memory),
+                    Job::Close(done) => {
+                        self.end();
+                        let _ = done.send(());
+                        return;
+                    }
                 }
-                Ok(Job::Memory(memory)) => self.memory = Some(memory),
-                Ok(Job::Close(done)) => {
-                    self.end();
-                    let _ = done.send(());
-                    return;
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return self.end(),
             }
             self.write_due(false);
-            self.tidy();
+        }
+        self.end();
+    }
+
+    /// The next job, or none when an entry's moment has come. The outer `None`: nobody can send one any more.
+    fn wait(&self, jobs: &Receiver<Job>) -> Option<Option<Job>> {
+        let due = self.waiting.front().map(|(due, _)| due.saturating_duration_since(Instant::now()));
+        match jobs.recv_timeout(due.unwrap_or(IDLE)) {
+            Ok(job) => Some(Some(job)),
+            Err(RecvTimeoutError::Timeout) => Some(None),
+            Err(RecvTimeoutError::Disconnected) => None,
         }
     }
 
-    /// Writes the entries whose moment has come; or `all`.
+    /// Writes the entries whose moment has come, or `all`; while many wait, it comes sooner.
     fn write_due(&mut self, all: bool) {
         let mut batch = Batch::default();
         let now = Instant::now();
-        while self.waiting.front().is_some_and(|(due, _)| all || *due <= now) {
+        while self.waiting.front().is_some_and(|(due, _)| all || *due <= now || self.is_crowded()) {
             let Some((_, entry)) = self.waiting.pop_front() else { break };
-            self.shared.queued_bytes.fetch_sub(entry.bytes, Ordering::Relaxed);
             self.add(&mut batch, &entry);
+            self.shared.queued_bytes.fetch_sub(entry.bytes, Ordering::Relaxed);
+            if batch.entries == 0 {
+                // All of it is in the files now.
+                self.tidy();
+            }
         }
         self.flush(&mut batch);
+        self.tidy();
+    }
+
+    /// Whether there is little room left for entries that have to wait.
+    fn is_crowded(&self) -> bool {
+        self.shared.queued_bytes.load(Ordering::Relaxed) > self.shared.limits.queue_bytes / 2
     }
 
     /// Encodes an entry into the batch, for the segment that is open; writes the batch if it is full.
