@@ -120,6 +120,11 @@ impl<F: Clone> Pages<F> {
         }
     }
 
+    /// Whether the page of this key is known to have variants.
+    pub fn has_variants(&self, key: Key<'_>) -> bool {
+        self.slots.find(key.hash, key.bytes).is_some_and(|at| self.slots.fork(at).is_some())
+    }
+
     /// A page that is not fresh.
     fn stale(&mut self, at: u32, key: Key<'_>, vary: Option<&Vary>, now: Millis) -> Look<F> {
         let state = self.state(at, now);

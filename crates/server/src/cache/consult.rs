@@ -55,11 +55,6 @@ pub fn consult(
     make: Make,
 ) -> Consulted {
     let Some(rules) = &site.cache else { return Consulted::Run(Told::NOTHING) };
-    let passed = passed::place(site, request);
-    if passed::is_noted(passed, thread.clock.ticks()) {
-        thread.stats.add(Counter::CachePassed, 1);
-        return Consulted::Run(Told::PASS);
-    }
     ROOM.with_borrow_mut(|(key, path)| {
         path.clear();
         // Routing has done the same and found a script.
@@ -72,8 +67,9 @@ pub fn consult(
                 thread.stats.bypassed(bypass.word(), bypass.what());
                 Consulted::Run(Told::bypass(bypass.word()))
             }
-            Ok(asking) => Consultation { thread, site, rules, request, path, script, make, asking, passed }
-                .look(Key::new(key)),
+            Ok(asking) => {
+                Consultation { thread, site, rules, request, path, script, make, asking }.look(Key::new(key))
+            }
         }
     })
 }
@@ -88,11 +84,14 @@ struct Consultation<'a> {
     script: &'a Script,
     make: Make,
     asking: Asking,
-    passed: u64,
 }
 
 impl Consultation<'_> {
     fn look(self, key: Key<'_>) -> Consulted {
+        if passed::is_noted(key, self.thread.clock.ticks()) {
+            self.thread.stats.add(Counter::CachePassed, 1);
+            return Consulted::Run(Told::PASS);
+        }
         let cache = &self.thread.process.cache;
         let now = cache.now(self.thread);
         let head = &self.request.head;
@@ -109,7 +108,10 @@ impl Consultation<'_> {
             Look::Miss(running) => (None, running, Told::MISS),
             Look::Pass => {
                 self.thread.stats.add(Counter::CachePassed, 1);
-                passed::note(self.passed, self.thread.clock.ticks());
+                // One variant that is not stored says nothing of the others.
+                if !shard.has_variants(key) {
+                    passed::note(key, self.thread.clock.ticks());
+                }
                 return Consulted::Run(Told::PASS);
             }
         };

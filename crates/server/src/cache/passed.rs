@@ -5,13 +5,8 @@
 //! would have done.
 
 use std::cell::Cell;
-use std::hash::{BuildHasher, Hasher};
-use std::sync::OnceLock;
 
-use hashbrown::DefaultHashBuilder;
-
-use crate::request::Request;
-use crate::route::Site;
+use millrace_pages::Key;
 
 /// How long it holds, milliseconds.
 const A_MOMENT: u64 = 1000;
@@ -24,28 +19,22 @@ thread_local! {
     static NOTED: [Cell<(u64, u64)>; PLACES] = const { [const { Cell::new((0, 0)) }; PLACES] };
 }
 
-/// Stands for the site, host and target of a request.
-pub fn place(site: &Site, request: &Request) -> u64 {
-    static SEED: OnceLock<DefaultHashBuilder> = OnceLock::new();
-    let mut hasher = SEED.get_or_init(DefaultHashBuilder::default).build_hasher();
-    hasher.write_usize(std::ptr::from_ref(site).addr());
-    hasher.write(request.authority().as_bytes());
-    hasher.write_u8(0);
-    hasher.write(request.head.path_query());
-    hasher.finish().max(1)
-}
-
 /// Whether it has been noted a moment ago.
-pub fn is_noted(place: u64, ticks: u64) -> bool {
+pub fn is_noted(key: Key<'_>, ticks: u64) -> bool {
     NOTED.with(|noted| {
-        let (known, since) = noted[place as usize % PLACES].get();
-        known == place && ticks < since + A_MOMENT
+        let (known, since) = noted[place(key)].get();
+        known == key.hash && ticks < since + A_MOMENT
     })
 }
 
-/// Notes it.
-pub fn note(place: u64, ticks: u64) {
-    NOTED.with(|noted| noted[place as usize % PLACES].set((place, ticks)));
+/// Notes it. Not for a page with variants: the key says nothing of them, and whoever asks for one that is not stored would
+/// turn the cache off for the others.
+pub fn note(key: Key<'_>, ticks: u64) {
+    NOTED.with(|noted| noted[place(key)].set((key.hash, ticks)));
+}
+
+fn place(key: Key<'_>) -> usize {
+    key.hash as usize % PLACES
 }
 
 #[cfg(test)]
@@ -54,11 +43,12 @@ mod tests {
 
     #[test]
     fn a_note_holds_for_a_moment() {
-        assert!(!is_noted(7, 0));
-        note(7, 10);
-        assert!(is_noted(7, 10) && is_noted(7, 10 + A_MOMENT - 1));
-        assert!(!is_noted(7, 10 + A_MOMENT));
-        note(7 + PLACES as u64, 10);
-        assert!(!is_noted(7, 10), "its place was taken");
+        let (one, other) = (Key { bytes: b"", hash: 7 }, Key { bytes: b"", hash: 7 + PLACES as u64 });
+        assert!(!is_noted(one, 0));
+        note(one, 10);
+        assert!(is_noted(one, 10) && is_noted(one, 10 + A_MOMENT - 1));
+        assert!(!is_noted(one, 10 + A_MOMENT));
+        note(other, 10);
+        assert!(!is_noted(one, 10), "its place was taken");
     }
 }
