@@ -124,7 +124,7 @@ impl Refusal {
     /// Whether the next answer to the same request may well be stored.
     fn passes(self) -> bool {
         use Refusal::*;
-        matches!(self, Failed | Client | Arguments | Authorization)
+        matches!(self, Failed | Status | Client | Arguments | Authorization)
     }
 }
 

@@ -560,6 +560,7 @@ fn refusals_are_remembered_only_if_they_last() {
         (Refusal::NoStore, true),
         (Refusal::TooLarge, true),
         (Refusal::Failed, false),
+        (Refusal::Status, false),
         (Refusal::Arguments, false),
         (Refusal::Client, false),
     ] {

@@ -106,9 +106,7 @@ pub fn for_everybody(rules: &Rules, request: &Request, previous: Option<&Page>) 
     let mut more: Vec<(&str, Vec<u8>)> = Vec::new();
     for (_, value) in request.head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("cookie")) {
         let mut kept = Vec::new();
-        if !write_fill_cookies(rules, value, &mut kept) {
-            kept.extend_from_slice(value);
-        }
+        write_fill_cookies(rules, value, &mut kept);
         if !kept.is_empty() {
             more.push(("Cookie", kept));
         }

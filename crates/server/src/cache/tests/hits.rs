@@ -138,6 +138,37 @@ fn fields_for_the_server_are_kept_from_clients() {
 }
 
 #[test]
+fn a_script_that_answers_for_everybody_sees_nothing_of_one_client() {
+    play(
+        Profile::WordPress,
+        |_| (),
+        async |scene: Scene| {
+            let sent = [
+                "Cookie: a=1; _ga=2; b=3",
+                "cookie: c=4",
+                "COOKIE: _gid=5",
+                "If-None-Match: \"x\"",
+                "Accept-Encoding: br",
+                "Cache-Control: no-cache",
+                "X-Forwarded-For: 192.0.2.1",
+                "X-LSCACHE: on",
+                "User-Agent: x",
+            ];
+            plays(|request| {
+                let text = |value| String::from_utf8_lossy(value).into_owned();
+                let seen: Vec<_> = request.head.fields().map(|(name, value)| (name, text(value))).collect();
+                assert_eq!(seen[..2], [("Host", "a.test".into()), ("User-Agent", "x".into())]);
+                assert_eq!(seen[2..], [("Cookie", "a=1; b=3".into()), ("Cookie", "c=4".into())]);
+                assert_eq!(request.head.path_query(), b"/?b=2&a=1");
+                Box::pin(std::future::ready(page(&[MINUTE], "for all")))
+            });
+            assert_eq!(scene.ask("GET", "/?b=2&utm_source=x&a=1", &sent).await.text, "for all");
+            assert_eq!(scene.get("/?a=1&b=2").await.text, "for all");
+        },
+    );
+}
+
+#[test]
 fn an_application_that_nobody_knows_sees_requests_as_they_came() {
     play(
         Profile::Generic,
