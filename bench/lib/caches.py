@@ -133,7 +133,7 @@ def apache(home, root, ini, stack):
 
 def millrace(home, root, ini, stack):
     """Millrace with 8 GB for pages, nothing on disk."""
-    settings = {"cache.memory": "8GB", "cache.dir": "off", **extra()}
+    settings = {"cache.memory": "8GB", "cache.dir": "off", "site.front_controller": "/index.php", **extra()}
     process, server = measure.millrace(home, root, ini=ini, workers=WORKERS, **settings)
     stack.enter_context(process)
     return Cache("Millrace", server.port, [process], server.configuration, home, None)

@@ -26,8 +26,7 @@ def started(name):
         root = folder / "site"
         shutil.copytree(HERE / "origin", root)
         (folder / "state").mkdir()
-        # cgi.nph: php-fpm says `Status: 200` too; without it a 200 with a Location becomes a 302.
-        ini = rig.php_ini(folder / "php.ini", ["default_charset=", "log_errors=1", "display_errors=0", "cgi.nph=1"])
+        ini = rig.php_ini(folder / "php.ini", ["default_charset=", "log_errors=1", "display_errors=0"])
         start = {"nginx": nginx, "Varnish": varnish, "Apache": apache, "Millrace": millrace}[name]
         server = start(folder, root, ini, stack)
         server.configuration = server.configuration.replace(f"{folder}", "FOLDER").replace(f"{rig.REPOSITORY}/", "")
@@ -72,7 +71,7 @@ def apache(folder, root, ini, stack):
 
 def millrace(folder, root, ini, stack):
     """Millrace with its cache in standard mode."""
-    settings = {"cache.mode": "standard", "site.front_controller": "/index.php", "php.workers": WORKERS}
+    settings = {"cache.mode": "standard", "cache.dir": "off", "site.front_controller": "/index.php", "php.workers": WORKERS}
     server = stack.enter_context(rig.Millrace(folder, root, profile="generic", ini=ini, settings=settings))
     server.configuration = " ".join(map(str, server.child.args))
     return server

@@ -174,8 +174,8 @@ function head(array $fields, int $count, int $client, string $numbers): void
 function body(array $answer, array $status, string $id): void
 {
     header("HTTP/1.1 $status[0] $status[1]", true, $status[0]);
-    if ($status[0] === 200 && str_starts_with($_SERVER['SERVER_SOFTWARE'], 'Millrace')) {
-        header("Status: $status[0] $status[1]"); // as cgi.nph does for php-fpm: else 200 with Location is 302 (RFC 3875 6.2.3)
+    if ($status[0] === 200) {
+        header('Status: 200 OK'); // unsaid, a 200 with a Location is a 302 (RFC 3875 section 6.2.3)
     }
     if ($status[0] !== 204 && $status[0] !== 304 && $_SERVER['REQUEST_METHOD'] !== 'HEAD') {
         $content = $answer['response_body'] ?? $id;
