@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use millrace_settings::plan::{self, Address, Profile};
+use millrace_settings::plan::{self, Address, CacheMode, Profile};
 
 use super::json::Json;
 use super::machine::Machine;
@@ -326,11 +326,16 @@ impl Status {
             let names = if site.names.is_empty() { "(any name)".to_owned() } else { site.names.join(", ") };
             writeln!(
                 text,
-                "  {names}{}  {}  {}{}",
+                "  {names}{}  {}  {}{}{}",
                 if site.default && !site.names.is_empty() { " (default)" } else { "" },
                 site.root.display(),
                 profile(site.profile),
-                if site.php.is_some() { "" } else { ", without PHP" }
+                if site.php.is_some() { "" } else { ", without PHP" },
+                match (site.php.is_some(), site.cache.mode) {
+                    (false, _) | (true, CacheMode::Profile) => "",
+                    (true, CacheMode::Standard) => ", pages kept by standard fields only",
+                    (true, CacheMode::Off) => ", no pages kept",
+                }
             )?;
         }
         Ok(())
@@ -379,7 +384,17 @@ fn site_json(site: &plan::Site) -> Json {
         ("root", site.root.display().to_string().into()),
         ("profile", profile(site.profile).into()),
         ("php", site.php.is_some().into()),
+        ("cache", cache_mode(site).into()),
     ])
+}
+
+fn cache_mode(site: &plan::Site) -> &'static str {
+    match site.cache.mode {
+        _ if site.php.is_none() => "off",
+        CacheMode::Off => "off",
+        CacheMode::Standard => "standard",
+        CacheMode::Profile => "profile",
+    }
 }
 
 fn profile(profile: Profile) -> &'static str {

@@ -14,7 +14,7 @@
 //! `soft` says otherwise.
 
 use millrace_pages::Hardness;
-use millrace_settings::plan::{CacheMode, Network};
+use millrace_settings::plan::Network;
 
 use super::order::{self, Order, What};
 use crate::reply::{self, Body, Reply};
@@ -49,7 +49,7 @@ pub fn is_order(request: &Request) -> bool {
 /// # Errors
 /// 405 where nothing is kept, 403 to others than `allowed`, 400 with a reason for what can't be understood.
 pub fn read(site: &Site, allowed: &[Network], request: &Request) -> Result<Order, Box<Reply>> {
-    if site.plan.cache.mode == CacheMode::Off {
+    if site.cache.is_none() {
         return Err(Box::new(reply::plain(405).with("Allow", crate::route::FILE_METHODS)));
     }
     if !may(allowed, request) {
@@ -156,6 +156,7 @@ fn hardness(request: &Request, what: &[What]) -> Hardness {
 mod tests {
     use std::net::SocketAddr;
 
+    use millrace_settings::plan::CacheMode;
     use millrace_wire::head::{Head, Limits};
 
     use super::order::tests::setup;
