@@ -119,6 +119,8 @@ impl AnswerHead {
         let mut length = None;
         let mut located = false;
         let (mut fields, mut ours) = (Fields::default(), Fields::default());
+        // What the server adds to most answers goes there, too.
+        fields.reserve(256);
         let of_the_connection = of_the_connection(head);
         for (name, value) in head.fields() {
             // The frame was checked: a name is a token, thus ASCII.

@@ -15,6 +15,11 @@ impl Fields {
         Fields { shared: Some(block), own: Vec::new() }
     }
 
+    /// Makes room for so many more bytes of lines.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.own.reserve(bytes);
+    }
+
     /// Adds a field. A value with CR, LF or NUL, which no caller should have let through, is dropped: it would let
     /// its author write the rest of the answer.
     pub fn push(&mut self, name: &str, value: &[u8]) {

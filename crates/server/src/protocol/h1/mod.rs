@@ -50,9 +50,18 @@ pub struct Buffers {
     input: RefCell<Box<[u8]>>,
     output: RefCell<Vec<u8>>,
     head: RefCell<Head>,
+    /// For an answer that is sent by itself; whoever takes it leaves an empty one.
+    spare: RefCell<Vec<u8>>,
 }
 
 impl Buffers {
+    /// A buffer that the next answer can use.
+    fn keep_spare(&self, buffer: Vec<u8>) {
+        if buffer.capacity() <= BATCH_BYTES {
+            self.spare.replace(buffer);
+        }
+    }
+
     /// A head whose memory the next request can use.
     fn give_back(&self, head: Head) {
         self.head.replace(head);
@@ -65,6 +74,7 @@ impl Default for Buffers {
             input: RefCell::new(vec![0; READ_BYTES].into()),
             output: RefCell::new(Vec::with_capacity(BATCH_BYTES)),
             head: RefCell::default(),
+            spare: RefCell::default(),
         }
     }
 }

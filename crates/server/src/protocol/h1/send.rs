@@ -67,7 +67,8 @@ pub(super) fn refusal(thread: &Thread, reply: &Reply, output: &mut Vec<u8>) {
 pub(super) async fn reply(connection: &Connection, request: &Request, reply: Reply, close: bool) -> Sent {
     let mut framing = framing(request, &reply);
     let close = close || framing == Framing::Close;
-    let mut output = Vec::with_capacity(1024);
+    let mut output = connection.thread.buffers.spare.take();
+    output.clear();
     head(&connection.thread, request, &reply, framing, close, &mut output);
     if request.is_head() {
         framing = Framing::Nothing;
@@ -176,6 +177,7 @@ impl Pump<'_> {
         if bytes.len() <= COPY_BYTES {
             head.extend_from_slice(bytes);
             write_all(self.connection, &mut [IoSlice::new(&head)]).await?;
+            self.connection.thread.buffers.keep_spare(head);
         } else {
             write_all(self.connection, &mut [IoSlice::new(&head), IoSlice::new(bytes)]).await?;
         }
