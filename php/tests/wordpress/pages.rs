@@ -222,3 +222,48 @@ fn a_page_has_a_bounded_number_of_tags() {
     );
     assert!(purges.soft.contains("any-post"), "{purges:?}");
 }
+
+/// A network of two sites, in one cache.
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn sites_of_a_network_do_not_purge_each_other() {
+    let mut site = Site::start("");
+    // A network can't have a port.
+    site.name = "example.test";
+    site.change(
+        "update_option('home', 'http://example.test'); update_option('siteurl', 'http://example.test');
+         require_once ABSPATH . 'wp-admin/includes/upgrade.php'; require_once ABSPATH . 'wp-admin/includes/network.php'; global $wpdb;
+         foreach ($wpdb->tables('ms_global') as $table => $name) $wpdb->$table = $name;
+         install_network(); populate_network(1, 'example.test', 'a@example.org', 'Net', '/', false)",
+    );
+    site.configure(
+        "define('WP_ALLOW_MULTISITE', true); define('MULTISITE', true); define('SUBDOMAIN_INSTALL', false); define('DOMAIN_CURRENT_SITE', 'example.test');
+         define('PATH_CURRENT_SITE', '/'); define('SITE_ID_CURRENT_SITE', 1); define('BLOG_ID_CURRENT_SITE', 1);",
+    );
+    let second = site.value("json_encode(wpmu_create_blog('example.test', '/second/', 'Second', 1))");
+    assert_eq!(second, "2");
+    site.change(
+        "flush_rewrite_rules(); switch_to_blog(2); update_option('permalink_structure', '/%postname%/')",
+    );
+    let post = site.value("str_replace('http://example.test', '', get_permalink(1))");
+    for (uri, prefix) in [("/", "1."), (&post[..], "1."), ("/second/", "2.")] {
+        let page = site.page(uri);
+        assert_eq!((page.status, page.seconds()), (200, Some(86400)), "{uri}: {page:?}");
+        assert!(page.tags.iter().all(|tag| tag.starts_with(prefix)), "{uri}: {page:?}");
+        assert!(page.tags.contains(&format!("{prefix}all")), "{uri}: {page:?}");
+    }
+    let purges = site.change("wp_update_post(['ID' => 1, 'post_content' => 'x'])");
+    assert!(
+        purges.soft.contains("1.post-1") && purges.soft.iter().all(|tag| tag.starts_with("1.")),
+        "{purges:?}"
+    );
+    let purges = site.change(
+        "switch_to_blog(2); wp_update_post(['ID' => 1, 'post_content' => 'x']); restore_current_blog()",
+    );
+    assert!(
+        purges.soft.contains("2.post-1") && purges.soft.iter().all(|tag| tag.starts_with("2.")),
+        "{purges:?}"
+    );
+    let purges = site.change("switch_to_blog(2); update_option('blogname', 'x'); restore_current_blog()");
+    assert_eq!(purges.soft.into_iter().collect::<Vec<_>>(), ["2.all"]);
+}

@@ -48,6 +48,8 @@ pub struct Site {
     pub host: Host,
     pub worker: Worker,
     pub root: PathBuf,
+    /// Value of `Host`.
+    pub name: &'static str,
     changes: u32,
 }
 
@@ -77,15 +79,23 @@ impl Site {
         let mut host = Host::start(INI, &[]);
         let root = host.root.join("site");
         copy(Path::new(&from), &root);
-        quiet(&root.join("wp-config.php"));
         std::fs::create_dir_all(root.join("wp-content/mu-plugins")).unwrap();
         let worker = host.worker(0);
-        let mut site = Site { host, worker, root, changes: 0 };
+        let mut site = Site { host, worker, root, name: "127.0.0.1:8080", changes: 0 };
+        // No request to others, and none to itself: nobody serves it.
+        site.configure("define('WP_HTTP_BLOCK_EXTERNAL', true); define('DISABLE_WP_CRON', true);");
         site.change(CONTENT);
         // The first page makes the menu of the theme.
         site.page("/");
         std::fs::write(site.root.join("wp-content/mu-plugins/test.php"), format!("<?php {plugin}")).unwrap();
         site
+    }
+
+    /// Puts code at the start of wp-config.php.
+    pub fn configure(&self, code: &str) {
+        let file = self.root.join("wp-config.php");
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(file, text.replacen("<?php", &format!("<?php {code}"), 1)).unwrap();
     }
 
     /// A request for a script of the site.
@@ -95,9 +105,9 @@ impl Site {
         Ask::get(script)
             .set("MILLRACE_INJECT", inject.to_str().unwrap())
             .set("DOCUMENT_ROOT", self.root.to_str().unwrap())
-            .set("HTTP_HOST", "127.0.0.1:8080")
+            .set("HTTP_HOST", self.name)
             .set("SERVER_NAME", "127.0.0.1")
-            .set("SERVER_PORT", "8080")
+            .set("SERVER_PORT", self.name.split_once(':').map_or("80", |(_, port)| port))
             .set("SCRIPT_NAME", &name)
             .set("PHP_SELF", &name)
             .set("REQUEST_URI", uri)
@@ -234,13 +244,6 @@ impl Kept {
     pub fn page(&self, uri: &str) -> &Page {
         &self.0[uri]
     }
-}
-
-/// No request to others, and none to itself: nobody serves it.
-fn quiet(config: &Path) {
-    let text = std::fs::read_to_string(config).unwrap();
-    let defines = "<?php define('WP_HTTP_BLOCK_EXTERNAL', true); define('DISABLE_WP_CRON', true);";
-    std::fs::write(config, text.replacen("<?php", defines, 1)).unwrap();
 }
 
 /// Copies a site; what nobody changes is linked.
