@@ -50,6 +50,9 @@ final class Page
             return;
         }
         self::$watched = true;
+        // The cache answers conditions itself. WordPress knows feeds by the last change of a post alone: it would say that
+        // nothing has changed where a name or a comment has, and say no tags.
+        unset($_SERVER['HTTP_IF_NONE_MATCH'], $_SERVER['HTTP_IF_MODIFIED_SINCE']);
         Hooks::add(Shown::class, Shown::HOOKS);
     }
 

@@ -30,10 +30,16 @@ final class Posts
 
     public static function status($new, $old, $post): void
     {
-        if (($new !== 'publish' && $old !== 'publish') || self::is_hidden($post)) {
+        if (!array_intersect([$new, $old], ['publish', 'future']) || self::is_hidden($post)) {
             return;
         }
-        if ($new === $old) {
+        if ($new === 'future' && $old !== 'publish') {
+            // Where it will be seen, pages must be made anew that live no longer than until then (Page::until_due).
+            Changes::soft('front', ...self::shown($post), ...self::listed($post));
+        } elseif ($new !== 'publish' && $old !== 'publish') {
+            // It was scheduled, and is not any more.
+            return;
+        } elseif ($new === $old) {
             Changes::soft(...self::shown($post));
         } elseif ($new === 'publish') {
             Changes::soft(...self::shown($post), ...self::listed($post));

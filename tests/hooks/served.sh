@@ -1,0 +1,137 @@
+# Sourced by `run`: the same through the server, with its cache. A plugin of the test runs code for it, as an administrator.
+# shellcheck shell=bash
+
+# get PATH: the page is in $body, its Cache-Status in $state.
+get() {
+  body=$(curl -s --max-time 30 -D "$scratch/head" "$base$1") || { echo "no answer for $1"; return 1; }
+  state=$(sed -n 's/^cache-status: *//Ip' "$scratch/head" | tr -d '\r')
+}
+
+# hit PATH, made PATH: it comes from the cache; it does not.
+hit() { get "$1" && case $state in *'; hit'*) ;; *) echo "$1 is no hit: $state"; return 1 ;; esac; }
+shows() { get "$1" && has "$body" "$2"; }
+lacks() { get "$1" && case $body in *"$2"*) echo "$1 still has $2 ($state)"; return 1 ;; esac; }
+
+# change CODE: runs it in WordPress.
+change() {
+  local said
+  said=$(curl -s --max-time 60 --data-urlencode "code=$1" "$base/?from-the-test") || return
+  [ "${said##*$'\n'}" = done ] || { echo "$1: $said" | head -c 600; return 1; }
+}
+
+seed() {
+  mkdir -p "$site/wp-content/mu-plugins" && cat >"$site/wp-content/mu-plugins/test.php" <<'PHP'
+<?php
+add_action('wp_loaded', function () {
+    if (isset($_POST['code'])) {
+        wp_set_current_user(1);
+        require_once ABSPATH . 'wp-admin/includes/admin.php';
+        eval(wp_unslash($_POST['code']));
+        echo "\ndone";
+        exit;
+    }
+});
+PHP
+  sed -i "1a define( 'WP_HTTP_BLOCK_EXTERNAL', true ); define( 'WP_ACCESSIBLE_HOSTS', '127.0.0.1' );" "$site/wp-config.php"
+  until_answers "$base/" || return
+  change 'foreach ([["a", "2026-01-10", 1], ["b", "2026-02-10", 2], ["c", "2026-03-10", 3]] as [$name, $date, $n])
+    wp_insert_post(["post_name" => $name, "post_title" => "Title $name", "post_content" => "Text $name", "post_status" => "publish",
+      "post_date" => "$date 10:00:00", "post_category" => [wp_create_category("cat $name")]]);'
+}
+
+warm() {
+  local path
+  for path in "${pages[@]}"; do get "$path" && get "$path" || return; done
+  for path in "${pages[@]}"; do hit "$path" || return; done
+}
+
+# An edit: new at the very next request wherever it shows, while an unrelated post is still a hit.
+edit() {
+  local path
+  warm || return
+  change 'wp_update_post(["ID" => get_page_by_path("a", OBJECT, "post")->ID, "post_content" => "FIRST-EDIT", "post_title" => "FIRST-EDIT"]);' || return
+  for path in /a/ / /category/cat-a/ /author/editor/ /2026/01/ /feed/; do shows "$path" FIRST-EDIT || return; done
+  hit /c/ && hit /category/cat-c/ && hit /about-us/
+}
+
+comment() {
+  warm || return
+  change 'wp_insert_comment(["comment_post_ID" => get_page_by_path("b", OBJECT, "post")->ID, "comment_content" => "A-COMMENT", "comment_approved" => 1]);' || return
+  shows /b/ A-COMMENT && hit /a/ && hit /c/ && hit /category/cat-b/ || return
+  change 'foreach (get_comments() as $c) if ($c->comment_content == "A-COMMENT") wp_spam_comment($c);' && lacks /b/ A-COMMENT
+}
+
+term() {
+  warm && change 'wp_update_term(get_category_by_slug("cat-b")->term_id, "category", ["name" => "RENAMED-TERM"]);' &&
+    shows /category/cat-b/ RENAMED-TERM && shows /b/ RENAMED-TERM && hit /a/
+}
+
+whole_site() {
+  warm && change 'update_option("blogname", "NEW-NAME");' && shows / NEW-NAME && shows /c/ NEW-NAME && shows /about-us/ NEW-NAME || return
+  change 'switch_theme("twentytwentythree");' && shows / twentytwentythree && shows /c/ twentytwentythree || return
+  change 'switch_theme("twentytwentyfour");' && lacks /c/ twentytwentythree
+}
+
+author() {
+  warm && change 'wp_update_user(["ID" => 1, "display_name" => "NEW-AUTHOR"]);' && shows /a/ NEW-AUTHOR && shows /author/editor/ NEW-AUTHOR
+}
+
+unpublish() {
+  warm && shows /feed/ 'Text c' && change 'wp_trash_post(get_page_by_path("c", OBJECT, "post")->ID);' || return
+  get /c/ && case $(head -n 1 "$scratch/head") in *404*) ;; *) echo "the trashed post: $(head -n 1 "$scratch/head")"; return 1 ;; esac
+  lacks / 'Title c' && lacks /feed/ 'Text c' && lacks /b/ 'Title c' && hit /a/ || return
+  change 'wp_untrash_post(get_posts(["post_status" => "trash"])[0]->ID); wp_publish_post(get_posts(["post_status" => "draft"])[0]->ID);' &&
+    shows /c/ 'Text c' && shows / 'Title c'
+}
+
+password() {
+  warm && change 'wp_update_post(["ID" => get_page_by_path("c", OBJECT, "post")->ID, "post_password" => "secret"]);' &&
+    lacks /c/ 'Text c' && lacks /feed/ 'Text c'
+}
+
+# Not there, then there: by cron, which a visitor starts.
+scheduled() {
+  get /later/ && get / && change 'wp_insert_post(["post_title" => "SCHEDULED", "post_name" => "later", "post_status" => "future",
+    "post_date_gmt" => gmdate("Y-m-d H:i:s", time() + 4), "post_date" => gmdate("Y-m-d H:i:s", time() + 4)]);' || return
+  for _ in $(seq 40); do
+    ! shows / SCHEDULED >/dev/null || { shows /later/ SCHEDULED; return; }
+    sleep 0.5
+  done
+  echo 'it never came'
+  return 1
+}
+
+site_health() {
+  get / && get / && change 'ob_start(); $m = new ReflectionMethod("WP_Site_Health", "get_page_cache_detail"); $m->setAccessible(true);
+    $found = $m->invoke(WP_Site_Health::get_instance()); ob_end_clean();
+    if (is_wp_error($found) || !in_array("x-cache", $found["headers"])) { echo json_encode($found), "\nnot "; }'
+}
+
+# LiteSpeed Cache's own hooks are quiet, but what it looks for is there.
+litespeed() {
+  change 'if (($_SERVER["X-LSCACHE"] ?? "") !== "on,crawler" || strpos($_SERVER["LSWS_EDITION"] ?? "", "Openlitespeed") !== 0
+    || ($_SERVER["SCRIPT_URL"] ?? "") !== "/") { echo json_encode($_SERVER), "\nnot "; }'
+}
+
+served() {
+  site=$scratch/served
+  cp -r "$scratch/site" "$site"
+  port=$(free_port)
+  base=http://127.0.0.1:$port
+  pages=(/ /a/ /b/ /c/ /about-us/ /category/cat-a/ /category/cat-b/ /category/cat-c/ /author/editor/ /2026/01/ /feed/)
+  serve "$scratch/served.log" "$site" --listen "127.0.0.1:$port" --profile wordpress --set admin.listen=off --set php.workers=3
+  check 'a served site' seed || { tail "$scratch/served.log"; return; }
+  change 'wp_insert_post(["post_type" => "page", "post_name" => "about-us", "post_title" => "About us", "post_status" => "publish", "menu_order" => 5]);
+    wp_update_user(["ID" => 1, "user_nicename" => "editor"]);' >/dev/null
+  check 'served: an edit' edit
+  check 'served: a comment' comment
+  check 'served: a term' term
+  check 'served: the name of the site, and the theme' whole_site
+  check 'served: the name of an author' author
+  check 'served: a post is trashed and comes back' unpublish
+  check 'served: a scheduled post is due' scheduled
+  check 'served: a password' password
+  check 'served: Site Health finds the page cache' site_health
+  check 'served: what the LiteSpeed Cache plugin looks for' litespeed
+  check 'served: the server ends' stop "$server"
+}
