@@ -39,19 +39,17 @@ const FORWARDED: &[&str] =
 /// The most tags that one request may name.
 const MOST_TAGS: usize = 256;
 
-/// Whether the method is one of these two.
-pub fn is_order(request: &Request) -> bool {
-    matches!(request.head.method(), "PURGE" | "BAN")
+/// Whether the method is one of these two, and the site keeps pages. Where nothing is kept they are a script's own affair,
+/// as any other method.
+pub fn is_order(site: &Site, request: &Request) -> bool {
+    matches!(request.head.method(), "PURGE" | "BAN") && site.cache.is_some()
 }
 
 /// What the request orders for `site`, if its sender may and its words make sense; else what it gets.
 ///
 /// # Errors
-/// 405 where nothing is kept, 403 to others than `allowed`, 400 with a reason for what can't be understood.
+/// 403 to others than `allowed`, 400 with a reason for what can't be understood.
 pub fn read(site: &Site, allowed: &[Network], request: &Request) -> Result<Order, Box<Reply>> {
-    if site.cache.is_none() {
-        return Err(Box::new(reply::plain(405).with("Allow", crate::route::FILE_METHODS)));
-    }
     if !may(allowed, request) {
         return Err(Box::new(reply::plain(403)));
     }
@@ -176,7 +174,7 @@ mod tests {
         let client = client.map(|ip| SocketAddr::new(ip.parse().unwrap(), 4000));
         let trusted = [Network::Block("10.0.0.1".parse().unwrap(), 32)];
         let request = Request::new(head, Ends { client, local: None, scheme: Scheme::Http }, &trusted);
-        assert!(is_order(&request));
+        assert!(is_order(&setup.sites[0], &request));
         let order =
             read(&setup.sites[0], &setup.plan.cache.purge_from, &request).map_err(|reply| reply.status)?;
         Ok(order.shown(&setup).to_string())
@@ -244,8 +242,8 @@ mod tests {
         let site = Site::new(0, plan, None);
         let head = Head::from_parts("PURGE", "a.example", "/", std::iter::empty());
         let ends = Ends { client: Some("127.0.0.1:1".parse().unwrap()), local: None, scheme: Scheme::Http };
-        let refused = read(&site, &setup.plan.cache.purge_from, &Request::new(head, ends, &[])).unwrap_err();
-        assert_eq!(refused.status, 405);
+        let request = Request::new(head, ends, &[]);
+        assert!(!is_order(&site, &request) && is_order(&setup.sites[0], &request));
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub enum Response {
 
 /// What `request` gets from `site`, and from whom.
 pub fn respond(thread: &Rc<Thread>, site: &Arc<Site>, request: &Request) -> (Class, Response) {
-    if purge::is_order(request) {
+    if purge::is_order(site, request) {
         return (Class::Other, Response::Ready(purge::answer(thread, site, request)));
     }
     let mut reply = match way(thread, site, request) {
