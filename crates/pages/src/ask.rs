@@ -370,7 +370,7 @@ pub(crate) fn as_php_sees<'n>(name: &'n [u8], room: &'n mut [u8; 128]) -> Option
 /// appended, the field is to be left out. Returns whether anything was left out.
 pub fn write_fill_cookies(rules: &Rules, value: &[u8], out: &mut Vec<u8>) -> bool {
     let harmless = |name: &[u8]| rules.harmless_cookies.matches(name);
-    if rules.faithful || rules.mode != Mode::Profile || !each_cookie(value).any(|(name, _)| harmless(name)) {
+    if rules.mode != Mode::Profile || !each_cookie(value).any(|(name, _)| harmless(name)) {
         out.extend_from_slice(value);
         return false;
     }
@@ -410,8 +410,12 @@ pub fn withheld_from_fill(rules: &Rules, name: &str) -> bool {
         "fastly-client-ip",
     ];
     let of_the_client = || is(&CLIENT) && !rules.vary_fields.matches(name.to_ascii_lowercase().as_bytes());
-    let more = || rules.mode == Mode::Profile && (is(&["cache-control", "pragma", "te"]) || of_the_client());
-    !rules.faithful && (is(&ALWAYS) || more())
+    let profile = rules.mode == Mode::Profile;
+    if rules.faithful {
+        // It sees requests as they came, but for what only statistics want, and whose address it was.
+        return profile && of_the_client();
+    }
+    is(&ALWAYS) || profile && (is(&["cache-control", "pragma", "te"]) || of_the_client())
 }
 
 /// Whether a request field is between caches and us. Clients have no business to send it, and PHP never sees it: the

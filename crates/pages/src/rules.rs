@@ -65,8 +65,8 @@ pub struct Rules {
     pub remember_refusal: Millis,
     /// Whether the fields of LiteSpeed's cache are obeyed.
     pub litespeed: bool,
-    /// PHP sees each request as it came, also when it runs for everybody: nothing is known of the application, and most of
-    /// its pages may not be stored at all.
+    /// PHP sees each request as it came, also when it runs for everybody, but for clients' addresses and harmless cookies:
+    /// nothing is known of the application, and most of its pages may not be stored at all.
     pub faithful: bool,
     /// What in the content betrays a nonce: such a page lives [`NONCE_LIFE`] at most.
     pub nonce_marks: Vec<Box<str>>,

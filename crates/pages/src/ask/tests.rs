@@ -279,7 +279,8 @@ fn what_php_sees_when_it_runs_for_everybody() {
     assert!(!withheld_from_fill(&by_address, "X-Forwarded-For"));
     let faithful = Rules { faithful: true, ..Rules::profile() };
     assert!(!withheld_from_fill(&faithful, "Accept-Encoding") && !withheld_from_fill(&faithful, "If-Match"));
-    assert!(!write_fill_cookies(&faithful, b"_ga=1; a=2", &mut Vec::new()));
+    assert!(withheld_from_fill(&faithful, "X-Forwarded-For"));
+    assert!(write_fill_cookies(&faithful, b"_ga=1; a=2", &mut Vec::new()));
     assert!(!withheld_from_fill(&profile, "User-Agent") && !withheld_from_fill(&profile, "Accept-Language"));
     let cookies = |value: &str| {
         let mut out = Vec::new();

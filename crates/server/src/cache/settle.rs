@@ -100,9 +100,6 @@ pub fn asked<'a>(
 /// The request that PHP is asked when it answers for everybody: by GET, without what concerns one client only and without
 /// what the key does not hold; with the validators of a page that may still hold.
 pub fn for_everybody(rules: &Rules, request: &Request, previous: Option<&Page>) -> Request {
-    if rules.faithful && previous.is_none() {
-        return request.derived(request.head.path_query(), |_| true, &[]);
-    }
     let mut more: Vec<(&str, Vec<u8>)> = Vec::new();
     for (_, value) in request.head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("cookie")) {
         let mut kept = Vec::new();
