@@ -28,7 +28,7 @@ final class People
 
     public static function commented($id, $comment): void
     {
-        if ((string) $comment->comment_approved === '1') {
+        if (is_object($comment) && (string) $comment->comment_approved === '1') {
             Changes::soft(...self::of($comment));
         }
     }
@@ -51,7 +51,7 @@ final class People
     /** Tags of what shows a comment. Notes on orders and the like are comments too, on what has no page. */
     private static function of($comment): array
     {
-        $post = get_post($comment->comment_post_ID);
+        $post = is_object($comment) ? get_post($comment->comment_post_ID) : null;
         if (!$post || !is_post_type_viewable($post->post_type)) {
             return [];
         }

@@ -30,7 +30,9 @@ final class Posts
 
     public static function status($new, $old, $post): void
     {
-        if (!array_intersect([$new, $old], ['publish', 'future']) || self::is_hidden($post)) {
+        // Not all plugins call with an object of WordPress's class.
+        $post = array_intersect([$new, $old], ['publish', 'future']) ? get_post($post) : null;
+        if (!$post || self::is_hidden($post)) {
             return;
         }
         if ($new === 'future' && $old !== 'publish') {
@@ -74,13 +76,15 @@ final class Posts
     /** Deleted without having been in the trash. */
     public static function deleted($id, $post): void
     {
-        if ($post->post_status === 'publish' && !self::is_hidden($post)) {
+        $post = get_post($post);
+        if ($post && $post->post_status === 'publish' && !self::is_hidden($post)) {
             Changes::hard(...self::shown($post), ...self::listed($post));
         }
     }
 
     public static function classified($id, $terms, $new, $taxonomy, $append, $old): void
     {
+        [$new, $old] = [(array) $new, (array) $old];
         $changed = $append ? array_diff($new, $old) : array_merge(array_diff($new, $old), array_diff($old, $new));
         self::declassified($id, $changed, $taxonomy);
     }

@@ -45,10 +45,10 @@ final class Shop
 
     public static function properties($product, $properties): void
     {
-        if (array_intersect($properties, [...self::PRICES, ...self::STOCK])) {
+        if (array_intersect((array) $properties, [...self::PRICES, ...self::STOCK])) {
             self::changed($product);
         }
-        if (array_intersect($properties, self::LISTED)) {
+        if (is_object($product) && array_intersect((array) $properties, self::LISTED)) {
             self::lists($product->get_parent_id() ?: $product->get_id());
         }
     }
@@ -77,7 +77,7 @@ final class Shop
     /** The stock of all products of an order has changed. */
     public static function order($order): void
     {
-        foreach ($order->get_items() as $item) {
+        foreach (is_object($order) ? $order->get_items() : [] as $item) {
             $product = is_callable([$item, 'get_product']) ? $item->get_product() : null;
             if ($product) {
                 self::changed($product);
@@ -85,11 +85,9 @@ final class Shop
         }
     }
 
-    public static function cancelled($id, $order): void
+    public static function cancelled($id, $order = null): void
     {
-        if (is_object($order)) {
-            self::order($order);
-        }
+        self::order($order);
     }
 
     public static function all(): void
@@ -99,6 +97,9 @@ final class Shop
 
     private static function changed($product): void
     {
+        if (!is_object($product)) {
+            return;
+        }
         $parent = $product->get_parent_id();
         Changes::hard('post-' . $product->get_id(), ...($parent ? ["post-$parent"] : []));
     }

@@ -177,7 +177,7 @@ final class Shown
     /** One result: a post, its number, or number and parent. With `$terms` the query has loaded its terms. */
     private static function post($post, bool $link, bool $terms): void
     {
-        $id = is_object($post) ? ($post->ID ?? 0) : $post;
+        $id = (int) (is_object($post) ? ($post->ID ?? 0) : (is_scalar($post) ? $post : 0));
         self::$tags[$link ? "link-$id" : "post-$id"] = true;
         if ($link || isset(self::$read[$id]) || !$post instanceof \WP_Post) {
             return;
@@ -203,7 +203,7 @@ final class Shown
     }
 
     /** A list of terms, unless it is that of a post, or certain ones are asked for. */
-    public static function list_of_terms($terms, $taxonomies, $arguments)
+    public static function list_of_terms($terms, $taxonomies = [], $arguments = [])
     {
         $asked = array_filter(array_intersect_key((array) $arguments,
             array_flip(['object_ids', 'include', 'slug', 'name', 'term_taxonomy_id'])));
@@ -222,9 +222,9 @@ final class Shown
         self::$tags[$post ? "comments-$post" : 'comments'] = true;
     }
 
-    public static function number($count, $post)
+    public static function number($count, $post = 0)
     {
-        self::$tags["comments-$post"] = true;
+        self::$tags['comments-' . (is_object($post) ? $post->ID ?? 0 : (int) $post)] = true;
         return $count;
     }
 
@@ -233,9 +233,9 @@ final class Shown
         self::$tags['users'] = true;
     }
 
-    public static function image($attributes, $attachment)
+    public static function image($attributes, $attachment = null)
     {
-        self::$tags["post-$attachment->ID"] = true;
+        self::$tags['post-' . ($attachment->ID ?? 0)] = true;
         return $attributes;
     }
 
@@ -244,15 +244,15 @@ final class Shown
         foreach (is_array($items) ? $items : [] as $item) {
             $family = ['post_type' => 'link', 'taxonomy' => 'termlink'][$item->type ?? ''] ?? null;
             if ($family) {
-                self::$tags["$family-$item->object_id"] = true;
+                self::$tags[$family . '-' . ($item->object_id ?? 0)] = true;
             }
         }
         return $items;
     }
 
-    public static function neighbours($where, $same_term, $excluded, $taxonomy, $post)
+    public static function neighbours($where, $same_term = false, $excluded = '', $taxonomy = '', $post = null)
     {
-        self::$tags[($same_term ? 'navterm-' : 'nav-') . $post->ID] = true;
+        self::$tags[($same_term ? 'navterm-' : 'nav-') . ($post->ID ?? 0)] = true;
         return $where;
     }
 

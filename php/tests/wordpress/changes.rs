@@ -320,3 +320,49 @@ fn what_all_pages_are_made_of() {
     let purges = site.change(&format!("stick_post({A})"));
     kept.assert_some("sticky", &purges, &["/"], &["/a/", "/b/"]);
 }
+
+/// Plugins call WordPress's hooks by themselves, with what they have at hand.
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn odd_calls_harm_nothing() {
+    let mut site = Site::start("");
+    let row = format!("$GLOBALS['wpdb']->get_row('SELECT * FROM wp_posts WHERE ID = ' . {A})");
+    let purges = site.change(&format!("do_action('transition_post_status', 'publish', 'publish', {row})"));
+    assert!(purges.soft.contains("home"), "a row of the database: {purges:?}");
+    let hooks = [
+        "do_action('transition_post_status', 'publish', 'draft', (object) [])",
+        "do_action('transition_post_status', 'publish', 'draft', 99999)",
+        "do_action('before_delete_post', 99999, null)",
+        "do_action('set_object_terms', 99999, null, null, 'none', false, null)",
+        "do_action('deleted_term_relationships', 99999, [1, 2], 'none')",
+        "do_action('added_post_meta', 1, 99999, 5, 5)",
+        "do_action('transition_comment_status', 'approved', 'spam', null)",
+        "do_action('wp_insert_comment', 99999, null)",
+        "do_action('edit_comment', 99999)",
+        "do_action('profile_update', 99999, (object) ['display_name' => 'x'])",
+        "do_action('edited_term', 99999, 99999, 'none')",
+        "do_action('edit_attachment', 99999)",
+        "do_action('woocommerce_product_set_stock', 17)",
+        "do_action('woocommerce_product_object_updated_props', 17, null)",
+        "do_action('woocommerce_order_status_cancelled', 17)",
+        "do_action('woocommerce_reduce_order_stock', 17)",
+        "do_action('wc_after_products_starting_sales', 99999)",
+        "do_action('litespeed_purge_post', 99999)",
+        "do_action('acf/save_post', [])",
+    ];
+    for code in hooks {
+        site.anonymous(code);
+    }
+    std::fs::write(
+        site.root.join("wp-content/mu-plugins/odd.php"),
+        "<?php add_action('wp_footer', function () {
+            apply_filters('get_comments_number', 5, get_post(1)); apply_filters('wp_get_attachment_image_attributes', [], null);
+            apply_filters('wp_nav_menu_objects', [(object) ['type' => 'post_type']]); apply_filters('wp_nav_menu_objects', null);
+            apply_filters('get_previous_post_where', ''); apply_filters('get_terms', [], 'category', null); apply_filters('get_terms', []);
+            $q = new WP_Query(); $q->query(['post_type' => ['post', 'page'], 'fields' => 'ids']); $q->posts = [[1], null, 'x', 5.5];
+        });",
+    )
+    .unwrap();
+    let page = site.page("/a/");
+    assert_eq!((page.status, page.seconds()), (200, Some(86400)), "{page:?}");
+}
