@@ -7,6 +7,7 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 
+use millrace_pages::ask::is_ours_in_request;
 use millrace_settings::plan::{CacheMode, Profile};
 use millrace_wire::frames::{self, INJECT_VARIABLE};
 use millrace_wire::head::Framing;
@@ -208,14 +209,11 @@ fn joined(frame: &mut frames::Request<'_>, head: &millrace_wire::head::Head, at:
 /// Whether PHP sees a field.
 ///
 /// Not those with other characters than letters, digits and dashes: `X_Real_IP` would become the same variable as
-/// `X-Real-IP`. Not `Proxy` (httpoxy). Not those by which a LiteSpeed server tells the LiteSpeed Cache plugin of
-/// itself: sent by a client they would be believed.
+/// `X-Real-IP`. Not `Proxy` (httpoxy). Not those between caches and us, by which a LiteSpeed server also tells the
+/// LiteSpeed Cache plugin of itself: sent by a client they would be believed.
 fn is_passed(name: &str) -> bool {
-    const SECRET: [&str; 4] = ["proxy", "x-lscache", "x-lscache-vary-value", "x-litemage"];
     let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    plain
-        && !SECRET.iter().any(|secret| secret.eq_ignore_ascii_case(name))
-        && !name.get(..12).is_some_and(|start| start.eq_ignore_ascii_case("x-litespeed-"))
+    plain && !name.eq_ignore_ascii_case("proxy") && !is_ours_in_request(name)
 }
 
 #[cfg(test)]
