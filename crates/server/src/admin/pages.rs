@@ -33,8 +33,8 @@ impl Figures {
         }
     }
 
-    /// For programs.
-    pub fn json(&self) -> Json {
+    /// For programs; `value` gives a counter.
+    pub fn json(&self, value: &dyn Fn(Counter) -> u64) -> Json {
         let Usage { bytes, overhead, budget, pages, marks, fills, tags, bans, evicted, purged, expired } =
             self.usage;
         let number = |n: usize| Json::from(n as u64);
@@ -54,6 +54,15 @@ impl Figures {
             ("budget_bytes", number(budget)),
             ("tags", number(tags)),
             ("uncacheable", number(marks)),
+            ("hits", value(Counter::CacheHits).into()),
+            ("stale", value(Counter::CacheStale).into()),
+            ("misses", value(Counter::CacheMisses).into()),
+            ("collapsed", value(Counter::CacheCollapsed).into()),
+            ("bypassed", value(Counter::CacheBypassed).into()),
+            ("passed", value(Counter::CachePassed).into()),
+            ("fills", value(Counter::CacheFills).into()),
+            ("fills_failed", value(Counter::CacheFillsFailed).into()),
+            ("wait_timeouts", value(Counter::CacheWaitTimeouts).into()),
             ("fills_running", number(fills)),
             ("prefix_purges_pending", number(bans)),
             ("evicted", evicted.into()),
@@ -228,9 +237,10 @@ Page cache    1,204 pages, 1.0 MiB of 1.0 GiB; 90.0 % of requests were hits
               1,500 cookie wordpress_logged_in_x
 "
         );
-        let json = figures.json().to_string();
+        let json = figures.json(&value).to_string();
         for part in [
             "\"pages\": 1204",
+            "\"hits\": 90",
             "\"written\": 1300",
             "\"cookie\": 1500",
             "\"name\": \"wordpress_logged_in_x\"",

@@ -108,7 +108,7 @@ impl Status {
             ("cpu_seconds", self.machine.cpu.as_secs_f64().into()),
             ("open_descriptors", self.machine.descriptors.into()),
             ("descriptor_limit", self.machine.descriptor_limit.into()),
-            ("cache", self.pages.json()),
+            ("cache", self.pages.json(&|counter| self.value(counter))),
             ("php", Json::List(self.pools.iter().map(pool_json).collect())),
             ("sites", Json::List(self.setup.plan.sites.iter().map(site_json).collect())),
         ])
