@@ -11,7 +11,7 @@ use proptest::test_runner::{Config, TestRunner};
 #[test]
 fn the_store_does_what_the_reference_does() {
     let cases =
-        std::env::var("MILLRACE_MODEL_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(200);
+        std::env::var("MILLRACE_MODEL_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1000);
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() };
     TestRunner::new(config)
         .run(&vec(any::<u32>(), 1..400), |operations| {
