@@ -41,12 +41,13 @@ impl Stream {
     }
 
     /// Writes what fits without waiting.
-    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(s) => {
-                s.try_io(Interest::WRITABLE, || Ok(rustix::net::send(s, bytes, SendFlags::NOSIGNAL)?))
+    pub fn try_write(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        match (self, pieces) {
+            (Stream::Unix(s), _) => s.try_write_vectored(pieces),
+            (Stream::Tcp(s), [one]) => {
+                s.try_io(Interest::WRITABLE, || Ok(rustix::net::send(s, one, SendFlags::NOSIGNAL)?))
             }
-            Stream::Unix(s) => s.try_write(bytes),
+            (Stream::Tcp(s), _) => s.try_io(Interest::WRITABLE, || Ok(rustix::io::writev(s, pieces)?)),
         }
     }
 

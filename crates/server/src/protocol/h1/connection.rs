@@ -1,6 +1,7 @@
 //! What a connection is while it lives: socket, phase, patience.
 
 use std::cell::{Cell, RefCell, RefMut};
+use std::io::IoSlice;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -167,7 +168,7 @@ impl Connection {
         let reply = reply::plain(408);
         send::refusal(&self.thread, &reply, &mut output);
         self.thread.stats.count_reply(reply.status);
-        let _ = self.stream().try_write(&output);
+        let _ = self.stream().try_write(&[IoSlice::new(&output)]);
         if self.phase.get() == Phase::Head {
             // There is no request that could be named. With content on its way, its exchange knows.
             let (asked, client) = (Asked::Malformed(b""), self.ends.client_ip());

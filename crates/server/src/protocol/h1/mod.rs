@@ -20,6 +20,7 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
@@ -41,8 +42,12 @@ const READ_BYTES: usize = 64 * 1024;
 /// Answers are collected up to this many bytes before they are written.
 const BATCH_BYTES: usize = 64 * 1024;
 
-/// Content up to this size is copied behind its head; larger content is written from where it lies.
+/// Content up to this size is copied behind its head: a system call with two pieces costs as much. More of it is
+/// written from where it lies.
 const COPY_BYTES: usize = 16 * 1024;
+/// Content that is kept ready is sent on the spot up to this size; more of it is seen through by an exchange, which
+/// notices how long that takes and whether all of it has left.
+const SHARED_BYTES: usize = 512 * 1024;
 
 /// Buffers that the connections of a thread take turns with: none of them holds one while it waits.
 #[derive(Debug)]
@@ -116,10 +121,29 @@ enum Step {
     Close,
     /// The connection is done, and the client may still be sending.
     Linger,
-    /// Bytes that the socket did not take at once, and what comes after them.
-    Write(Vec<u8>, Box<Step>),
+    /// What the socket did not take at once, and what comes after that.
+    Write(Vec<u8>, Tail, Box<Step>),
     /// A request that can't be answered on the spot.
     Exchange(Box<Exchange>),
+}
+
+/// Content that is written after the collected answers, from where it is kept.
+#[derive(Clone, Default)]
+struct Tail {
+    bytes: Option<Arc<[u8]>>,
+    start: usize,
+    end: usize,
+}
+
+impl Tail {
+    fn as_slice(&self) -> &[u8] {
+        self.bytes.as_ref().map_or(&[], |bytes| &bytes[self.start..self.end])
+    }
+
+    /// Without its first `count` bytes.
+    fn after(self, count: usize) -> Tail {
+        Tail { start: self.start + count, ..self }
+    }
 }
 
 /// Reads once into the thread's buffer and returns the number of bytes.
@@ -144,14 +168,14 @@ fn advance(thread: &Rc<Thread>, connection: &Connection, rest: &mut Vec<u8>, rea
     let input = thread.buffers.input.borrow();
     let mut output = thread.buffers.output.borrow_mut();
     output.clear();
-    let (step, taken) = if rest.is_empty() {
+    let Answers { step, taken, tail } = if rest.is_empty() {
         answer_all(thread, connection, &input[..read], &mut output)
     } else {
         rest.extend_from_slice(&input[..read]);
         answer_all(thread, connection, rest, &mut output)
     };
     keep_rest(rest, &input[..read], taken);
-    write_out(connection, step, &output, rest.is_empty())
+    write_out(connection, step, &output, tail, rest.is_empty())
 }
 
 /// Keeps what `answer_all` has not taken: of `rest`, if there was any, else of the bytes just read.
@@ -166,34 +190,44 @@ fn keep_rest(rest: &mut Vec<u8>, read: &[u8], taken: usize) {
     }
 }
 
-/// Answers the requests at the start of `input` until one has to wait or the bytes end. Returns what is next, and
-/// how many bytes were taken.
-fn answer_all(
-    thread: &Rc<Thread>,
-    connection: &Connection,
-    input: &[u8],
-    output: &mut Vec<u8>,
-) -> (Step, usize) {
+/// Answers to the requests at the start of some bytes.
+struct Answers {
+    /// What is next.
+    step: Step,
+    /// How many bytes were taken.
+    taken: usize,
+    /// Content of the last answer.
+    tail: Tail,
+}
+
+/// Answers the requests at the start of `input` until one has to wait, or the bytes end, or content is to be written from
+/// where it lies.
+fn answer_all(thread: &Rc<Thread>, connection: &Connection, input: &[u8], output: &mut Vec<u8>) -> Answers {
     let setup = thread.setup();
     let mut taken = 0;
+    let after = |step, taken| Answers { step, taken, tail: Tail::default() };
     while taken < input.len() && output.len() < BATCH_BYTES {
         match next_request(thread, connection, &setup, &input[taken..]) {
-            Ok(None) => return (Step::Wait, taken),
+            Ok(None) => return after(Step::Wait, taken),
             Ok(Some((request, length))) => {
                 taken += length;
                 match answer(thread, connection, &setup, request, output) {
-                    Answered::Ready { close: false } => {}
-                    Answered::Ready { close: true } => return (Step::Close, taken),
-                    Answered::Waits(exchange) => return (Step::Exchange(exchange), taken),
+                    Answered::Ready { close: false, tail: None } => {}
+                    Answered::Ready { close, tail } => {
+                        let more = if taken < input.len() { Step::More } else { Step::Wait };
+                        let step = if close { Step::Close } else { more };
+                        return Answers { step, taken, tail: tail.unwrap_or_default() };
+                    }
+                    Answered::Waits(exchange) => return after(Step::Exchange(exchange), taken),
                 }
             }
             Err(refusal) => {
                 refuse(thread, connection, refusal, &input[taken..], output);
-                return (Step::Linger, input.len());
+                return after(Step::Linger, input.len());
             }
         }
     }
-    (if taken < input.len() { Step::More } else { Step::Wait }, taken)
+    after(if taken < input.len() { Step::More } else { Step::Wait }, taken)
 }
 
 fn next_request(
@@ -218,8 +252,8 @@ fn next_request(
 }
 
 enum Answered {
-    /// It is in the output.
-    Ready { close: bool },
+    /// It is in the output, but for the content that is to be written after that.
+    Ready { close: bool, tail: Option<Tail> },
     /// It isn't; everything that is needed to go on.
     Waits(Box<Exchange>),
 }
@@ -238,7 +272,8 @@ fn answer(
     match route::respond(thread, site, &request) {
         (class, Response::Ready(reply)) if is_short(&reply) => {
             let close = !connection.keeps(&request, &reply);
-            send::short(thread, &request, &reply, close, output);
+            let tail = tail(&request, &reply);
+            send::short(thread, &request, &reply, tail.is_none(), close, output);
             let bytes = if request.is_head() { 0 } else { reply.body.length().unwrap_or(0) };
             thread.stats.count_reply(reply.status);
             thread.stats.took(class, Duration::ZERO, Duration::ZERO);
@@ -246,7 +281,7 @@ fn answer(
             let entry = Entry { asked, client, status: reply.status, bytes, duration: Duration::ZERO };
             thread.access.record(thread, &entry);
             thread.buffers.give_back(request.head);
-            Answered::Ready { close }
+            Answered::Ready { close, tail }
         }
         (class, response) => {
             Answered::Waits(Box::new(Exchange::new(thread, setup, site, request).with(class, response)))
@@ -254,12 +289,23 @@ fn answer(
     }
 }
 
-/// Whether the answer is written behind others in one buffer.
+/// Whether the answer is written at once, behind others.
 fn is_short(reply: &Reply) -> bool {
     match &reply.body {
         Body::Empty | Body::Omitted(_) => true,
-        Body::Bytes(_) | Body::Shared { .. } => reply.body.length().is_some_and(|n| n <= COPY_BYTES as u64),
+        Body::Bytes(bytes) => bytes.len() <= COPY_BYTES,
+        Body::Shared { start, end, .. } => end - start <= SHARED_BYTES,
         Body::File { .. } | Body::Parts(_) | Body::Stream(_) => false,
+    }
+}
+
+/// Its content, if that is to be written from where it lies.
+fn tail(request: &Request, reply: &Reply) -> Option<Tail> {
+    match &reply.body {
+        &Body::Shared { ref bytes, start, end } if end - start > COPY_BYTES => {
+            send::has_content(request, reply).then(|| Tail { bytes: Some(bytes.clone()), start, end })
+        }
+        _ => None,
     }
 }
 
@@ -284,19 +330,21 @@ fn refuse(thread: &Thread, connection: &Connection, refusal: Refusal, start: &[u
 }
 
 /// Writes the collected answers; what the socket does not take is left to an exchange.
-fn write_out(connection: &Connection, step: Step, output: &[u8], idle: bool) -> Step {
+fn write_out(connection: &Connection, step: Step, output: &[u8], tail: Tail, idle: bool) -> Step {
     let mut written = 0;
+    let behind = tail.as_slice().len();
     if !output.is_empty() {
-        match connection.stream().try_write(output) {
+        let pieces = [IoSlice::new(output), IoSlice::new(tail.as_slice())];
+        match connection.stream().try_write(if behind == 0 { &pieces[..1] } else { &pieces }) {
             Ok(n) => written = n,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => return Step::Close,
         }
         connection.thread.stats.add(Counter::BytesSent, written as u64);
     }
-    if written < output.len() {
-        let unsent = output[written..].to_vec();
-        return Step::Write(unsent, Box::new(step));
+    if written < output.len() + behind {
+        let unsent = output[written.min(output.len())..].to_vec();
+        return Step::Write(unsent, tail.after(written.saturating_sub(output.len())), Box::new(step));
     }
     if let Step::Wait = step {
         if connection.thread.process.stage() == Stage::Draining && idle {
@@ -313,10 +361,13 @@ async fn go_on(connection: &Rc<Connection>, rest: &mut Vec<u8>, mut step: Step) 
     loop {
         step = match step {
             Step::Exchange(exchange) => exchange.run(connection, rest).await,
-            Step::Write(bytes, then) => match write_all(connection, &mut [IoSlice::new(&bytes)]).await {
-                Ok(()) => *then,
-                Err(_) => Step::Close,
-            },
+            Step::Write(bytes, tail, then) => {
+                let pieces = &mut [IoSlice::new(&bytes), IoSlice::new(tail.as_slice())];
+                match write_all(connection, pieces).await {
+                    Ok(()) => *then,
+                    Err(_) => Step::Close,
+                }
+            }
             Step::Wait if rest.is_empty() => {
                 connection.await_bytes(true, true);
                 return connection.thread.process.stage() != Stage::Draining;
@@ -342,9 +393,9 @@ fn advance_rest(connection: &Rc<Connection>, rest: &mut Vec<u8>) -> Step {
     let input = std::mem::take(rest);
     let mut output = thread.buffers.output.borrow_mut();
     output.clear();
-    let (step, taken) = answer_all(thread, connection, &input, &mut output);
+    let Answers { step, taken, tail } = answer_all(thread, connection, &input, &mut output);
     keep_rest(rest, &input, taken);
-    write_out(connection, step, &output, rest.is_empty())
+    write_out(connection, step, &output, tail, rest.is_empty())
 }
 
 /// Writes all of `pieces`, whatever it takes; every bit of progress renews the send time-out.

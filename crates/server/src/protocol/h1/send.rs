@@ -39,10 +39,17 @@ enum Framing {
     Close,
 }
 
-/// Appends an answer whose content is in memory.
-pub(super) fn short(thread: &Thread, request: &Request, reply: &Reply, close: bool, output: &mut Vec<u8>) {
+/// Appends an answer whose content is in memory; only its head, if the content follows from elsewhere.
+pub(super) fn short(
+    thread: &Thread,
+    request: &Request,
+    reply: &Reply,
+    with_content: bool,
+    close: bool,
+    output: &mut Vec<u8>,
+) {
     head(thread, request, reply, framing(request, reply), close, output);
-    if request.is_head() || !allows_content(reply.status) {
+    if !with_content || !has_content(request, reply) {
         return;
     }
     match &reply.body {
@@ -50,6 +57,11 @@ pub(super) fn short(thread: &Thread, request: &Request, reply: &Reply, close: bo
         Body::Shared { bytes, start, end } => output.extend_from_slice(&bytes[*start..*end]),
         Body::Empty | Body::Omitted(_) | Body::File { .. } | Body::Parts(_) | Body::Stream(_) => {}
     }
+}
+
+/// Whether the content of an answer is sent.
+pub(super) fn has_content(request: &Request, reply: &Reply) -> bool {
+    !request.is_head() && allows_content(reply.status)
 }
 
 /// Appends an answer to something that was no request; the connection ends with it.
