@@ -19,7 +19,8 @@ pub fn origin(site: &plan::Site) -> u64 {
     let plan::SiteCache { mode, ignore_arguments, key_cookies, key_scheme, key_device, vary_fields, .. } =
         &site.cache;
     let keys = (mode, ignore_arguments, key_cookies, key_scheme, key_device, vary_fields);
-    fingerprint(format!("{:?}", (&site.names, &site.root, site.profile, keys)).as_bytes(), 0)
+    let scripts = (&site.root, site.try_files, &site.front_controller);
+    fingerprint(format!("{:?}", (scripts, site.profile, keys)).as_bytes(), 0)
 }
 
 /// What the cache needs for the disk.

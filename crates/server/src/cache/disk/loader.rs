@@ -66,16 +66,18 @@ fn history(shared: &Shared, files: &[PurgeFile]) -> Result<History, String> {
 
 /// Deletes what earlier processes have written.
 fn clear(shared: &Shared, segments: &[Segment], purges: &[PurgeFile]) {
-    let mut files = lock(&shared.files);
+    {
+        let mut files = lock(&shared.files);
+        files.segments.retain(|file| !segments.iter().any(|gone| gone.number == file.number));
+        files.purges.retain(|file| !purges.contains(file));
+    }
     // Purges last: should this be interrupted, they are still there.
     for segment in segments {
         let _ = fs::remove_file(shared.folder.segment(segment.number));
-        files.forget(segment.number);
     }
     for file in purges {
         let _ = fs::remove_file(shared.folder.purges(file.number));
     }
-    files.purges.retain(|file| !purges.contains(file));
 }
 
 struct Loader<'a> {
