@@ -4,6 +4,8 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, OFlags};
 
@@ -16,6 +18,9 @@ pub struct Folder {
     /// Names this start of the machine; empty if nobody knows.
     boot: String,
 }
+
+/// How long a start waits for the lock: it delays a start where another server has the folder.
+const LOCK_PATIENCE: Duration = Duration::from_millis(100);
 
 /// What a file's name says that it holds.
 const SEGMENT: &str = "pages";
@@ -66,13 +71,28 @@ impl Folder {
         let name = path.join(LOCK);
         let file = private().write(true).create(true).truncate(false).open(&name);
         let file = file.map_err(|error| format!("cannot open {}: {error}", name.display()))?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(file),
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                Err(format!("another server uses {}: give each a folder of its own", path.display()))
+        let began = Instant::now();
+        loop {
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(file),
+                // A child of a server that has just died has its descriptors until it runs its program.
+                Err(rustix::io::Errno::WOULDBLOCK) if began.elapsed() < LOCK_PATIENCE => {
+                    thread::sleep(LOCK_PATIENCE / 20);
+                }
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    return Err(format!(
+                        "another server uses {}: give each a folder of its own",
+                        path.display()
+                    ));
+                }
+                Err(error) => return Err(format!("cannot lock {}: {error}", name.display())),
             }
-            Err(error) => Err(format!("cannot lock {}: {error}", name.display())),
         }
+    }
+
+    /// Gives the folder back. Closing the file would not be enough where a child has been forked a moment ago.
+    pub fn unlock(lock: &File) {
+        let _ = rustix::fs::flock(lock, FlockOperation::Unlock);
     }
 
     /// The folder's name.

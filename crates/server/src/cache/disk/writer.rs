@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use millrace_pages::record::{self, FILE_HEAD, FileHead, Holds};
 
 use super::files::Segment;
-use super::folder::private;
+use super::folder::{Folder, private};
 use super::loader::Reading;
 use super::purges::{self, random};
 use super::{Job, Memory, Shared, Waiting, lock};
@@ -40,7 +40,7 @@ const IDLE: Duration = Duration::from_secs(60);
 pub struct Writer {
     shared: Arc<Shared>,
     /// The folder is ours as long as this lives.
-    _lock: File,
+    lock: File,
     waiting: VecDeque<(Instant, Box<Waiting>)>,
     memory: Option<Weak<dyn Memory>>,
     current: Option<Open>,
@@ -71,7 +71,7 @@ impl Writer {
         let next_floor = shared.settled.load(Ordering::Acquire);
         let waiting = VecDeque::new();
         let (memory, current, trouble) = (None, None, None);
-        Writer { shared, _lock: lock, waiting, memory, current, next_floor, trouble, merges_failed: false }
+        Writer { shared, lock, waiting, memory, current, next_floor, trouble, merges_failed: false }
     }
 
     /// Works until it is asked to end.
@@ -339,6 +339,7 @@ impl Writer {
         if let Err(error) = noted {
             self.shared.log.debug(format_args!("the cache's folder was not closed properly: {error}"));
         }
+        Folder::unlock(&self.lock);
     }
 }
 

@@ -139,7 +139,7 @@ fn a_link_is_not_followed() {
     store(&disk, "a", "page", &[]);
     disk.close();
     let segment = files(&stage.folder(), ".pages").remove(0);
-    let elsewhere = stage.dir.path("elsewhere");
+    let elsewhere = stage.base.join("elsewhere");
     fs::rename(&segment, &elsewhere).unwrap();
     std::os::unix::fs::symlink(&elsewhere, &segment).unwrap();
     assert_eq!(

@@ -3,11 +3,13 @@
 
 mod damage;
 mod life;
+mod model;
 mod purged;
 mod trouble;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex};
 use std::time::Instant;
@@ -93,17 +95,33 @@ impl Memory for Shelf {
 struct Stage {
     dir: Dir,
     log: Log,
+    /// Beside the folder for pages, and what is copied.
+    base: PathBuf,
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.base);
+    }
 }
 
 impl Stage {
     fn new(name: &str) -> Stage {
         let dir = Dir::new(&format!("disk-{name}"));
         let log = Log::open(&plan(&dir.path("error.log"))).unwrap();
-        Stage { dir, log }
+        // In memory where that is possible: these folders are closed properly thousands of times.
+        let memory = Path::new("/dev/shm");
+        let base = match memory.is_dir() {
+            true => memory.join(format!("millrace-disk-{name}-{}", std::process::id())),
+            false => dir.path("base"),
+        };
+        let _ = fs::remove_dir_all(&base);
+        fs::create_dir(&base).unwrap();
+        Stage { dir, log, base }
     }
 
     fn folder(&self) -> PathBuf {
-        self.dir.path("pages")
+        self.base.join("pages")
     }
 
     fn open(&self) -> Disk {
@@ -129,14 +147,7 @@ impl Stage {
 
     /// The same, after something has happened to the copy of the folder.
     fn after_kill_and(&self, what: impl FnOnce(&Copied)) -> Arc<Shelf> {
-        // In memory where that is possible: these folders are closed properly thousands of times.
-        let memory = Path::new("/dev/shm");
-        let beside = self.dir.path("copy");
-        let copy = match memory.is_dir() {
-            true => memory.join(beside.to_str().unwrap().trim_matches('/').replace('/', "-")),
-            false => beside,
-        };
-        let copied = Copied::of(&self.folder(), copy);
+        let copied = Copied::of(&self.folder(), self.base.join("copy"));
         what(&copied);
         let disk = Disk::open(&copied.0, limits(16 << 20), &self.log);
         assert!(disk.is_on());
@@ -158,14 +169,19 @@ impl Stage {
 struct Copied(PathBuf);
 
 impl Copied {
+    /// Death comes at one moment, a copy takes a while: it is taken again until nothing has changed meanwhile.
     fn of(folder: &Path, to: PathBuf) -> Copied {
-        fs::create_dir(&to).unwrap();
-        for entry in fs::read_dir(folder).unwrap() {
-            let entry = entry.unwrap();
-            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        loop {
+            fs::create_dir(&to).unwrap();
+            fs::set_permissions(&to, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+            let before = state(folder);
+            let copy = |name: &String| fs::copy(folder.join(name), to.join(name));
+            let whole = before.iter().all(|(name, ..)| copy(name).is_ok());
+            let copied = Copied(to.clone());
+            if whole && state(folder) == before {
+                return copied;
+            }
         }
-        fs::set_permissions(&to, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-        Copied(to)
     }
 
     /// The files whose names end so, the oldest first.
@@ -178,6 +194,18 @@ impl Drop for Copied {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// Names, sizes and identities of all files.
+fn state(folder: &Path) -> Vec<(String, u64, u64)> {
+    let all = fs::read_dir(folder).unwrap().filter_map(|entry| {
+        let entry = entry.unwrap();
+        let about = entry.metadata().ok()?;
+        Some((entry.file_name().into_string().unwrap(), about.len(), about.ino()))
+    });
+    let mut all: Vec<_> = all.collect();
+    all.sort();
+    all
 }
 
 fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
