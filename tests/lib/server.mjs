@@ -12,13 +12,13 @@ export const kind = process.env.SERVER ?? 'millrace';
 
 /**
  * Serves `root` on 127.0.0.1:`port`. `scratch` holds configuration and logs. Options: `profile` (`wordpress`,
- * `generic`), `followLinks` (symbolic links may leave the root), `workers` (of PHP, at most).
- * Returns `{ url, stop, log }`; `stop` answers how the server ended, '' if as it should; `log` reads its error log.
+ * `generic`), `followLinks` (symbolic links may leave the root), `workers` (of PHP, at most), `settings` (others, of Millrace).
+ * Returns `{ url, stop, log }`, of Millrace also `reload`; `stop` answers how the server ended, '' if as it should; `log` reads its error log.
  */
-export async function serve({ root, port, scratch, profile = 'wordpress', followLinks = false, workers }) {
+export async function serve({ root, port, scratch, profile = 'wordpress', followLinks = false, workers, settings = {} }) {
   mkdirSync(scratch, { recursive: true });
   if (kind === 'nginx') return nginx({ root, port, scratch, profile, workers });
-  if (kind === 'millrace') return millrace({ root, port, scratch, profile, followLinks, workers });
+  if (kind === 'millrace') return millrace({ root, port, scratch, profile, followLinks, workers, settings });
   throw new Error(`SERVER is ${kind}; it must be millrace or nginx`);
 }
 
@@ -29,15 +29,17 @@ export function program() {
   return path;
 }
 
-async function millrace({ root, port, scratch, profile, followLinks, workers }) {
+async function millrace({ root, port, scratch, profile, followLinks, workers, settings }) {
   const args = ['serve', root, '--listen', `127.0.0.1:${port}`, '--profile', profile];
   if (followLinks) args.push('--set', 'files.symlinks=follow');
   if (workers) args.push('--set', `php.workers=${workers}`);
+  for (const [name, value] of Object.entries(settings)) args.push('--set', `${name}=${value}`);
   const daemon = new Daemon(program(), args, { log: join(scratch, 'millrace.log'), cwd: scratch });
   await daemon.until(() => answers(port));
   return {
     url: `http://127.0.0.1:${port}`,
     log: () => readFileSync(daemon.log, 'utf8'),
+    reload: () => daemon.child.kill('SIGHUP'),
     async stop() {
       const early = daemon.ended;
       const end = await daemon.stop(35); // a request that still runs has 30 s

@@ -160,6 +160,7 @@ impl Rules {
             dropped_arguments: Patterns::new(STATISTICS_ARGUMENTS),
             bypass_cookies: Patterns::new(SESSION_COOKIES),
             harmless_cookies: Patterns::new(HARMLESS_COOKIES),
+            key_cookies: Patterns::new([LITESPEED_COOKIE]),
             vary_cookies: VaryCookies::AllButHarmless,
             vary_fields: Patterns::new(VARY_FIELDS),
             grace: Bounds { while_revalidating: 60 * SECOND, on_error: 24 * HOUR, most: 7 * 24 * HOUR },
@@ -169,6 +170,10 @@ impl Rules {
         }
     }
 }
+
+/// By this cookie the LiteSpeed Cache plugins tell kinds of visitors apart, each with pages of its own: commenters, roles,
+/// languages and currencies. LiteSpeed's servers have it in every key.
+pub const LITESPEED_COOKIE: &str = "_lscache_vary";
 
 /// Arguments that advertisers and mailers hang on links for their statistics.
 pub const STATISTICS_ARGUMENTS: &[&str] = &[

@@ -17,6 +17,7 @@ final class Shown
         'get_previous_post_where' => ['neighbours', 5, \PHP_INT_MAX],
         'get_next_post_where' => ['neighbours', 5, \PHP_INT_MAX],
         'dynamic_sidebar_before' => ['widgets', 0, \PHP_INT_MAX],
+        'is_active_sidebar' => ['area', 1, \PHP_INT_MAX],
         'getarchives_where' => ['archives', 1, \PHP_INT_MAX],
         'get_calendar' => ['archives', 1, \PHP_INT_MAX],
     ];
@@ -259,6 +260,13 @@ final class Shown
     public static function widgets(): void
     {
         self::$tags['widgets'] = true;
+    }
+
+    /** A theme asks whether it is worth to show an area: the first widget that it gets shows on this page, too. */
+    public static function area($active)
+    {
+        self::$tags['widgets'] = true;
+        return $active;
     }
 
     public static function archives($text)

@@ -26,6 +26,9 @@ pub struct Caching {
     pub apis: &'static [&'static str],
     /// What in a page betrays that it holds a token which is good for some hours only.
     pub nonce_marks: &'static [&'static str],
+    /// The application says `Vary: Cookie` of every page, and only [`bypass_cookies`](Self::bypass_cookies) matter to it. Where
+    /// that is not known, a page that says so differs by all cookies but the harmless ones.
+    pub vary_by_known_cookies: bool,
     /// Nothing is known of the application: PHP sees each request as it came.
     pub faithful: bool,
 }
@@ -65,7 +68,7 @@ impl Caching {
         rules.sitemap_paths = Paths::new(self.sitemaps);
         rules.rest_paths = Paths::new(self.apis);
         rules.nonce_marks = self.nonce_marks.iter().map(|mark| Box::from(*mark)).collect();
-        if !self.bypass_cookies.is_empty() {
+        if self.vary_by_known_cookies {
             // Whoever has one of them goes around anyway; whoever has none sees what everybody sees.
             let mut telling = Patterns::new(self.bypass_cookies);
             telling.extend(&plan.bypass_cookies);
@@ -246,8 +249,19 @@ mod tests {
         );
         assert!(rules.key_cookies.matches(b"currency") && rules.vary_fields.matches(b"x-country"));
         assert!(rules.schemes_share && rules.key_device);
-        let VaryCookies::Only(telling) = &rules.vary_cookies else { panic!() };
+    }
+
+    #[test]
+    fn cookies_that_pages_vary_by() {
+        let set = &["cache.bypass_cookies=member_*", "cache.key_cookies=currency"];
+        let drupal = rules("drupal", set).unwrap();
+        let VaryCookies::Only(telling) = &drupal.vary_cookies else { panic!() };
         assert!(telling.matches(b"currency") && telling.matches(b"member_1") && !telling.matches(b"_ga"));
+        for profile in ["wordpress", "generic"] {
+            let rules = rules(profile, set).unwrap();
+            assert!(matches!(rules.vary_cookies, VaryCookies::AllButHarmless), "{profile}");
+            assert!(rules.key_cookies.matches(b"_lscache_vary") && rules.key_cookies.matches(b"currency"));
+        }
     }
 
     #[test]

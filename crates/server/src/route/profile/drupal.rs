@@ -39,6 +39,7 @@ pub(super) static PROFILE: Profile = Profile {
         sitemaps: &["*/sitemap.xml", "*/sitemaps"],
         apis: &["*/jsonapi"],
         nonce_marks: &[],
+        vary_by_known_cookies: true,
         faithful: false,
     },
 };

@@ -83,6 +83,7 @@ const NOTHING: Caching = Caching {
     sitemaps: &[],
     apis: &[],
     nonce_marks: &[],
+    vary_by_known_cookies: false,
     faithful: true,
 };
 

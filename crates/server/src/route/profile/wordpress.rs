@@ -71,6 +71,7 @@ pub(super) static PROFILE: Profile = Profile {
         sitemaps: &["*/wp-sitemap*", "*/sitemap*", "*sitemap.xml"],
         // In a field's value, a URL, or a script.
         nonce_marks: &["nonce", "Nonce"],
+        vary_by_known_cookies: false,
         faithful: false,
         apis: &["*/wp-json"],
     },
