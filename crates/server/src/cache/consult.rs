@@ -132,7 +132,8 @@ impl Consultation<'_> {
             None => {
                 let fill = Arc::new(Fill::new(self.thread.clock.now()));
                 let ticket = shard.lead(key, &mut select, fill.clone());
-                let previous = stale.as_ref().and_then(|(hit, _)| {
+                // What was purged is known to have changed, whatever the application's validators say.
+                let previous = stale.as_ref().filter(|(_, grace)| !grace.purged).and_then(|(hit, _)| {
                     let page = Some(&hit.page).filter(|page| page.has_validators())?;
                     shard.kept(key, page).map(|kept| (kept.page, kept.terms))
                 });

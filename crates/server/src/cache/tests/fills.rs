@@ -268,15 +268,18 @@ fn php_is_asked_whether_a_page_still_holds() {
         Profile::Generic,
         |_| (),
         async |scene: Scene| {
-            let fields = &[("Cache-Control", "public, max-age=60"), ("ETag", "\"v1\"")];
+            let fields = &[("Cache-Control", "public, max-age=1, must-revalidate"), ("ETag", "\"v1\"")];
             answers(page(fields, "the same"));
             scene.get("/").await;
-            scene.purge_everything(Hardness::Soft);
+            tokio::time::sleep(Duration::from_millis(1100)).await;
             plays(|request| {
                 let asked = request.head.field_text("If-None-Match").map(str::to_owned);
                 Box::pin(async move {
                     assert_eq!(asked.as_deref(), Some("\"v1\""));
-                    Reply::new(304).with("ETag", "\"v1\"").with("X-New", "1")
+                    Reply::new(304)
+                        .with("ETag", "\"v1\"")
+                        .with("X-New", "1")
+                        .with("Cache-Control", "public, max-age=60")
                 })
             });
             let validated = scene.get("/").await;
@@ -286,6 +289,12 @@ fn php_is_asked_whether_a_page_still_holds() {
             );
             assert_eq!(scene.get("/").await.cache().split(';').nth(1), Some(" hit"));
             assert_eq!(runs(), 2);
+            scene.purge_everything(Hardness::Soft);
+            plays(|request| {
+                assert!(request.head.field("If-None-Match").is_none(), "a purge says that it has changed");
+                Box::pin(std::future::ready(page(&[MINUTE, ("ETag", "\"v1\"")], "changed all the same")))
+            });
+            assert_eq!(scene.get("/").await.text, "changed all the same");
         },
     );
 }
