@@ -97,6 +97,9 @@ PHP_FUNCTION(millrace_purge)
 	say_list(INTERNAL_FUNCTION_PARAM_PASSTHRU, MR_NOTE_PURGE);
 }
 
+/* A directive that the server knows: crates/pages/src/control.rs. */
+#define FALLBACK ", fallback"
+
 PHP_FUNCTION(millrace_cache_control)
 {
 	zend_string *directives;
@@ -107,7 +110,7 @@ PHP_FUNCTION(millrace_cache_control)
 		Z_PARAM_BOOL(fallback)
 	ZEND_PARSE_PARAMETERS_END();
 	const char *wrong = fault(directives, false);
-	if (!wrong && ZSTR_LEN(directives) > MR_NOTE_MAX) {
+	if (!wrong && ZSTR_LEN(directives) > MR_NOTE_MAX - sizeof FALLBACK) {
 		wrong = "is too long";
 	}
 	if (wrong) {
@@ -121,5 +124,12 @@ PHP_FUNCTION(millrace_cache_control)
 		RETURN_TRUE;
 	}
 	worker->controlled |= !fallback;
-	RETURN_BOOL(wire_note(MR_NOTE_CONTROL, ZSTR_VAL(directives), ZSTR_LEN(directives)));
+	if (!fallback) {
+		RETURN_BOOL(wire_note(MR_NOTE_CONTROL, ZSTR_VAL(directives), ZSTR_LEN(directives)));
+	}
+	/* The server is told, for the page's own headers go before it. */
+	zend_string *text = zend_string_concat2(ZSTR_VAL(directives), ZSTR_LEN(directives), ZEND_STRL(FALLBACK));
+	bool said = wire_note(MR_NOTE_CONTROL, ZSTR_VAL(text), ZSTR_LEN(text));
+	zend_string_release(text);
+	RETURN_BOOL(said);
 }

@@ -9,7 +9,8 @@
  */
 
 /**
- * How this page may be kept. The last call of a request holds, and goes before all headers that say something else.
+ * How this page may be kept. The last call of a request holds, and goes before all headers that say something else. A page
+ * that sets a cookie is never kept.
  *
  *     millrace_cache_control('public, max-age=3600, stale-while-revalidate=60');
  *     millrace_cache_control('no-cache');
@@ -17,8 +18,8 @@
  * @param string $directives those of Cache-Control: public, private, no-cache, no-store, max-age=N,
  *                           stale-while-revalidate=N, stale-if-error=N; and nonce, for a page that holds something
  *                           which is valid for half a day, as WordPress's nonces are
- * @param bool $fallback holds only where the script says nothing else, before or after: for a framework's own word, so
- *                       that the site's word counts whichever comes first
+ * @param bool $fallback holds only where the script says nothing else, before or after, nor does a header refuse that the
+ *                       page is kept: for a framework's own word, so that the site's word counts whichever comes first
  * @return bool false if the answer has ended
  * @throws ValueError if it is empty or holds control characters
  */

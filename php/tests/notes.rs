@@ -182,10 +182,13 @@ fn arguments_are_checked() {
 fn a_fallback_does_not_take_back_what_the_script_said() {
     let (host, mut worker) = start();
     let cases = [
-        ("'a', true); millrace_cache_control('b', true", vec!["a", "b"]),
+        ("'a', true); millrace_cache_control('b', true", vec!["a, fallback", "b, fallback"]),
         ("'a'); millrace_cache_control('b', true", vec!["a"]),
-        ("'a', true); millrace_cache_control('b'); millrace_cache_control('c', true", vec!["a", "b"]),
-        ("'a', true); millrace_cache_control('b'", vec!["a", "b"]),
+        (
+            "'a', true); millrace_cache_control('b'); millrace_cache_control('c', true",
+            vec!["a, fallback", "b"],
+        ),
+        ("'a', true); millrace_cache_control('b'", vec!["a, fallback", "b"]),
     ];
     for (at, (calls, said)) in cases.iter().enumerate() {
         let text = format!("<?php echo json_encode([millrace_cache_control({calls})]);");

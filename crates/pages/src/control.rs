@@ -25,6 +25,8 @@ pub struct Control {
     pub only_if_cached: bool,
     /// `nonce`: ours; the page has something in it that is good for a limited time.
     pub nonce: bool,
+    /// `fallback`: ours; it counts for no more than what an integration says of every page.
+    pub fallback: bool,
     /// `max-age`
     pub max_age: Option<u64>,
     /// `s-maxage`
@@ -95,6 +97,7 @@ impl Control {
                 Some(names) => self.no_cache_fields.extend(names),
                 None => self.no_cache = true,
             },
+            8 if is("fallback") => self.fallback = true,
             8 if is("s-maxage") => smaller(&mut self.s_maxage, number()),
             9 if is("max-stale") => smaller(&mut self.max_stale, text.map_or(LONGEST, |_| number())),
             9 if is("min-fresh") => {

@@ -177,7 +177,7 @@ impl Page {
         let said = |kind| answer.notes.iter().filter(move |note| note.0 == kind).map(|note| &note.1[..]);
         Page {
             status: answer.status,
-            control: said(NoteKind::Control).next_back().unwrap_or_default().to_owned(),
+            control: said(NoteKind::Control).next_back().unwrap_or_default().replace(", fallback", ""),
             tags: said(NoteKind::Tag).flat_map(|text| text.split(", ")).map(str::to_owned).collect(),
         }
     }

@@ -2,12 +2,12 @@
 //!
 //! The rules are those of RFC 9111 for a shared cache. Who has the word on the lifetime, the first that says anything:
 //!
-//! 1. `Millrace-Cache-Control`, and `X-LiteSpeed-Cache-Control` where the site obeys LiteSpeed's fields;
+//! 1. `millrace_cache_control()`, `Millrace-Cache-Control`, and `X-LiteSpeed-Cache-Control` where the site obeys LiteSpeed's fields;
 //! 2. `CDN-Cache-Control` (RFC 9213): if it is valid, `Cache-Control` and `Expires` don't count;
 //! 3. `Surrogate-Control`;
 //! 4. `X-Accel-Expires`;
-//! 5. `millrace_cache_control()`, which integrations call on pages that know nothing of a cache: a refusal in it always
-//!    counts, a permission yields to every refusal of the page's own `Cache-Control`, and to a refusal in 1 to 4;
+//! 5. `millrace_cache_control()` as a fallback, which integrations call on pages that know nothing of a cache: a refusal in it
+//!    always counts, a permission yields to every refusal of the page's own `Cache-Control`;
 //! 6. `Cache-Control`, then `Expires`;
 //! 7. in profile mode, the profile: a lifetime for each kind of answer.
 //!

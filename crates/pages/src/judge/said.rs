@@ -169,8 +169,10 @@ impl<'a> Said<'a> {
 
     /// The control that is addressed to caches like us.
     pub fn targeted(&self, now: Millis) -> Option<Cow<'_, Control>> {
+        let by_function = self.note.as_ref().filter(|note| !note.fallback);
         let written = [&self.millrace, &self.litespeed, &self.cdn_read, &self.surrogate];
-        if let Some(control) = written.into_iter().flatten().next() {
+        let written = by_function.into_iter().chain(written.into_iter().flatten());
+        if let Some(control) = written.into_iter().next() {
             return Some(Cow::Borrowed(control));
         }
         let accel = self.accel?;

@@ -250,14 +250,36 @@ fn where_the_application_says_nothing() {
     assert_eq!(life(&zero, &html), Err(NoLifetime));
 }
 
+/// What comes of a function's word as a fallback.
 fn with_control(control: &str, fields: &[(&str, &str)], status: u16) -> Result<i64, Refusal> {
+    said_by_function(&format!("{control}, fallback"), fields, status)
+}
+
+fn said_by_function(control: &str, fields: &[(&str, &str)], status: u16) -> Result<i64, Refusal> {
     let notes = Notes { control: control.into(), ..Notes::default() };
     let given = Given { notes, fields, status, ..Given::default() };
     judged(&profile(), &given).map(|(terms, _)| terms.ttl as i64 / 1000)
 }
 
 #[test]
-fn a_function_call_yields_to_the_pages_own_refusal() {
+fn a_function_call_goes_before_headers() {
+    let day = "public, max-age=86400";
+    for (name, value) in [
+        ("Cache-Control", "no-store, no-cache, must-revalidate"),
+        ("Millrace-Cache-Control", "max-age=5"),
+        ("X-LiteSpeed-Cache-Control", "no-cache"),
+        ("X-Accel-Expires", "0"),
+        ("Pragma", "no-cache"),
+    ] {
+        assert_eq!(said_by_function(day, &[(name, value)], 200), Ok(86_400), "{name}: {value}");
+    }
+    assert_eq!(said_by_function(day, &[], 404), Ok(86_400));
+    assert_eq!(said_by_function("no-store", &[("Cache-Control", "max-age=60")], 200), Err(Refusal::NoStore));
+    assert_eq!(said_by_function(day, &[("Set-Cookie", "a=b")], 200), Err(Refusal::SetCookie));
+}
+
+#[test]
+fn a_fallback_yields_to_the_pages_own_refusal() {
     use Refusal::*;
     let day = "public, max-age=86400";
     assert_eq!(with_control(day, &[("Content-Type", "text/html")], 200), Ok(86_400));
