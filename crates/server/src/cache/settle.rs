@@ -108,12 +108,18 @@ pub fn for_everybody(rules: &Rules, request: &Request, previous: Option<&Page>) 
             more.push(("Cookie", kept));
         }
     }
+    for (name, value) in request.head.fields().filter(|_| rules.faithful) {
+        if name.eq_ignore_ascii_case("accept-encoding") && names_codings(value) {
+            more.push(("Accept-Encoding", value.to_vec()));
+        }
+    }
     if let Some(page) = previous {
         let validators = Validators::of(page);
         more.extend(validators.fields().map(|(name, value)| (name, value.as_bytes().to_vec())));
     }
     let keeps = |name: &str| {
-        let is_replaced = name.eq_ignore_ascii_case("cookie") || is_condition(name);
+        let is = |known: &str| known.eq_ignore_ascii_case(name);
+        let is_replaced = is("cookie") || is("accept-encoding") || is_condition(name);
         !is_replaced && !withheld_from_fill(rules, name) && !is_ours_in_request(name)
     };
     let mut target = request.raw_path().to_vec();
@@ -126,6 +132,21 @@ pub fn for_everybody(rules: &Rules, request: &Request, previous: Option<&Page>) 
     }
     let target = if is_reduced { &target } else { request.head.path_query() };
     request.derived(target, keeps, &more)
+}
+
+/// Whether a value of `Accept-Encoding` holds nothing but codings that there are, so that a page which shows it tells
+/// nobody anything.
+fn names_codings(value: &[u8]) -> bool {
+    const CODINGS: [&[u8]; 8] =
+        [b"gzip", b"x-gzip", b"deflate", b"br", b"zstd", b"compress", b"identity", b"*"];
+    value.split(|b| *b == b',').all(|member| {
+        let mut parts = member.split(|b| *b == b';').map(<[u8]>::trim_ascii);
+        let name = parts.next().unwrap_or_default();
+        let is_weight = |part: &[u8]| {
+            part.strip_prefix(b"q=").is_some_and(|q| q.iter().all(|b| b.is_ascii_digit() || *b == b'.'))
+        };
+        CODINGS.iter().any(|coding| coding.eq_ignore_ascii_case(name)) && parts.all(is_weight)
+    })
 }
 
 /// Whether a field of a request makes its answer depend on what the client has (RFC 9110 section 13.1).
@@ -141,4 +162,19 @@ pub fn is_public(reply: &Reply) -> bool {
                 .split(|b| *b == b',')
                 .any(|directive| directive.trim_ascii().eq_ignore_ascii_case(b"public"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codings_and_nothing_else() {
+        for yes in ["gzip", "gzip, deflate, br, zstd", "*;q=0", "GZIP;q=0.5 , identity"] {
+            assert!(names_codings(yes.as_bytes()), "{yes}");
+        }
+        for no in ["", "evil.test", "gzip, <b>", "gzip;x=1", "gzip;q=a"] {
+            assert!(!names_codings(no.as_bytes()), "{no}");
+        }
+    }
 }
