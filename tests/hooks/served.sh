@@ -119,7 +119,7 @@ served() {
   port=$(free_port)
   base=http://127.0.0.1:$port
   pages=(/ /a/ /b/ /c/ /about-us/ /category/cat-a/ /category/cat-b/ /category/cat-c/ /author/editor/ /2026/01/ /feed/)
-  serve "$scratch/served.log" "$site" --listen "127.0.0.1:$port" --profile wordpress --set admin.listen=off --set php.workers=3
+  serve "$scratch/served.log" "$site" --listen "127.0.0.1:$port" --profile wordpress --set admin.listen=off --set cache.dir=off --set php.workers=3
   check 'a served site' seed || { tail "$scratch/served.log"; return; }
   change 'wp_insert_post(["post_type" => "page", "post_name" => "about-us", "post_title" => "About us", "post_status" => "publish", "menu_order" => 5]);
     wp_update_user(["ID" => 1, "user_nicename" => "editor"]);' >/dev/null

@@ -33,7 +33,8 @@ async function millrace({ root, port, scratch, profile, followLinks, workers, se
   const args = ['serve', root, '--listen', `127.0.0.1:${port}`, '--profile', profile];
   if (followLinks) args.push('--set', 'files.symlinks=follow');
   if (workers) args.push('--set', `php.workers=${workers}`);
-  for (const [name, value] of Object.entries(settings)) args.push('--set', `${name}=${value}`);
+  const chosen = { 'cache.dir': join(scratch, 'kept'), ...settings };
+  for (const [name, value] of Object.entries(chosen)) args.push('--set', `${name}=${value}`);
   const daemon = new Daemon(program(), args, { log: join(scratch, 'millrace.log'), cwd: scratch });
   await daemon.until(() => answers(port));
   return {
