@@ -54,8 +54,6 @@ pub struct Asking {
     /// Its query is not the one of the key: arguments were dropped or sorted. Only a 200 is stored, for a redirect could
     /// lead back to the key that it is stored under.
     pub reduced: bool,
-    /// It comes from the crawler of the LiteSpeed Cache plugin.
-    pub crawler: bool,
     /// What the client says about caching; standard mode only.
     pub wants: Wants,
 }
@@ -252,18 +250,13 @@ where
             Concern::Pragma if !profile => asking.wants.pragma(value),
             Concern::Range => asking.range = true,
             Concern::Accept if profile => json |= is_json(value),
-            Concern::Agent => {
-                asking.crawler = value.starts_with(b"lscache_");
-                if rules.key_device {
-                    device = Device::of(value);
-                }
-            }
+            Concern::Agent if rules.key_device => device = Device::of(value),
             Concern::Identity if !profile => {}
             Concern::Override | Concern::Identity => return Err(Bypass::Field(known)),
             Concern::Scheme | Concern::Host | Concern::Port => {
                 told(asked.scheme, asked.place.host, concern, value, key).ok_or(Bypass::Field(known))?;
             }
-            Concern::Control | Concern::Pragma | Concern::Accept => {}
+            Concern::Control | Concern::Pragma | Concern::Accept | Concern::Agent => {}
         }
     }
     if json {

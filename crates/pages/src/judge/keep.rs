@@ -66,7 +66,7 @@ pub fn is_ours(name: &str) -> bool {
 }
 
 /// The one field of [`is_ours`] that the LiteSpeed Cache plugin's crawler looks at, to learn that a page is not to be
-/// cached. For [`crate::Asking::crawler`], from the machine itself only.
+/// cached. It is for the crawler on the machine itself, whose `User-Agent` begins with `lscache_`.
 pub const CRAWLER_SEES: &str = "X-LiteSpeed-Cache-Control";
 
 #[cfg(test)]
