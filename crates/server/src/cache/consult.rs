@@ -160,7 +160,8 @@ impl Consultation<'_> {
     fn is_special(&self, is_validating: bool) -> bool {
         let has_conditions = || self.request.head.fields().any(|(name, _)| settle::is_condition(name));
         let asking = &self.asking;
-        let own_idea = || asking.reduced || !is_validating && (asking.head || has_conditions());
+        let statistics = || asking.reduced && settle::drops_arguments(self.rules, self.request);
+        let own_idea = || statistics() || !is_validating && (asking.head || has_conditions());
         asking.range || self.rules.faithful && own_idea()
     }
 

@@ -149,6 +149,11 @@ fn names_codings(value: &[u8]) -> bool {
     })
 }
 
+/// Whether the request has arguments that the key does not hold; that the key has them in another order is nothing.
+pub fn drops_arguments(rules: &Rules, request: &Request) -> bool {
+    request.query().is_some_and(|query| write_kept(&rules.dropped_arguments, query, &mut Vec::new()))
+}
+
 /// Whether a field of a request makes its answer depend on what the client has (RFC 9110 section 13.1).
 pub fn is_condition(name: &str) -> bool {
     name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("if-"))

@@ -193,6 +193,10 @@ fn an_application_that_nobody_knows_sees_requests_as_they_came() {
             assert_eq!(RUNS.with_borrow(Vec::clone), ["HEAD /", "GET /", "GET /?utm_source=x", "GET /?a=1"]);
             answers(page(&[MINUTE], "plain"));
             assert_eq!(scene.get("/?a=1").await.text, "plain", "what PHP coded for one is not for others");
+            // The order of arguments is no idea of its own.
+            answers(page(&[MINUTE], "in any order"));
+            scene.get("/?b=1&a=2").await;
+            assert_eq!(scene.get("/?a=2&b=1").await.text, "in any order");
         },
     );
 }
