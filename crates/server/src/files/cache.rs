@@ -13,6 +13,7 @@ use millrace_settings::plan;
 use rustix::process::{Resource, getrlimit};
 
 use super::entry::{Entry, Home, Ledger, Rules};
+use super::listing::Listing;
 use super::lookup::{Failure, Kind, Root, Stamp};
 use super::table::{Cost, Key, Table};
 use super::{Moment, Node, Purpose};
@@ -155,6 +156,7 @@ struct SiteHome {
     identity: usize,
     checked: u64,
     home: Rc<Home>,
+    names: Listing,
 }
 
 /// Part of the cache that one file may take: 1 / this.
@@ -207,6 +209,10 @@ impl Inner {
             home = self.home(now, place);
             key.epoch = home.epoch;
             hash = self.hash(&key);
+        }
+        if self.found.get(hash, &key).is_none() && self.root_lacks(now, place, &home, path) {
+            self.is_missing(now, hash, &key);
+            return (Node::Missing, false);
         }
         (self.look(now, &home, hash, &key), false)
     }
@@ -298,7 +304,8 @@ impl Inner {
         if self.sites.len() <= place.index {
             self.sites.resize_with(place.index + 1, || None);
         }
-        let site = SiteHome { identity: place.identity, checked: now.tick, home: home.clone() };
+        let names = Listing::default();
+        let site = SiteHome { identity: place.identity, checked: now.tick, home: home.clone(), names };
         if let Some(before) = self.sites[place.index].replace(site) {
             let epoch = before.home.epoch;
             self.found.retain(|e, _| e != epoch);
@@ -326,6 +333,24 @@ impl Inner {
             self.open_home(now, place);
         }
         moved
+    }
+
+    /// Whether nothing can be at `path`, by the names in the root.
+    fn root_lacks(&mut self, now: Moment, place: &Place<'_>, home: &Home, path: &[u8]) -> bool {
+        match (self.sites.get_mut(place.index), &home.root) {
+            (Some(Some(site)), Some(root)) => site.names.lacks(root, now, path),
+            _ => false,
+        }
+    }
+
+    /// Remembers it as long as there is room; nothing has to go for what is known anyway.
+    fn is_missing(&mut self, now: Moment, hash: u64, key: &Key<'_>) {
+        let cost = Cost { entries: 1, bytes: ENTRY + key.path.len(), descriptors: 0 };
+        if let Some(slot) = self.missing.get(hash, key) {
+            slot.checked = now.tick;
+        } else if self.missing.has_room(cost) {
+            self.missing.insert(hash, key, key.path.into(), now.tick, (), cost);
+        }
     }
 
     /// Charges entries for what they have grown by.

@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use hashbrown::HashSet;
 use millrace_settings::plan::Symlinks;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
@@ -59,6 +60,9 @@ impl Stamp {
 }
 
 const NANOSECONDS: i64 = 1_000_000_000;
+
+/// File systems of this machine that keep the time of a directory: ext2-4, XFS, Btrfs, tmpfs, overlayfs, F2FS (statfs(2)).
+const LOCAL: [u32; 6] = [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0x794C_7630, 0xF2F5_2010];
 
 fn nanoseconds(seconds: i64, rest: i64) -> i64 {
     seconds.saturating_mul(NANOSECONDS).saturating_add(rest)
@@ -168,6 +172,48 @@ impl Root {
     pub fn is_still(&self, path: &Path) -> Result<bool, Failure> {
         let stat = rustix::fs::stat(path)?;
         Ok(stat.st_dev == self.device && stat.st_ino == self.inode)
+    }
+
+    /// The state of the directory itself: another one when a name has come or gone in it.
+    ///
+    /// # Errors
+    /// The file system failed.
+    pub fn stamp(&self) -> Result<Stamp, Failure> {
+        Ok(Stamp::of(&rustix::fs::fstat(&self.directory)?))
+    }
+
+    /// The names in the directory itself. `None` if there are more than `most`, or where a name that isn't among them
+    /// can be found all the same: the file system takes no account of case, or is not one that shows by the
+    /// directory's time that others have changed it.
+    ///
+    /// # Errors
+    /// The directory can't be read.
+    pub fn names(&self, most: usize) -> Result<Option<HashSet<Box<[u8]>>>, Failure> {
+        let kind = rustix::fs::fstatfs(&self.directory)?.f_type as u32;
+        if !LOCAL.contains(&kind) {
+            return Ok(None);
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::openat(&self.directory, ".", flags, Mode::empty())?;
+        let mut names = HashSet::new();
+        for entry in rustix::fs::Dir::new(directory)? {
+            if names.len() > most {
+                return Ok(None);
+            }
+            names.insert(entry?.file_name().to_bytes().into());
+        }
+        Ok(self.knows_case(&names).then_some(names))
+    }
+
+    /// Whether a name in other letters is another name; by trial.
+    fn knows_case(&self, names: &HashSet<Box<[u8]>>) -> bool {
+        let other = |name: &[u8]| -> Box<[u8]> {
+            name.iter().map(|b| if b.is_ascii_alphabetic() { b ^ 0x20 } else { *b }).collect()
+        };
+        let trial = names.iter().map(|name| other(name)).find(|other| !names.contains(other));
+        trial.is_none_or(|name| {
+            rustix::fs::statat(&self.directory, &*name, AtFlags::SYMLINK_NOFOLLOW).is_err()
+        })
     }
 
     /// Opens `path` (normalised, starting with `/`) for reading. A directory need not be readable.

@@ -19,6 +19,7 @@ mod compress;
 mod entry;
 mod expiry;
 mod kinds;
+mod listing;
 mod lookup;
 mod partial;
 mod table;

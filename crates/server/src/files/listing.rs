@@ -1,0 +1,118 @@
+//! The names in a site's root. A path whose first segment is none of them leads nowhere, and nobody has to walk it or
+//! to remember it: such are the readable URLs of an application, and those of scanners. One `fstat` of the root tells
+//! whether a name has come or gone since, so nothing is seen later than without.
+
+use hashbrown::HashSet;
+
+use super::Moment;
+use super::lookup::{Root, Stamp};
+
+/// A root with more names than this is looked at path by path.
+const MOST: usize = 4096;
+/// The names are read again no sooner than after this, milliseconds: a root that changes all the time is looked at path
+/// by path.
+const PAUSE: u64 = 1000;
+
+/// What is known of a root's names.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    /// When they were read, milliseconds of the thread's clock.
+    read: Option<u64>,
+    known: Option<Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    /// From before the reading: what came meanwhile has changed it.
+    stamp: Stamp,
+    names: HashSet<Box<[u8]>>,
+}
+
+impl Listing {
+    /// Whether nothing can be at `path` now. One system call, more only if a name has come or gone.
+    pub fn lacks(&mut self, root: &Root, now: Moment, path: &[u8]) -> bool {
+        let Some(below) = path.strip_prefix(b"/") else { return false };
+        let first = &below[..memchr::memchr(b'/', below).unwrap_or(below.len())];
+        if first.is_empty() || self.known.as_ref().is_some_and(|known| known.names.contains(first)) {
+            return false;
+        }
+        let Ok(stamp) = root.stamp() else { return false };
+        if self.known.as_ref().is_none_or(|known| known.stamp != stamp) && !self.read(root, now, stamp) {
+            return false;
+        }
+        self.known.as_ref().is_some_and(|known| !known.names.contains(first))
+    }
+
+    fn read(&mut self, root: &Root, now: Moment, stamp: Stamp) -> bool {
+        if self.read.is_some_and(|read| now.tick.saturating_sub(read) < PAUSE) {
+            return false;
+        }
+        self.read = Some(now.tick);
+        // Another name within the same tick of the file system's clock would not change the stamp.
+        let names = (!stamp.is_fresh(now.wall)).then(|| root.names(MOST).ok().flatten()).flatten();
+        self.known = names.map(|names| Known { stamp, names });
+        self.known.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_settings::plan::Symlinks;
+
+    use super::super::tests::{Folder, settle};
+    use super::*;
+
+    fn at(tick: u64) -> Moment {
+        let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        Moment { tick, wall: wall.as_nanos() as i64 }
+    }
+
+    #[test]
+    fn names_that_come_and_go_are_noticed_at_once() {
+        let folder = Folder::new();
+        folder.write("/index.php", "");
+        folder.write("/wp-content/a.css", "");
+        let root = Root::open_at(&folder.at(""), Symlinks::Inside).unwrap();
+        let mut listing = Listing::default();
+        assert!(!listing.lacks(&root, at(0), b"/a-post/"), "too young to be relied on");
+        settle();
+        assert!(!listing.lacks(&root, at(999), b"/a-post/"), "not read again so soon");
+        for (path, lacks) in [
+            (&b"/"[..], false),
+            (b"/index.php", false),
+            (b"/index.php/x", false),
+            (b"/wp-content/nothing", false),
+            (b"/wp-conten", true),
+            (b"/a-post/", true),
+            (b"/a-post/page/2/", true),
+            (b"/INDEX.php", true),
+        ] {
+            assert_eq!(listing.lacks(&root, at(1000), path), lacks, "{}", path.escape_ascii());
+        }
+        folder.write("/a-post", "");
+        assert!(!listing.lacks(&root, at(1001), b"/a-post"), "at once");
+        settle();
+        assert!(listing.lacks(&root, at(2000), b"/b-post") && !listing.lacks(&root, at(2000), b"/a-post"));
+        folder.remove("/a-post");
+        settle();
+        assert!(!listing.lacks(&root, at(2001), b"/b-post"), "not read again so soon");
+        assert!(listing.lacks(&root, at(3000), b"/b-post") && listing.lacks(&root, at(3000), b"/a-post"));
+    }
+
+    #[test]
+    fn a_root_with_very_many_names_says_nothing() {
+        let folder = Folder::new();
+        for number in 0..=MOST {
+            folder.write(&format!("/{number}"), "");
+        }
+        settle();
+        let root = Root::open_at(&folder.at(""), Symlinks::Inside).unwrap();
+        let mut listing = Listing::default();
+        assert!(!listing.lacks(&root, at(0), b"/a-post/"));
+        folder.remove("/0");
+        folder.remove("/1");
+        folder.remove("/2");
+        settle();
+        assert!(listing.lacks(&root, at(1000), b"/a-post/") && !listing.lacks(&root, at(1000), b"/3"));
+    }
+}
