@@ -35,6 +35,11 @@ impl Scoreboard {
         self.get(slot, SLOT_RECEIVED)
     }
 
+    /// Whether the answer to the last request that the worker has read is complete.
+    pub fn has_answered(&self, slot: u32) -> bool {
+        self.get(slot, SLOT_FINISHED) == self.get(slot, SLOT_RECEIVED)
+    }
+
     /// Tells the worker that nobody waits any more for the answer to this request.
     pub fn abort(&self, slot: u32, sequence: u64) {
         self.words.u64_at(at(slot, SLOT_ABORTED)).store(sequence, Ordering::Release);

@@ -461,6 +461,8 @@ impl Supervisor {
         let script = String::from_utf8_lossy(&task.script);
         let log = &self.shared.log;
         let ending = ending(status);
+        // Its END may still lie in the socket: it had answered, and ended as it should.
+        let busy = busy && !(status.success() && card.scoreboard.has_answered(card.slot));
         match (busy, status.success()) {
             (true, _) => log.error(format_args!("PHP worker {pid} {ending} while it ran {script}")),
             (false, false) => {
