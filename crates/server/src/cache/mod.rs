@@ -217,10 +217,10 @@ impl Cache {
         if !make::lacks_any(page) {
             return;
         }
-        let (cache, key, grown): (_, Box<[u8]>, _) = (self.clone(), key.into(), page.clone());
-        let told = move || {
+        let (cache, key): (_, Box<[u8]>) = (self.clone(), key.into());
+        let told = move |grown: &Arc<Page>| {
             let key = Key::new(&key);
-            cache.lock(cache.shard_of(key)).grew(key, &grown);
+            cache.lock(cache.shard_of(key)).grew(key, grown);
         };
         self.press.at_leisure(page, Box::new(told));
     }

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 
 use millrace_pages::Page;
 use millrace_wire::encoding::Coding;
@@ -17,14 +17,17 @@ use tokio::sync::oneshot;
 use super::make;
 use crate::reply::codec;
 
-/// Jobs that may wait for a thread. Beyond, a page stays as it is.
-const QUEUE: usize = 256;
+/// Pages that somebody waits for. Beyond, they are compressed at leisure, too.
+const SOON: usize = 256;
+/// Pages that wait for an idle moment, as after a sitemap was warmed. Beyond, a page stays as it is. They are held
+/// weakly: what is thrown out meanwhile is not compressed.
+const AT_LEISURE: usize = 65_536;
 
 /// Codings that are made in idle moments: those that most browsers like best come first.
-const AT_LEISURE: [Coding; 2] = [Coding::Brotli, Coding::Zstd];
+const BETTER: [Coding; 3] = [Coding::Brotli, Coding::Zstd, Coding::Gzip];
 
 /// Somebody who is told when a page has a form more.
-pub type Told = Box<dyn FnOnce() + Send>;
+pub type Told = Box<dyn FnOnce(&Arc<Page>) + Send>;
 
 /// The two threads; they end with the process.
 #[derive(Debug)]
@@ -33,8 +36,8 @@ pub struct Press {
     at_leisure: Arc<Queue>,
 }
 
-#[derive(Default)]
 struct Queue {
+    most: usize,
     jobs: Mutex<VecDeque<Job>>,
     more: Condvar,
 }
@@ -46,7 +49,7 @@ impl std::fmt::Debug for Queue {
 }
 
 struct Job {
-    page: Arc<Page>,
+    page: Weak<Page>,
     codings: &'static [Coding],
     told: Told,
 }
@@ -54,7 +57,7 @@ struct Job {
 impl Press {
     /// Starts the threads. Where none can be had, nothing is compressed.
     pub fn start() -> Press {
-        let press = Press { soon: Arc::default(), at_leisure: Arc::default() };
+        let press = Press { soon: Queue::new(SOON), at_leisure: Queue::new(AT_LEISURE) };
         for (queue, name, nice) in [(&press.soon, "press", 0), (&press.at_leisure, "press-idle", 19)] {
             let queue = queue.clone();
             let thread = std::thread::Builder::new().name(name.to_owned());
@@ -66,24 +69,28 @@ impl Press {
     /// Makes the gzip form of a page; done when the receiver gets its word or fails.
     pub fn soon(&self, page: &Arc<Page>) -> oneshot::Receiver<()> {
         let (done, is_done) = oneshot::channel();
-        let told = Box::new(move || {
+        let told = Box::new(move |_: &Arc<Page>| {
             // Nobody may wait any more.
             let _ = done.send(());
         });
-        self.soon.push(Job { page: page.clone(), codings: &[Coding::Gzip], told });
+        self.soon.push(Job { page: Arc::downgrade(page), codings: &[Coding::Gzip], told });
         is_done
     }
 
     /// Makes the other forms when there is time, and calls `told`.
     pub fn at_leisure(&self, page: &Arc<Page>, told: Told) {
-        self.at_leisure.push(Job { page: page.clone(), codings: &AT_LEISURE, told });
+        self.at_leisure.push(Job { page: Arc::downgrade(page), codings: &BETTER, told });
     }
 }
 
 impl Queue {
+    fn new(most: usize) -> Arc<Queue> {
+        Arc::new(Queue { most, jobs: Mutex::default(), more: Condvar::new() })
+    }
+
     fn push(&self, job: Job) {
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        if jobs.len() < QUEUE {
+        if jobs.len() < self.most {
             jobs.push_back(job);
             self.more.notify_one();
         }
@@ -105,12 +112,45 @@ impl Queue {
         let _ = setpriority_process(Some(gettid()), nice);
         loop {
             let Job { page, codings, told } = self.next();
-            for coding in codings {
+            let Some(page) = page.upgrade() else { continue };
+            for coding in codings.iter().filter(|coding| page.lacks(**coding)) {
                 // A codec that fails costs this form, not the thread.
                 let form = catch_unwind(AssertUnwindSafe(|| make::form(&page, *coding)));
                 page.put_form(*coding, form.ok().flatten());
             }
-            told();
+            told(&page);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use millrace_pages::judge::Keep;
+
+    use super::*;
+
+    fn page(number: usize) -> Arc<Page> {
+        let content = format!("<p>{number}</p>").repeat(300).into();
+        let (fields, keep) = ([&b"Content-Type: text/html\r\n"[..], b""], &Keep::default());
+        make::page(make::Made { status: 200, reason: None, fields, keep, content, tagged: true }, 7)
+    }
+
+    #[test]
+    fn a_burst_of_pages_is_compressed_one_after_the_other() {
+        let (press, told) = (Press::start(), Arc::new(Mutex::new(0)));
+        let pages: Vec<_> = (0..600).map(page).collect();
+        for page in &pages {
+            let told = told.clone();
+            press.at_leisure(page, Box::new(move |_| *told.lock().unwrap() += 1));
+        }
+        // Nobody keeps it: it need not be compressed.
+        press.at_leisure(&page(0), Box::new(|_| panic!("it is gone")));
+        let end = Instant::now() + Duration::from_secs(60);
+        while *told.lock().unwrap() < pages.len() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(pages.iter().all(|page| !make::lacks_any(page) && page.form(Coding::Brotli).is_some()));
     }
 }
