@@ -1,4 +1,5 @@
-//! The only unsafe Rust of Millrace: memory shared with other processes, and descriptors at fixed numbers in a child.
+//! The only unsafe Rust of Millrace: memory shared with other processes, descriptors at fixed numbers in a child, and how a
+//! thread is scheduled.
 //!
 //! Every `unsafe` block says in a SAFETY sentence why it is sound; what this crate offers is safe to call.
 
@@ -8,9 +9,11 @@
 mod child;
 mod limits;
 mod process;
+mod schedule;
 mod shared;
 
 pub use child::give_descriptors;
 pub use limits::raise_descriptor_limit;
 pub use process::Process;
+pub use schedule::run_when_idle;
 pub use shared::SharedWords;

@@ -10,8 +10,6 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 
 use millrace_pages::Page;
 use millrace_wire::encoding::Coding;
-use rustix::process::setpriority_process;
-use rustix::thread::gettid;
 use tokio::sync::oneshot;
 
 use super::make;
@@ -58,10 +56,11 @@ impl Press {
     /// Starts the threads. Where none can be had, nothing is compressed.
     pub fn start() -> Press {
         let press = Press { soon: Queue::new(SOON), at_leisure: Queue::new(AT_LEISURE) };
-        for (queue, name, nice) in [(&press.soon, "press", 0), (&press.at_leisure, "press-idle", 19)] {
+        for (queue, name, is_idle) in [(&press.soon, "press", false), (&press.at_leisure, "press-idle", true)]
+        {
             let queue = queue.clone();
             let thread = std::thread::Builder::new().name(name.to_owned());
-            let _ = thread.spawn(move || queue.work(nice));
+            let _ = thread.spawn(move || queue.work(is_idle));
         }
         press
     }
@@ -106,10 +105,12 @@ impl Queue {
         }
     }
 
-    fn work(&self, nice: i32) {
+    fn work(&self, is_idle: bool) {
         codec::leave_the_core();
-        // On Linux this is a thread's own affair. Where it is refused, the thread is in the way a little more.
-        let _ = setpriority_process(Some(gettid()), nice);
+        if is_idle {
+            // Where it is refused, the thread is in the way a little more.
+            let _ = millrace_sys::run_when_idle();
+        }
         loop {
             let Job { page, codings, told } = self.next();
             let Some(page) = page.upgrade() else { continue };
