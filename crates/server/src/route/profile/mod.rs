@@ -43,6 +43,10 @@ impl Profile {
             return true;
         }
         let name = path.rsplit(|b| *b == b'/').next().unwrap_or(&[]);
+        if name.is_empty() {
+            // A directory, or a page of the front controller: most pages are.
+            return false;
+        }
         let mut room = [0u8; 255];
         // No file has so long a name, so there is nothing to hide: it may be a page of the front controller.
         let Some(name) = lower_case(name, &mut room) else { return false };
@@ -63,6 +67,10 @@ impl Profile {
 
     /// Whether the path lies in a folder where visitors' files land.
     pub fn is_upload(&self, path: &[u8]) -> bool {
+        if memchr::memrchr(b'/', path) == Some(0) {
+            // In the root itself, as front controllers are.
+            return false;
+        }
         let segments: Vec<&[u8]> = path.split(|b| *b == b'/').collect();
         let is_at = |folder: &[&str], at: usize| {
             folder.iter().zip(&segments[at..]).all(|(f, s)| *f == "*" || s.eq_ignore_ascii_case(f.as_bytes()))
