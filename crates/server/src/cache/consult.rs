@@ -166,15 +166,16 @@ impl Consultation<'_> {
     }
 
     fn hit(&self, hit: &Hit) -> Consulted {
-        self.thread.stats.add(Counter::CacheHits, 1);
-        let mut reply = serve::answer(&hit.page, &Asked::read(&self.request.head));
-        told::hit(&mut reply, hit);
-        reply.fields.push_block(&self.site.header_lines);
-        Consulted::Hit(reply)
+        self.stored(hit, Counter::CacheHits)
     }
 
     fn stale(&self, hit: &Hit) -> Consulted {
-        self.thread.stats.add(Counter::CacheStale, 1);
+        self.stored(hit, Counter::CacheStale)
+    }
+
+    /// The answer out of a stored page; counted so.
+    fn stored(&self, hit: &Hit, counter: Counter) -> Consulted {
+        self.thread.stats.add(counter, 1);
         let mut reply = serve::answer(&hit.page, &Asked::read(&self.request.head));
         told::hit(&mut reply, hit);
         reply.fields.push_block(&self.site.header_lines);

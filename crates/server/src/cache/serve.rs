@@ -1,7 +1,6 @@
 //! An answer out of a page: the form that the client takes, 304, parts, HEAD.
 
 use std::borrow::Cow;
-use std::hash::{BuildHasher, RandomState};
 
 use millrace_pages::{Form, Page};
 use millrace_wire::conditional::{Conditions, Outcome, Validators};
@@ -10,7 +9,7 @@ use millrace_wire::head::Head;
 use millrace_wire::ranges::{self, Span, Wanted};
 
 use super::make::etag_of;
-use crate::reply::{Body, Fields, Reply, lines, plain};
+use crate::reply::{Body, Fields, Reply, byteranges, lines, plain};
 
 /// Fields of a 304 (RFC 9110 section 15.4.5); Date is added by the protocol.
 const OF_NOT_MODIFIED: [&str; 6] =
@@ -127,8 +126,6 @@ fn cut(form: &Form, span: Span) -> Body {
 
 /// `multipart/byteranges` (RFC 9110 section 14.6).
 fn several(form: &Form, spans: &[Span]) -> Reply {
-    // The boundary must not be in the content: nobody who wrote it can have known this one.
-    let boundary = format!("{:016x}", RandomState::new().hash_one(&form.head));
     let mut reply = Reply::new(206);
     let mut media_type: &[u8] = b"application/octet-stream";
     for (name, value) in lines(&form.head) {
@@ -138,19 +135,9 @@ fn several(form: &Form, spans: &[Span]) -> Reply {
             reply.fields.push(name, value);
         }
     }
-    reply.fields.push("Content-Type", format!("multipart/byteranges; boundary={boundary}").as_bytes());
-    let mut parts = Vec::with_capacity(2 * spans.len() + 1);
-    for (index, span) in spans.iter().enumerate() {
-        let mut head = if index == 0 { Vec::new() } else { b"\r\n".to_vec() };
-        head.extend_from_slice(format!("--{boundary}\r\nContent-Type: ").as_bytes());
-        head.extend_from_slice(media_type);
-        let range = span.content_range(form.body.len() as u64);
-        head.extend_from_slice(format!("\r\nContent-Range: {range}\r\n\r\n").as_bytes());
-        parts.push(Body::Bytes(head));
-        parts.push(cut(form, *span));
-    }
-    parts.push(Body::Bytes(format!("\r\n--{boundary}--\r\n").into()));
-    reply.body(Body::Parts(parts))
+    let (of_parts, body) = byteranges(media_type, form.body.len() as u64, spans, |span| cut(form, span));
+    reply.fields.push("Content-Type", of_parts.as_bytes());
+    reply.body(body)
 }
 
 fn validators<'a>(page: &Page, form: &'a Form) -> Validators<'a> {

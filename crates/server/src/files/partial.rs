@@ -1,12 +1,10 @@
 //! 206 and 416: parts of a file (RFC 9110 sections 14 and 15.3.7).
 
-use std::hash::{BuildHasher, RandomState};
-
 use millrace_wire::ranges::{Span, Wanted};
 
 use super::answer::refusal;
 use super::entry::{Entry, Shape};
-use crate::reply::{Body, Fields, Reply};
+use crate::reply::{Fields, Reply, byteranges};
 
 /// The answer to a request for parts of the content as it is.
 pub fn reply(entry: &Entry, wanted: Wanted, shape: Shape) -> Reply {
@@ -30,25 +28,12 @@ pub fn reply(entry: &Entry, wanted: Wanted, shape: Shape) -> Reply {
 /// `multipart/byteranges` (RFC 9110 section 14.6).
 fn several(entry: &Entry, spans: &[Span], shape: Shape) -> Reply {
     let content = &entry.plain().content;
-    // The boundary must not be in the content: nobody who wrote it can have known this one.
-    let boundary = format!("{:016x}", RandomState::new().hash_one(entry.stamp()));
-    let mut parts = Vec::with_capacity(2 * spans.len() + 1);
-    for (index, span) in spans.iter().enumerate() {
-        let line = if index == 0 { "" } else { "\r\n" };
-        let head = format!(
-            "{line}--{boundary}\r\nContent-Type: {}\r\nContent-Range: {}\r\n\r\n",
-            entry.media_type(),
-            span.content_range(content.length())
-        );
-        parts.push(Body::Bytes(head.into()));
-        parts.push(content.part(span.start, span.end));
-    }
-    parts.push(Body::Bytes(format!("\r\n--{boundary}--\r\n").into()));
-
+    let cut = |span: Span| content.part(span.start, span.end);
+    let (media_type, body) = byteranges(entry.media_type().as_bytes(), content.length(), spans, cut);
     let mut fields = Fields::default();
-    fields.push("Content-Type", format!("multipart/byteranges; boundary={boundary}").as_bytes());
+    fields.push("Content-Type", media_type.as_bytes());
     let block = entry.fields(entry.plain(), shape);
     let after_type = memchr::memchr(b'\n', &block).map_or(0, |end| end + 1);
     fields.push_block(&block[after_type..]);
-    Reply { fields, ..Reply::new(206) }.body(Body::Parts(parts))
+    Reply { fields, ..Reply::new(206) }.body(body)
 }

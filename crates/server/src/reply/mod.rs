@@ -1,6 +1,7 @@
 //! What goes back to the client: status, fields, body. Protocol-neutral: `protocol` adds framing, `Date` and
 //! `Connection`, and leaves out the body of an answer to HEAD.
 
+mod byteranges;
 pub mod codec;
 mod fields;
 mod plain;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 
 use millrace_pages::{Note, Notes};
 
+pub use byteranges::byteranges;
 pub use fields::{Fields, lines};
 pub use plain::{plain, reason_phrase, redirect};
 pub use source::Source;

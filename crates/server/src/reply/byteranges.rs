@@ -1,0 +1,30 @@
+//! `multipart/byteranges`: several parts of one representation (RFC 9110 section 14.6).
+
+use std::hash::{BuildHasher, RandomState};
+
+use millrace_wire::ranges::Span;
+
+use super::Body;
+
+/// Content-Type and content of an answer with `spans` of a representation of this type and `length`; `cut` gives a part.
+pub fn byteranges(
+    media_type: &[u8],
+    length: u64,
+    spans: &[Span],
+    cut: impl Fn(Span) -> Body,
+) -> (String, Body) {
+    // The boundary must not be in the content: nobody who wrote it can have known this one.
+    let boundary = format!("{:016x}", RandomState::new().hash_one(length));
+    let mut parts = Vec::with_capacity(2 * spans.len() + 1);
+    for (index, span) in spans.iter().enumerate() {
+        let mut head = if index == 0 { Vec::new() } else { b"\r\n".to_vec() };
+        head.extend_from_slice(format!("--{boundary}\r\nContent-Type: ").as_bytes());
+        head.extend_from_slice(media_type);
+        let range = span.content_range(length);
+        head.extend_from_slice(format!("\r\nContent-Range: {range}\r\n\r\n").as_bytes());
+        parts.push(Body::Bytes(head));
+        parts.push(cut(*span));
+    }
+    parts.push(Body::Bytes(format!("\r\n--{boundary}--\r\n").into()));
+    (format!("multipart/byteranges; boundary={boundary}"), Body::Parts(parts))
+}
