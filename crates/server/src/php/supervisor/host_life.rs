@@ -1,0 +1,174 @@
+//! The host is started, heard, lost, and started again.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use millrace_wire::frames::PROTOCOL;
+use millrace_wire::frames::control::{Message, Started as Text};
+
+use super::super::host::{Host, Started, ending, slots};
+use super::super::pool::{Seat, Stage, back_off};
+use super::{HOST_END, Supervisor};
+
+/// Bytes of the host's standard error that are kept for the message of a failed start.
+const LAST_WORDS: usize = 4 << 10;
+/// A host that ends sooner than this has not worked.
+const HOST_WORKED: Duration = Duration::from_secs(1);
+
+impl Supervisor {
+    /// Starts a host; false if the pool can't go on without.
+    pub(super) fn launch(&mut self) -> bool {
+        match Host::launch(&self.shared.settings) {
+            Ok((host, errors)) => {
+                self.host = Some(host);
+                self.errors.push(errors);
+                self.last_words.clear();
+                let mut state = self.shared.lock();
+                state.generation += 1;
+                state.set_seats(slots(&self.shared.settings));
+                true
+            }
+            Err(error) => self.host_failed(&error),
+        }
+    }
+
+    /// No host: the first start has failed, or it is tried again later.
+    fn host_failed(&mut self, error: &str) -> bool {
+        if let Some(tell) = self.tell.take() {
+            let _ = tell.send(Err(error.to_owned()));
+            return false;
+        }
+        self.failed_hosts += 1;
+        self.shared.lock().trouble = Some(error.to_owned());
+        let pause = back_off(self.failed_hosts);
+        self.launch_at = self.now() + pause;
+        if pause == 0 {
+            self.shared.log.error(format_args!("{error}; it is started again at once"));
+        } else {
+            self.shared.log.error(format_args!("{error}; it is started again in {pause} ms"));
+        }
+        true
+    }
+
+    /// The host has gone or is of no use: what runs may finish, everything else goes. False if the pool is over.
+    pub(super) fn lose_host(&mut self, how: &str) -> bool {
+        let Some(host) = self.host.take() else { return true };
+        let (pid, age) = (host.pid(), self.clock.now().saturating_duration_since(host.since));
+        let status = host.end(Duration::from_millis(50));
+        let mut state = self.shared.lock();
+        let was_up = state.started.take().is_some();
+        state.generation += 1;
+        let idle = state.idle.take_if(|_| true);
+        for seat in state.set_seats(0) {
+            if let Seat::Live(card) = seat {
+                self.orphans.push(card);
+            }
+        }
+        let over = state.stage != Stage::Serving && state.dropped;
+        drop(state);
+        drop(idle);
+        if was_up && age >= HOST_WORKED {
+            self.failed_hosts = 0;
+        }
+        if over {
+            return true;
+        }
+        self.read_errors();
+        let ending = status.map_or_else(|| how.to_owned(), ending);
+        let text = match (was_up, self.last_words.trim_end()) {
+            (true, _) => format!("the PHP host (process {pid}) {ending}"),
+            (false, "") => {
+                format!("the PHP host {ending} before PHP was up; `millrace-php --check` may say more")
+            }
+            (false, words) => format!("the PHP host {ending} before PHP was up:\n{words}"),
+        };
+        // Killed from outside, for want of memory or by a tool: PHP itself has said nothing against being started, not
+        // even for the first time.
+        if status.is_some_and(|status| status.signal() == Some(9)) && self.failed_hosts < 3 {
+            self.failed_hosts += 1;
+            self.shared.log.error(format_args!("{text}; it is started again at once"));
+            return true;
+        }
+        self.host_failed(&text)
+    }
+
+    /// Reads the control socket; false if the pool is over.
+    pub(super) fn read_control(&mut self) -> bool {
+        let mut bytes = std::mem::take(&mut self.message);
+        let mut go_on = true;
+        while let Some(host) = &self.host {
+            go_on = match host.receive(&mut bytes) {
+                Ok(Some(message)) => self.hear(message),
+                Ok(None) => break,
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    self.lose_host(&format!("talks nonsense ({error})"))
+                }
+                Err(_) => self.lose_host("closed its control socket"),
+            };
+            if !go_on {
+                break;
+            }
+        }
+        self.message = bytes;
+        go_on
+    }
+
+    fn hear(&mut self, message: Message<'_>) -> bool {
+        match message {
+            Message::Ready(text) => return self.host_ready(text),
+            Message::Failed(text) => {
+                let text = format!("PHP did not start: {text}");
+                if let Some(host) = self.host.take() {
+                    host.end(HOST_END);
+                }
+                return self.host_failed(&text);
+            }
+            Message::WorkerStarted { slot, pid } => self.worker_started(slot as usize, pid),
+            Message::WorkerExited { slot, pid, status, .. } => {
+                self.worker_ended(slot as usize, pid, ExitStatus::from_raw(status));
+            }
+            Message::Log { priority, message } => self.shared.log.php("", "", priority as u8, message),
+        }
+        true
+    }
+
+    fn host_ready(&mut self, text: Text<'_>) -> bool {
+        if text.get("protocol").is_some_and(|version| version != PROTOCOL.to_string()) {
+            return self.lose_host("is of another version than the server: install both from one release");
+        }
+        let php_version = text.get("php_version").unwrap_or("unknown").to_owned();
+        if text.get("opcache") != Some("on") {
+            let reason = text.get("opcache_reason").unwrap_or("the extension is not loaded");
+            self.shared.log.warn(format_args!(
+                "opcache is off ({reason}): every request compiles its scripts again; install and enable opcache"
+            ));
+        }
+        self.shared.log.info(format_args!("PHP {php_version} is up"));
+        let mut state = self.shared.lock();
+        state.started = Some(Started { php_version });
+        state.trouble = None;
+        state.spawn_at = 0;
+        drop(state);
+        if let Some(tell) = self.tell.take() {
+            // Who asked may have given up.
+            let _ = tell.send(Ok(()));
+        }
+        true
+    }
+
+    pub(super) fn read_errors(&mut self) {
+        let log = self.shared.log.clone();
+        let last_words = &mut self.last_words;
+        self.errors.retain_mut(|errors| {
+            errors.read(|line| {
+                if last_words.len() + line.len() < LAST_WORDS {
+                    last_words.push_str(line);
+                    last_words.push('\n');
+                }
+                log.warn(format_args!("php: {line}"));
+            })
+        });
+    }
+}

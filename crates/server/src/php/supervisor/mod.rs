@@ -1,0 +1,273 @@
+//! The thread of a pool: it alone talks to the host, and does everything that takes time into account.
+//!
+//! Each turn: look at the state under the lock and decide; do it; wait for the control socket, the host's standard
+//! error, workers that nobody else looks after, a wake-up, or the next moment at which something may be due.
+//!
+//! - here: the thread, its turns and its waiting;
+//! - [`host_life`]: the host is started, heard, lost and started again;
+//! - [`workers`]: workers are forked, end, and are looked after when nobody waits for them;
+//! - [`limits`]: what takes too long.
+
+mod host_life;
+mod limits;
+mod workers;
+
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::card::Card;
+use super::host::{Errors, Host};
+use super::pool::{Seat, Shared, Stage, State};
+use super::worker::Worker;
+use crate::engine::Clock;
+
+/// How long a host may take to end before it is killed.
+pub const HOST_END: Duration = Duration::from_secs(5);
+/// How long PHP may take to start.
+const HOST_START: Duration = Duration::from_secs(60);
+/// How long forking a worker may take before the host counts as hung, milliseconds.
+const FORK_MS: u64 = 10_000;
+/// How long a closed worker may take to end before it is killed, milliseconds.
+const LEAVING_MS: u64 = 10_000;
+
+/// Starts the thread; returns when PHP is up.
+///
+/// # Errors
+/// PHP did not start: why, and what to do. There is no thread then.
+pub fn start(shared: Arc<Shared>) -> Result<(), String> {
+    let (tell, told) = sync_channel(1);
+    let supervisor = Supervisor::new(shared, tell);
+    std::thread::Builder::new()
+        .name("php-pool".to_owned())
+        .spawn(move || supervisor.run())
+        .map_err(|error| format!("no thread for a PHP pool: {error}"))?;
+    told.recv().unwrap_or_else(|_| Err("the thread of a PHP pool has ended".to_owned()))
+}
+
+struct Supervisor {
+    shared: Arc<Shared>,
+    clock: Clock,
+    /// Who waits for the first start.
+    tell: Option<SyncSender<Result<(), String>>>,
+    host: Option<Host>,
+    errors: Vec<Errors>,
+    /// The first lines that came by it since the last host was started.
+    last_words: String,
+    /// Workers that have not finished and that nobody waits for.
+    left: Vec<Box<Worker>>,
+    /// Cards of workers of earlier hosts.
+    orphans: Vec<Arc<Card>>,
+    /// Hosts in a row that have not worked.
+    failed_hosts: u32,
+    /// When the next host may be started, milliseconds.
+    launch_at: u64,
+    /// When it was last looked whether workers wait for themselves, milliseconds.
+    helped: u64,
+    message: Vec<u8>,
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let text =
+                "the thread of a PHP pool has panicked: PHP is not served any more; restart the server";
+            self.shared.log.error(format_args!("{text}"));
+        }
+        self.shared.set_over();
+    }
+}
+
+/// What one look at the state found to do.
+#[derive(Default)]
+struct Chores {
+    late: Vec<Arc<Card>>,
+    kill: Vec<Arc<Card>>,
+    discard: Vec<Box<Worker>>,
+    spawn: Vec<usize>,
+    hung: bool,
+    over: bool,
+}
+
+impl Supervisor {
+    fn new(shared: Arc<Shared>, tell: SyncSender<Result<(), String>>) -> Supervisor {
+        Supervisor {
+            shared,
+            clock: Clock::default(),
+            tell: Some(tell),
+            host: None,
+            errors: Vec::new(),
+            last_words: String::new(),
+            left: Vec::new(),
+            orphans: Vec::new(),
+            failed_hosts: 0,
+            launch_at: 0,
+            helped: 0,
+            message: Vec::new(),
+        }
+    }
+
+    fn run(mut self) {
+        while self.turn() && self.wait() {
+            self.clock.read();
+        }
+        if let Some(host) = self.host.take() {
+            host.retire();
+            host.end(HOST_END);
+        }
+        self.shared.injected.remove();
+    }
+
+    fn now(&self) -> u64 {
+        self.shared.since_epoch(self.clock.now())
+    }
+
+    /// Does what is due; false when the pool is over.
+    fn turn(&mut self) -> bool {
+        let due = self.host.is_none() && self.launch_at <= self.now() && self.shared.lock().needs_host();
+        if due && !self.launch() {
+            return false;
+        }
+        if self.host.as_mut().is_some_and(|host| host.ended().is_some()) {
+            // Its control socket says so, too, unless somebody has inherited that. What it has still said is read.
+            if !self.read_control() || !self.lose_host("ended") {
+                return false;
+            }
+        }
+        let chores = self.look();
+        let now = self.now();
+        chores.late.iter().for_each(|card| self.end_late(card));
+        chores.kill.iter().for_each(|card| card.kill());
+        for worker in chores.discard {
+            self.shared.discard(worker, now);
+        }
+        if chores.hung {
+            return self.lose_host("does not answer");
+        }
+        self.spawn(chores.spawn);
+        self.help_stuck();
+        !chores.over
+    }
+
+    /// Looks at the state and decides.
+    fn look(&mut self) -> Chores {
+        let now = self.now();
+        let shared = self.shared.clone();
+        let settings = &shared.settings;
+        let mut chores = Chores::default();
+        let mut state = shared.lock();
+        for mut worker in state.inbox.drain(..) {
+            worker.loosen();
+            self.left.push(worker);
+        }
+        let killing = matches!(state.stage, Stage::Stopping(until) if until <= now);
+        self.orphans.retain(|card| Arc::strong_count(card) > 1);
+        for card in &self.orphans {
+            self.judge(card, killing, &mut chores);
+        }
+        for seat in state.seats() {
+            match seat {
+                Seat::Live(card) => self.judge(card, killing, &mut chores),
+                Seat::Leaving(card, since) if since + LEAVING_MS <= now => chores.kill.push(card.clone()),
+                Seat::Starting(_, since) if since + FORK_MS <= now => chores.hung = true,
+                _ => (),
+            }
+        }
+        let refused = match state.stage {
+            Stage::Stopping(_) => state.waiters.take_older(u64::MAX),
+            _ => match now.checked_sub(settings.queue_timeout.as_millis() as u64) {
+                Some(limit) => state.waiters.take_older(limit),
+                None => Vec::new(),
+            },
+        };
+        let retiring = state.stage != Stage::Serving;
+        chores.discard = retire_idle(&mut state, settings.workers_spare, settings.idle_timeout, now);
+        if let Some(host) = self.host.as_ref().filter(|_| state.started.is_none()) {
+            chores.hung = self.clock.now().saturating_duration_since(host.since) > HOST_START;
+        }
+        if self.host.is_some() && state.started.is_some() && state.spawn_at <= now {
+            chores.spawn = free_seats(&state, wanted(&state, settings.workers));
+        }
+        let busy = state.live() > chores.discard.len() || !self.left.is_empty() || !self.orphans.is_empty();
+        let more = state.waiters.len() > 0 || !(state.dropped || matches!(state.stage, Stage::Stopping(_)));
+        chores.over = retiring && !busy && !more;
+        drop(state);
+        drop(refused);
+        chores
+    }
+
+    /// Waits for something to do, and takes in what has come; false when the pool is over.
+    fn wait(&mut self) -> bool {
+        let at_once = self.left.iter().any(|worker| worker.has_behind());
+        let timeout = Timespec::try_from(if at_once { Duration::ZERO } else { self.tick() }).ok();
+        let mut fds = vec![PollFd::new(self.shared.wake_descriptor(), PollFlags::IN)];
+        fds.extend(self.host.iter().map(|host| PollFd::from_borrowed_fd(host.control(), PollFlags::IN)));
+        let (errors_at, hosts) = (fds.len(), fds.len() - 1);
+        fds.extend(self.errors.iter().map(|errors| PollFd::from_borrowed_fd(errors.pipe(), PollFlags::IN)));
+        let left_at = fds.len();
+        for worker in &self.left {
+            match worker.descriptor() {
+                Ok(fd) => fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN)),
+                Err(_) => fds.push(PollFd::new(self.shared.wake_descriptor(), PollFlags::empty())),
+            }
+        }
+        // Interrupted or not: each descriptor is looked at by what poll said of it, and the next turn waits again.
+        let polled = poll(&mut fds, timeout.as_ref());
+        let ready: Vec<bool> = fds.iter().map(|fd| polled.is_ok() && !fd.revents().is_empty()).collect();
+        drop(fds);
+        self.clock.read();
+        if ready[0] {
+            let mut count = [0; 8];
+            let _ = rustix::io::read(self.shared.wake_descriptor(), &mut count);
+        }
+        if ready[errors_at..left_at].contains(&true) {
+            self.read_errors();
+        }
+        self.attend_left(&ready[left_at..]);
+        hosts == 0 || !ready[1] || self.read_control()
+    }
+
+    /// How long to wait at most.
+    fn tick(&self) -> Duration {
+        let settings = &self.shared.settings;
+        let times = [settings.request_timeout, settings.queue_timeout, settings.idle_timeout];
+        let shortest = times.into_iter().filter(|time| !time.is_zero()).min().unwrap_or(Duration::MAX);
+        (shortest / 10).clamp(Duration::from_millis(10), Duration::from_millis(100))
+    }
+}
+
+/// Takes out idle workers that are to end: all when the pool retires, else those that have been idle for too long and
+/// are not kept as spare.
+fn retire_idle(state: &mut State, spare: usize, timeout: Duration, now: u64) -> Vec<Box<Worker>> {
+    if state.stage != Stage::Serving {
+        return state.idle.take_if(|_| true);
+    }
+    let mut many = state.idle.len().saturating_sub(spare);
+    let Some(limit) = now.checked_sub(timeout.as_millis() as u64) else { return Vec::new() };
+    let old = state.idle.take_if(|worker| {
+        let ends = many > 0 && worker.idle_since <= limit;
+        many -= usize::from(ends);
+        ends
+    });
+    state.level = state.level.saturating_sub(old.len());
+    old
+}
+
+/// How many workers there should be.
+fn wanted(state: &State, most: usize) -> usize {
+    let needed = (state.live() + state.waiters.len().saturating_sub(state.starting())).min(most);
+    match state.stage {
+        Stage::Serving => state.level.max(needed),
+        Stage::Retiring => needed,
+        Stage::Stopping(_) | Stage::Over => 0,
+    }
+}
+
+/// Free seats for the workers that are missing.
+fn free_seats(state: &State, wanted: usize) -> Vec<usize> {
+    let missing = wanted.saturating_sub(state.live());
+    let free = state.seats().iter().enumerate().filter(|(_, seat)| matches!(seat, Seat::Free));
+    free.map(|(slot, _)| slot).take(missing).collect()
+}

@@ -1,0 +1,162 @@
+//! Workers are forked, end, and are looked after when nobody waits for them.
+
+use std::collections::HashSet;
+use std::io;
+use std::process::ExitStatus;
+
+use super::super::card::Card;
+use super::super::host::ending;
+use super::super::loopback;
+use super::super::pool::{EXTRA, Seat};
+use super::super::worker::{Phase, Worker};
+use super::{Supervisor, free_seats};
+
+/// No worker has become free for so long: a waiting request may be one that a worker waits for.
+const STUCK_MS: u64 = 100;
+
+impl Supervisor {
+    pub(super) fn spawn(&mut self, slots: Vec<usize>) {
+        for slot in slots {
+            let Some(host) = &self.host else { return };
+            match host.spawn(slot as u32) {
+                Ok(socket) => {
+                    let seat = Seat::Starting(socket, self.now());
+                    self.shared.lock().set_seat(slot, seat);
+                }
+                Err(error) => {
+                    // A full control socket empties; descriptors may become free; a dead host is noticed by itself.
+                    if error.kind() != io::ErrorKind::WouldBlock {
+                        self.shared.log.warn(format_args!("no socket for another PHP worker: {error}"));
+                    }
+                    self.shared.lock().spawn_at = self.now() + 100;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Has one worker more forked if all wait, and one of them for a request that waits for a worker itself.
+    pub(super) fn help_stuck(&mut self) {
+        let (now, most) = (self.now(), self.shared.settings.workers);
+        let Some(limit) = now.checked_sub(STUCK_MS) else { return };
+        let state = self.shared.lock();
+        let all_busy = state.starting() == 0 && (most..most + EXTRA).contains(&state.live());
+        let stuck = all_busy && state.last_release.max(self.helped) <= limit && state.started.is_some();
+        let connections = if stuck { state.waiters.local_older(limit) } else { HashSet::new() };
+        if connections.is_empty() {
+            return;
+        }
+        let live = state.seats().iter().filter_map(|seat| match seat {
+            Seat::Live(card) => Some(card.pid()),
+            _ => None,
+        });
+        let processes: Vec<u32> = live.collect();
+        let slots = free_seats(&state, state.live() + 1);
+        drop(state);
+        self.helped = now;
+        if loopback::any_held_by(&processes, &connections) {
+            self.spawn(slots);
+        }
+    }
+
+    pub(super) fn worker_started(&mut self, slot: usize, pid: u32) {
+        let Some(host) = &self.host else { return };
+        let mut state = self.shared.lock();
+        if !matches!(state.seats().get(slot), Some(Seat::Starting(..))) {
+            return;
+        }
+        let card = Card::new(slot as u32, pid, state.generation, host.scoreboard.clone());
+        if let Seat::Starting(socket, _) = state.set_seat(slot, Seat::Live(card.clone())) {
+            let worker = Box::new(Worker::new(card, socket));
+            self.shared.place(state, worker, self.now());
+        }
+    }
+
+    pub(super) fn worker_ended(&mut self, slot: usize, pid: u32, status: ExitStatus) {
+        let now = self.now();
+        let mut state = self.shared.lock();
+        if slot >= state.seats().len() {
+            return;
+        }
+        let generation = state.generation;
+        let mut gone = Vec::new();
+        match state.set_seat(slot, Seat::Free) {
+            Seat::Live(card) => {
+                gone =
+                    state.idle.take_if(|w| w.card.slot as usize == slot && w.card.generation == generation);
+                self.tell_ending(&card, pid, status, gone.is_empty());
+                if !card.has_received_any() {
+                    state.note_death(now);
+                }
+                if gone.is_empty() {
+                    state.set_seat(slot, Seat::Ended(card));
+                }
+            }
+            // Whoever had it saw its end before.
+            Seat::Leaving(card, _) if !status.success() => self.tell_ending(&card, pid, status, true),
+            Seat::Starting(..) => state.note_death(now),
+            Seat::Ended(card) => drop(state.set_seat(slot, Seat::Ended(card))),
+            Seat::Free | Seat::Leaving(..) => (),
+        }
+        drop(state);
+        drop(gone);
+    }
+
+    /// A worker has ended, and nobody had told it to.
+    fn tell_ending(&self, card: &Card, pid: u32, status: ExitStatus, busy: bool) {
+        if card.is_killed() {
+            return;
+        }
+        let task = card.task();
+        let script = String::from_utf8_lossy(&task.script);
+        let log = &self.shared.log;
+        let ending = ending(status);
+        // Its END may still lie in the socket: it had answered, and ended as it should.
+        let busy = busy && !(status.success() && card.scoreboard.has_answered(card.slot));
+        match (busy, status.success()) {
+            (true, _) => log.error(format_args!("PHP worker {pid} {ending} while it ran {script}")),
+            (false, false) => {
+                log.error(format_args!("idle PHP worker {pid} {ending}; its last script was {script}"))
+            }
+            (false, true) => log.info(format_args!("PHP worker {pid} ended")),
+        }
+    }
+
+    /// Reads what a worker says that nobody waits for; false when it is done with. What comes then is not for us.
+    fn attend(&self, worker: &mut Worker) -> bool {
+        let card = worker.card.clone();
+        let mut sink = self.shared.unheard(&card);
+        while matches!(worker.phase(), Phase::Running | Phase::Background) {
+            match worker.read_now(&mut sink) {
+                Ok(true) => (),
+                Ok(false) => break,
+                Err(error) => {
+                    worker.give_up();
+                    if error.kind() == io::ErrorKind::InvalidData {
+                        self.shared
+                            .log
+                            .error(format_args!("PHP worker {} sent garbage: {error}", card.pid()));
+                        card.kill();
+                    }
+                    return false;
+                }
+            }
+        }
+        matches!(worker.phase(), Phase::Running | Phase::Background)
+    }
+
+    pub(super) fn attend_left(&mut self, readable: &[bool]) {
+        let now = self.now();
+        let left = std::mem::take(&mut self.left);
+        for (at, mut worker) in left.into_iter().enumerate() {
+            let readable = readable.get(at).copied().unwrap_or(false) || worker.has_behind();
+            if !readable || self.attend(&mut worker) {
+                self.left.push(worker);
+            } else if worker.phase() == Phase::Ready {
+                self.shared.release(worker, now);
+            } else {
+                self.shared.discard(worker, now);
+            }
+        }
+    }
+}
