@@ -13,8 +13,8 @@
 //!    └─ release ────────────────────────────┘        ▲───── STARTED, EXITED ── host
 //! ```
 //!
-//! - [`pool`]: what event loops and supervisor share, under one lock, and who may touch what;
-//! - [`waiters`]: requests that wait for a worker, a value without clock and sockets;
+//! - [`pool`]: what event loops and supervisor share, under one lock, and who may touch what; there [`pool::waiters`]:
+//!   requests that wait for a worker, a value without clock and sockets; [`pool::growth`]: how many workers there are;
 //! - [`supervisor`]: the pool's own thread: it starts and restarts the host, has workers forked and ended, ends what
 //!   takes too long, and looks after workers that nobody waits for any more;
 //! - [`loopback`]: scripts that wait for their own site;
@@ -41,7 +41,6 @@ mod supervisor;
 #[cfg(test)]
 mod tests;
 mod variables;
-mod waiters;
 mod worker;
 
 pub use answer::OnPurge;

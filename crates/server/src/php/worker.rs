@@ -20,7 +20,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::card::Card;
-use super::waiters::{Offer, Place};
+use super::pool::waiters::{Offer, Place};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;

@@ -1,6 +1,7 @@
 //! The rows. A flat table: read it beside `docs/settings.md`, which is made from it.
 
 mod cache;
+mod php;
 
 use std::path::PathBuf;
 
@@ -62,7 +63,7 @@ pub(super) static GROUPS: &[Group] = &[
         name: "php",
         header: "[php]",
         line: "How PHP runs: for every site, or in `[site.php]` for one.",
-        rows: PHP,
+        rows: php::PHP,
     },
     Group {
         name: "cache",
@@ -428,178 +429,6 @@ static FILES: &[Setting] = &[
     },
 ];
 
-static PHP: &[Setting] = &[
-    Setting {
-        key: "php.enabled",
-        place: Place::Both,
-        kind: Kind::Switch,
-        default: Default::Fixed("true"),
-        line: "Whether PHP runs. Without it `.php` files are refused, never sent as text.",
-        reason: "A site of static files needs no workers.",
-        example: "false",
-        elsewhere: &["php_admin_flag", "engine"],
-        ..ROW
-    },
-    Setting {
-        key: "php.program",
-        place: Place::Both,
-        kind: Kind::Path { word: None },
-        default: Default::Unset("`millrace-php` beside the server's own program, then in PATH"),
-        line: "The program that runs PHP.",
-        reason: "One is built for each PHP version; a site can name its own.",
-        example: "\"/usr/lib/millrace/8.3/millrace-php\"",
-        elsewhere: &["fastcgi_pass", "php_binary"],
-        ..ROW
-    },
-    Setting {
-        key: "php.workers",
-        place: Place::Both,
-        kind: count(1, 10_000),
-        default: Default::Computed { says: "min(max(4, 4 x cores), 75% of memory / 128MB)", from: workers },
-        line: "Most PHP workers at once: requests that run PHP at the same time.",
-        reason: "PHP waits for the database about as long as it works, so a few a core keep the cores busy; more only \
-                 take turns. A WordPress worker grows to about 128 MB, and a machine that swaps is down.",
-        example: "17",
-        elsewhere: &["max_children", "pm.max_children", "num_threads", "max_threads", "maxrequestworkers"],
-        ..ROW
-    },
-    Setting {
-        key: "php.workers_start",
-        place: Place::Both,
-        kind: count(0, 10_000),
-        default: Default::Computed {
-            says: "one a core, at most php.workers",
-            from: |view| Value::Number((view.environment().cores as u64).min(view.number("php.workers"))),
-        },
-        line: "Workers started with the server.",
-        reason: "A further one is forked when it is needed, which takes milliseconds: PHP itself has started already.",
-        example: "1",
-        elsewhere: &["start_servers", "pm.start_servers"],
-        ..ROW
-    },
-    Setting {
-        key: "php.workers_spare",
-        place: Place::Both,
-        kind: count(0, 10_000),
-        default: Default::Computed {
-            says: "as php.workers_start",
-            from: |view| Value::Number(view.number("php.workers_start").min(view.number("php.workers"))),
-        },
-        line: "Idle workers that are kept however long they are idle.",
-        reason: "The first visitor after a quiet hour finds a worker ready.",
-        example: "0",
-        elsewhere: &[
-            "min_spare_servers",
-            "pm.min_spare_servers",
-            "max_spare_servers",
-            "pm.max_spare_servers",
-        ],
-        ..ROW
-    },
-    Setting {
-        key: "php.idle_timeout",
-        place: Place::Both,
-        kind: duration(S, DAY),
-        default: Default::Fixed("60s"),
-        line: "A worker idle for longer than this ends, if more than `workers_spare` are idle.",
-        reason: "Gives memory back after a crowd, without forking and ending workers all the time.",
-        example: "\"10s\"",
-        elsewhere: &["process_idle_timeout", "pm.process_idle_timeout"],
-        ..ROW
-    },
-    Setting {
-        key: "php.max_requests",
-        place: Place::Both,
-        kind: count_or_zero("never", 1, u64::MAX >> 1),
-        default: Default::Fixed("10000"),
-        line: "Requests after which a worker is replaced.",
-        reason: "Extensions leak; a fork every ten thousand requests costs nothing that can be measured.",
-        example: "500",
-        elsewhere: &["pm.max_requests", "max_requests_per_child", "maxconnectionsperchild"],
-        ..ROW
-    },
-    Setting {
-        key: "php.request_timeout",
-        place: Place::Both,
-        kind: Kind::Duration { min: 100 * MS, max: 7 * DAY, zero: Some("none") },
-        default: Default::Fixed("5m"),
-        line: "Wall-clock time of one request. Beyond it the worker is killed and the client gets 504.",
-        reason: "PHP's own max_execution_time doesn't count waiting: a hung database or remote service would hold a \
-                 worker for ever. Imports and updates get by with five minutes.",
-        example: "\"30s\"",
-        elsewhere: &["fastcgi_read_timeout", "request_terminate_timeout", "proxy_read_timeout"],
-        ..ROW
-    },
-    Setting {
-        key: "php.queue",
-        place: Place::Both,
-        kind: count(0, 1_000_000),
-        default: Default::Fixed("1000"),
-        line: "Requests that may wait for a worker. Beyond: 503 at once.",
-        reason: "In a crowd a quick refusal is better than an answer after everybody has left.",
-        example: "100",
-        elsewhere: &["listen.backlog"],
-        ..ROW
-    },
-    Setting {
-        key: "php.queue_timeout",
-        place: Place::Both,
-        kind: duration(100 * MS, H),
-        default: Default::Fixed("30s"),
-        line: "How long a request may wait for a worker. Beyond: 503.",
-        reason: "Visitors give up before; answering them then is work for nobody.",
-        example: "\"5s\"",
-        elsewhere: &["max_wait_time", "fastcgi_connect_timeout"],
-        ..ROW
-    },
-    Setting {
-        key: "php.ini_file",
-        place: Place::Both,
-        kind: Kind::Path { word: None },
-        default: Default::Unset("the distribution's php.ini and conf.d of the embed SAPI"),
-        line: "The ini file PHP starts with instead of the distribution's; its `extension=` lines work.",
-        reason: "As `php -c FILE`: one file says all, nothing else is read.",
-        example: "\"php.ini\"",
-        elsewhere: &["php_ini", "phprc", "php_ini_file", "phpinidir"],
-        ..ROW
-    },
-    Setting {
-        key: "php.ini",
-        place: Place::Both,
-        kind: Kind::Ini,
-        default: Default::Unset(
-            "PHP's ini files decide; but without `php.ini_file`, `post_max_size` and `upload_max_filesize` follow `body_bytes`",
-        ),
-        line: "ini values on top of every file, as `php -d` sets them: a table `[php.ini]`.",
-        reason: "What a site needs stands with the site. `[site.php.ini]` is laid over `[php.ini]`, value by value.",
-        example: "{ memory_limit = \"256M\", \"opcache.enable\" = true }",
-        elsewhere: &["php_value", "php_admin_value", "php_flag", "php_server"],
-        ..ROW
-    },
-    Setting {
-        key: "php.user",
-        place: Place::Both,
-        kind: Kind::Name,
-        default: Default::Unset("the user that runs the server"),
-        line: "User that PHP runs as. Only a server started as root can change it.",
-        reason: "Sites of different users cannot read each other's files; a hole in one stays in one.",
-        example: "\"www-data\"",
-        elsewhere: &["username", "suexecusergroup", "listen.owner"],
-        ..ROW
-    },
-    Setting {
-        key: "php.group",
-        place: Place::Both,
-        kind: Kind::Name,
-        default: Default::Unset("the first group of `php.user`"),
-        line: "Group that PHP runs as.",
-        reason: "For files that a group shares.",
-        example: "\"www-data\"",
-        elsewhere: &["listen.group"],
-        ..ROW
-    },
-];
-
 static LOG: &[Setting] = &[
     Setting {
         key: "log.access",
@@ -811,14 +640,6 @@ static SITE: &[Setting] = &[
         ..ROW
     },
 ];
-
-/// `min(max(4, 4 * cores), 75 % of memory / 128 MB)`, at least 1.
-fn workers(view: &View<'_>) -> Value {
-    let environment = view.environment();
-    let by_cores = (4 * environment.cores as u64).max(4);
-    let by_memory = environment.memory / 4 * 3 / (128 * MB);
-    Value::Number(by_cores.min(by_memory).clamp(1, 10_000))
-}
 
 /// A socket in a folder that only the server's own user can enter.
 fn admin_socket(view: &View<'_>) -> Value {

@@ -20,7 +20,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::card::Card;
 use super::host::{Errors, Host};
-use super::pool::{Seat, Shared, Stage, State};
+use super::pool::growth::{free_seats, retire_idle, wanted};
+use super::pool::{Seat, Shared, Stage};
 use super::worker::Worker;
 use crate::engine::Clock;
 
@@ -236,38 +237,4 @@ impl Supervisor {
         let shortest = times.into_iter().filter(|time| !time.is_zero()).min().unwrap_or(Duration::MAX);
         (shortest / 10).clamp(Duration::from_millis(10), Duration::from_millis(100))
     }
-}
-
-/// Takes out idle workers that are to end: all when the pool retires, else those that have been idle for too long and
-/// are not kept as spare.
-fn retire_idle(state: &mut State, spare: usize, timeout: Duration, now: u64) -> Vec<Box<Worker>> {
-    if state.stage != Stage::Serving {
-        return state.idle.take_if(|_| true);
-    }
-    let mut many = state.idle.len().saturating_sub(spare);
-    let Some(limit) = now.checked_sub(timeout.as_millis() as u64) else { return Vec::new() };
-    let old = state.idle.take_if(|worker| {
-        let ends = many > 0 && worker.idle_since <= limit;
-        many -= usize::from(ends);
-        ends
-    });
-    state.level = state.level.saturating_sub(old.len());
-    old
-}
-
-/// How many workers there should be.
-fn wanted(state: &State, most: usize) -> usize {
-    let needed = (state.live() + state.waiters.len().saturating_sub(state.starting())).min(most);
-    match state.stage {
-        Stage::Serving => state.level.max(needed),
-        Stage::Retiring => needed,
-        Stage::Stopping(_) | Stage::Over => 0,
-    }
-}
-
-/// Free seats for the workers that are missing.
-fn free_seats(state: &State, wanted: usize) -> Vec<usize> {
-    let missing = wanted.saturating_sub(state.live());
-    let free = state.seats().iter().enumerate().filter(|(_, seat)| matches!(seat, Seat::Free));
-    free.map(|(slot, _)| slot).take(missing).collect()
 }

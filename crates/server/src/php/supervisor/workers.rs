@@ -7,9 +7,10 @@ use std::process::ExitStatus;
 use super::super::card::Card;
 use super::super::host::ending;
 use super::super::loopback;
+use super::super::pool::growth::free_seats;
 use super::super::pool::{EXTRA, Seat};
 use super::super::worker::{Phase, Worker};
-use super::{Supervisor, free_seats};
+use super::Supervisor;
 
 /// No worker has become free for so long: a waiting request may be one that a worker waits for.
 const STUCK_MS: u64 = 100;

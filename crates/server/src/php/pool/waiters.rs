@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use millrace_wire::frames::number;
 
-use super::card::{Card, Task};
-use super::loopback::Ports;
+use crate::php::card::{Card, Task};
+use crate::php::loopback::Ports;
 
 /// How much older a waiter of another event loop must be to be served first, milliseconds.
 const LEAD_MS: u64 = 10;

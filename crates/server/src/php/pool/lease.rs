@@ -1,0 +1,62 @@
+//! A worker in somebody's hands.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::Shared;
+use crate::php::worker::{Phase, Worker};
+
+/// A worker that somebody has. What happens when it is dropped depends on what the worker is doing: it goes back to
+/// the pool, is looked after by the supervisor until it has finished, or is closed.
+#[derive(Debug)]
+pub struct Lease {
+    pub(super) worker: Option<Box<Worker>>,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Lease {
+    /// The worker.
+    pub fn worker(&mut self) -> &mut Worker {
+        // Taken only by `drop` and `finish`, which consume the lease.
+        self.worker.as_mut().expect("a lease has a worker")
+    }
+
+    /// Whether the worker has got the request, or was lost over that.
+    pub fn is_begun(&self) -> bool {
+        self.worker.as_ref().is_some_and(|worker| worker.phase() != Phase::Ready)
+    }
+
+    /// The pool it comes from.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Gives the worker back at the time `now`. One that has not finished is left to itself: somebody has what he
+    /// wanted of its answer.
+    pub fn finish(mut self, now: Instant) {
+        if let Some(worker) = self.worker.take() {
+            self.give_back(worker, now);
+        }
+    }
+
+    fn give_back(&self, worker: Box<Worker>, now: Instant) {
+        let now = self.shared.since_epoch(now);
+        match worker.phase() {
+            Phase::Ready => self.shared.release(worker, now),
+            Phase::Gone => self.shared.discard(worker, now),
+            Phase::Running | Phase::Background => self.shared.leave(worker),
+        }
+    }
+}
+
+impl Drop for Lease {
+    /// The request is given up: its client has gone.
+    fn drop(&mut self) {
+        if let Some(worker) = self.worker.take() {
+            if worker.phase() == Phase::Running {
+                worker.abort();
+            }
+            self.give_back(worker, Instant::now());
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What is under a pool's lock.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use millrace_settings::plan;
+use tokio::sync::oneshot;
+
+use super::idle::Idle;
+use super::waiters::Waiters;
+use super::{Lease, back_off};
+use crate::php::card::Card;
+use crate::php::host::Started;
+use crate::php::worker::Worker;
+
+/// Workers that die before they have finished one request are replaced at once that many times in a row.
+const STILLBORN: u32 = 3;
+
+/// How far a pool is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Its site is in force.
+    Serving,
+    /// Replaced by another: no worker stays idle.
+    Retiring,
+    /// The server ends; what runs at that time (milliseconds) is killed.
+    Stopping(u64),
+    /// The supervisor has ended.
+    Over,
+}
+
+impl Stage {
+    /// Goes on to `next`, never back; an end comes no later than was said before.
+    pub fn advance(&mut self, next: Stage) {
+        *self = match (*self, next) {
+            (Stage::Stopping(before), Stage::Stopping(after)) => Stage::Stopping(before.min(after)),
+            (now, next) => now.max(next),
+        };
+    }
+}
+
+/// What is under the lock.
+#[derive(Debug)]
+pub struct State {
+    /// How far the pool is.
+    pub stage: Stage,
+    /// The handle is gone: no new request can come.
+    pub dropped: bool,
+    /// Number of the current host: 1, 2, ... Workers of others are not kept.
+    pub generation: u64,
+    /// What the host said of itself; `None` while it is starting.
+    pub started: Option<Started>,
+    /// When a worker became free last, milliseconds.
+    pub last_release: u64,
+    /// The slots of the current host's scoreboard.
+    seats: Vec<Seat>,
+    /// How many of them have a worker that takes requests or will soon, and how many of those are being forked.
+    live: usize,
+    starting: usize,
+    /// Workers that are wanted. Grows with demand, shrinks when idle workers end.
+    pub level: usize,
+    /// Workers that wait for a request.
+    pub idle: Idle,
+    /// Requests that wait for a worker.
+    pub waiters: Waiters<oneshot::Sender<Lease>>,
+    /// Workers that the supervisor shall look after.
+    pub inbox: Vec<Box<Worker>>,
+    /// Workers in a row that died before they had finished a request.
+    pub(super) stillborn: u32,
+    /// When the next worker may be forked, milliseconds.
+    pub spawn_at: u64,
+    /// Why there is no host.
+    pub trouble: Option<String>,
+}
+
+/// A slot of the scoreboard.
+#[derive(Debug)]
+pub enum Seat {
+    /// Nobody's.
+    Free,
+    /// The host was asked to fork; the server's end of the worker's socket, and when that was.
+    Starting(OwnedFd, u64),
+    /// A worker that takes requests.
+    Live(Arc<Card>),
+    /// The worker has been closed and will end; since when.
+    Leaving(Arc<Card>, u64),
+    /// The process has ended, but whoever has the worker does not know yet.
+    Ended(Arc<Card>),
+}
+
+impl Seat {
+    fn is_live(&self) -> bool {
+        matches!(self, Seat::Starting(..) | Seat::Live(_))
+    }
+
+    fn is_starting(&self) -> bool {
+        matches!(self, Seat::Starting(..))
+    }
+}
+
+impl State {
+    pub(super) fn new(settings: &plan::Php) -> State {
+        State {
+            stage: Stage::Serving,
+            dropped: false,
+            generation: 0,
+            started: None,
+            last_release: 0,
+            seats: Vec::new(),
+            live: 0,
+            starting: 0,
+            level: settings
+                .workers_start
+                .clamp(settings.workers_spare.min(settings.workers), settings.workers),
+            idle: Idle::default(),
+            waiters: Waiters::default(),
+            inbox: Vec::new(),
+            stillborn: 0,
+            spawn_at: 0,
+            trouble: None,
+        }
+    }
+
+    /// The slots of the current host's scoreboard.
+    pub fn seats(&self) -> &[Seat] {
+        &self.seats
+    }
+
+    /// Changes what is in a seat; returns what was in it.
+    pub fn set_seat(&mut self, slot: usize, seat: Seat) -> Seat {
+        let old = std::mem::replace(&mut self.seats[slot], seat);
+        let new = &self.seats[slot];
+        self.live = self.live + usize::from(new.is_live()) - usize::from(old.is_live());
+        self.starting = self.starting + usize::from(new.is_starting()) - usize::from(old.is_starting());
+        old
+    }
+
+    /// Another host: that many free seats. Returns the old ones.
+    pub fn set_seats(&mut self, count: usize) -> Vec<Seat> {
+        (self.live, self.starting) = (0, 0);
+        let seats = std::iter::repeat_with(|| Seat::Free).take(count).collect();
+        std::mem::replace(&mut self.seats, seats)
+    }
+
+    /// Whether anybody has a use for a host: a pool that is about to end only if requests wait.
+    pub fn needs_host(&self) -> bool {
+        self.stage == Stage::Serving || self.waiters.len() > 0
+    }
+
+    /// A worker died without having taken a request: no script's fault. If they all do, the next ones are forked
+    /// with growing pauses.
+    pub fn note_death(&mut self, now: u64) {
+        self.stillborn += 1;
+        if self.stillborn > STILLBORN {
+            self.spawn_at = now + back_off(self.stillborn - STILLBORN + 1);
+        }
+    }
+
+    /// Workers that take requests or will soon.
+    pub fn live(&self) -> usize {
+        self.live
+    }
+
+    /// Whether the worker belongs to the current host and has not ended.
+    pub(super) fn is_seated(&self, worker: &Worker) -> bool {
+        let card = &worker.card;
+        card.generation == self.generation
+            && matches!(self.seats.get(card.slot as usize), Some(Seat::Live(_)))
+    }
+
+    /// Has the next waiter's request sent ahead to a worker that has just got another, by appending it to `frames`.
+    pub(super) fn offer_next(&mut self, worker: &mut Worker, frames: &mut Vec<u8>) {
+        let Some(thread) = worker.home() else { return };
+        if let Some(place) = self.waiters.offer(thread, || worker.offer(), frames) {
+            worker.placed(place);
+        }
+    }
+
+    /// Workers that are being forked.
+    pub fn starting(&self) -> usize {
+        self.starting
+    }
+}
