@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use millrace_pages::Note;
 use millrace_pages::judge::is_ours;
-use millrace_wire::frames::{End, Frame, Head, NoteKind};
+use millrace_wire::frames::{End, Frame, NoteKind};
 
 use super::card::Card;
 use super::worker::Sink;
@@ -52,7 +52,7 @@ pub struct AnswerHead {
     /// Content-Length as the script gave it.
     pub length: Option<u64>,
     /// Fields for the server.
-    ours: Fields,
+    pub ours: Fields,
 }
 
 /// Takes what a worker logs and lets the rest fall.
@@ -77,7 +77,7 @@ impl Sink for Answer<'_> {
     fn take(&mut self, frame: Frame<'_>) {
         match frame {
             Frame::Head(head) => {
-                let mut head = AnswerHead::read(&head);
+                let mut head = AnswerHead::read(head.status, head.reason, || head.fields());
                 let ours = std::mem::take(&mut head.ours);
                 if !ours.is_empty() {
                     self.aside.get_or_insert_default().fields = ours;
@@ -113,16 +113,21 @@ impl Sink for Unheard<'_> {
 }
 
 impl AnswerHead {
-    fn read(head: &Head<'_>) -> AnswerHead {
-        let mut status = head.status;
-        let mut reason = std::str::from_utf8(head.reason).unwrap_or_default();
+    /// Reads what a script gave: a status, perhaps a reason with it, and all its fields.
+    pub fn read<'a, F: Iterator<Item = (&'a [u8], &'a [u8])>>(
+        first_status: u16,
+        first_reason: &[u8],
+        all: impl Fn() -> F,
+    ) -> AnswerHead {
+        let mut status = first_status;
+        let mut reason = std::str::from_utf8(first_reason).unwrap_or_default();
         let mut length = None;
         let mut located = false;
         let (mut fields, mut ours) = (Fields::default(), Fields::default());
         // What the server adds to most answers goes there, too.
         fields.reserve(256);
-        let of_the_connection = of_the_connection(head);
-        for (name, value) in head.fields() {
+        let of_the_connection = of_the_connection(all());
+        for (name, value) in all() {
             // The frame was checked: a name is a token, thus ASCII.
             let Ok(name) = std::str::from_utf8(name) else { continue };
             match Special::of(name) {
@@ -134,7 +139,7 @@ impl AnswerHead {
                     fields.push(name, value);
                 }
                 Some(Special::Length) => length = decimal(value),
-                Some(Special::Status) if head.status == 200 && head.reason.is_empty() => {
+                Some(Special::Status) if first_status == 200 && first_reason.is_empty() => {
                     if let Some((code, text)) = status_field(value) {
                         (status, reason) = (code, text);
                     }
@@ -186,8 +191,8 @@ impl Special {
 }
 
 /// The fields that `Connection` names: they go no further (RFC 9110 section 7.6.1).
-fn of_the_connection<'a>(head: &Head<'a>) -> Vec<&'a [u8]> {
-    let named = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"connection"));
+fn of_the_connection<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Vec<&'a [u8]> {
+    let named = fields.filter(|(name, _)| name.eq_ignore_ascii_case(b"connection"));
     named.flat_map(|(_, value)| value.split(|b| *b == b',')).map(<[u8]>::trim_ascii).collect()
 }
 
@@ -231,7 +236,7 @@ mod tests {
         let mut decoder = Decoder::default();
         decoder.begin();
         let Step::Frame(Frame::Head(head), _) = decoder.next(&out).unwrap() else { panic!("no head") };
-        AnswerHead::read(&head)
+        AnswerHead::read(head.status, head.reason, || head.fields())
     }
 
     fn names(head: &AnswerHead) -> Vec<String> {

@@ -1,7 +1,8 @@
 //! From a request to the CGI meta-variables (RFC 3875 section 4.1) that become `$_SERVER`: those that nginx with the
 //! distribution's `fastcgi_params` gives to php-fpm, in that order, then the request's fields.
 //!
-//! Written straight into the REQUEST frame: this is on the path of every PHP request.
+//! Written straight into a worker's REQUEST frame, or the PARAMS of a FastCGI request: this is on the path of every PHP
+//! request.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -45,9 +46,35 @@ pub fn write<'b>(
     frame
 }
 
+/// Where variables are written: a worker's REQUEST, a FastCGI request's PARAMS.
+pub trait Variables {
+    /// A variable whose value is the parts one after the other.
+    fn parts(&mut self, name: &[u8], value: &[&[u8]]);
+
+    /// A variable.
+    fn variable(&mut self, name: &[u8], value: &[u8]) {
+        self.parts(name, &[value]);
+    }
+
+    /// A request field as RFC 3875 section 4.1.18 names it; `Proxy` is dropped.
+    fn field(&mut self, name: &[u8], value: &[u8]);
+}
+
+impl Variables for frames::Request<'_> {
+    #[inline]
+    fn parts(&mut self, name: &[u8], value: &[&[u8]]) {
+        frames::Request::parts(self, name, value);
+    }
+
+    #[inline]
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        frames::Request::field(self, name, value);
+    }
+}
+
 /// What the LiteSpeed Cache plugins of WordPress and Drupal look for: with it they speak to the page cache by headers, as
 /// to a LiteSpeed server. OpenLiteSpeed's name, because its plugin mode asks for nothing that is not here (no ESI).
-fn litespeed(frame: &mut frames::Request<'_>, site: &Site, request: &Request) {
+fn litespeed(frame: &mut impl Variables, site: &Site, request: &Request) {
     if site.plan.profile == Profile::Generic {
         return;
     }
@@ -63,7 +90,7 @@ fn litespeed(frame: &mut frames::Request<'_>, site: &Site, request: &Request) {
 }
 
 /// What is asked for.
-fn resource(frame: &mut frames::Request<'_>, request: &Request, script: &Script, root: &[u8]) {
+fn resource(frame: &mut impl Variables, request: &Request, script: &Script, root: &[u8]) {
     let head = &request.head;
     frame.variable(b"QUERY_STRING", request.query().unwrap_or_default());
     frame.variable(b"REQUEST_METHOD", head.method().as_bytes());
@@ -80,7 +107,7 @@ fn resource(frame: &mut frames::Request<'_>, request: &Request, script: &Script,
 }
 
 /// Who talks to whom.
-fn connection(frame: &mut frames::Request<'_>, site: &Site, request: &Request) {
+fn connection(frame: &mut impl Variables, site: &Site, request: &Request) {
     let ends = &request.ends;
     frame.variable(b"REQUEST_SCHEME", ends.scheme.text().as_bytes());
     if ends.scheme == Scheme::Https {
@@ -107,7 +134,7 @@ fn connection(frame: &mut frames::Request<'_>, site: &Site, request: &Request) {
 }
 
 /// `REMOTE_ADDR` and `SERVER_ADDR`; a Unix socket is `unix:`, as in nginx.
-fn address(frame: &mut frames::Request<'_>, name: &[u8], address: Option<SocketAddr>) {
+fn address(frame: &mut impl Variables, name: &[u8], address: Option<SocketAddr>) {
     let mut text = [0; 48];
     let mut rest = &mut text[..];
     // It fits: 45 bytes are the most that an address takes.
@@ -130,7 +157,7 @@ fn address(frame: &mut frames::Request<'_>, name: &[u8], address: Option<SocketA
     frame.variable(name, &text[..text.len() - left]);
 }
 
-fn number(frame: &mut frames::Request<'_>, name: &[u8], value: u64) {
+fn number(frame: &mut impl Variables, name: &[u8], value: u64) {
     let mut digits = [0; 20];
     let length = decimal(&mut digits, value);
     frame.variable(name, &digits[..length]);
@@ -156,7 +183,7 @@ fn host(authority: &str) -> &str {
 }
 
 /// The request's fields as `HTTP_*` (RFC 3875 section 4.1.18).
-fn fields(frame: &mut frames::Request<'_>, request: &Request) {
+fn fields(frame: &mut impl Variables, request: &Request) {
     let head = &request.head;
     let mut host_written = false;
     let mut seen = Seen::default();
@@ -191,7 +218,7 @@ impl Seen {
 }
 
 /// Handles a field that may be repeated: all values as one, where it first stands. False if it is not repeated.
-fn joined(frame: &mut frames::Request<'_>, head: &millrace_wire::head::Head, at: usize, name: &str) -> bool {
+fn joined(frame: &mut impl Variables, head: &millrace_wire::head::Head, at: usize, name: &str) -> bool {
     let same = |other: &str| other.eq_ignore_ascii_case(name);
     if head.fields().take(at).any(|(other, _)| same(other)) {
         return true;
