@@ -1,0 +1,99 @@
+//! FastCGI, the application's side of it as php-fpm speaks it (FastCGI Specification 1.0; php-src main/fastcgi.c): one
+//! request at a time on a connection, number 1, in the role of a responder.
+//!
+//! - [`Request`] writes BEGIN_REQUEST and PARAMS; [`stdin`] frames the content;
+//! - [`Decoder`] reads STDOUT, STDERR and END_REQUEST, torn at any place, and keeps no bytes;
+//! - [`Head`] reads the status and fields at the start of STDOUT (RFC 3875 section 6).
+
+mod answer;
+mod head;
+mod request;
+
+pub use answer::{Decoder, End, Record, Step, answer, end, stderr, stdout};
+pub use head::{Head, HeadError};
+pub use request::{Parsed, Request, TooLong, stdin, stdin_header};
+
+/// Bytes of a record's header.
+pub const HEADER_BYTES: usize = 8;
+/// Most content of a record, bytes.
+pub const CONTENT_MAX: usize = 65_535;
+/// Most bytes of the head of an answer; what is longer is no head.
+pub const HEAD_MAX: usize = 1 << 20;
+/// Most bytes of PARAMS.
+pub const PARAMS_MAX: usize = 1 << 20;
+
+const VERSION: u8 = 1;
+/// The number of the only request of a connection.
+const REQUEST_ID: u16 = 1;
+const ROLE_RESPONDER: u16 = 1;
+const KEEP_CONN: u8 = 1;
+
+const BEGIN_REQUEST: u8 = 1;
+const ABORT_REQUEST: u8 = 2;
+const END_REQUEST: u8 = 3;
+const PARAMS: u8 = 4;
+const STDIN: u8 = 5;
+const STDOUT: u8 = 6;
+const STDERR: u8 = 7;
+
+/// Why bytes are no answer. Nothing after them has a meaning: the connection is of no more use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// A version other than 1.
+    Version(u8),
+    /// A kind of record that no answer has.
+    Kind(u8),
+    /// The number of a request that was not sent.
+    Id(u16),
+    /// An END_REQUEST that is not 8 bytes long.
+    Length(u16),
+    /// A record when no request had been sent.
+    Unasked(u8),
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Broken::Version(version) => write!(f, "record of FastCGI version {version}"),
+            Broken::Kind(kind) => write!(f, "record of an unknown type {kind}"),
+            Broken::Id(id) => write!(f, "record of request {id}, which was not sent"),
+            Broken::Length(length) => write!(f, "END_REQUEST of {length} bytes"),
+            Broken::Unasked(kind) => write!(f, "record of type {kind} without a request"),
+        }
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// The first 8 bytes of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Header {
+    version: u8,
+    kind: u8,
+    id: u16,
+    content: u16,
+    padding: u8,
+}
+
+impl Header {
+    fn new(kind: u8, content: usize) -> Header {
+        debug_assert!(content <= CONTENT_MAX);
+        Header { version: VERSION, kind, id: REQUEST_ID, content: content as u16, padding: 0 }
+    }
+
+    fn encode(self) -> [u8; HEADER_BYTES] {
+        let ([id1, id0], [content1, content0]) = (self.id.to_be_bytes(), self.content.to_be_bytes());
+        [self.version, self.kind, id1, id0, content1, content0, self.padding, 0]
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Header> {
+        let (head, _) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+        Some(Header {
+            version: head[0],
+            kind: head[1],
+            id: u16::from_be_bytes([head[2], head[3]]),
+            content: u16::from_be_bytes([head[4], head[5]]),
+            padding: head[6],
+        })
+    }
+}
