@@ -188,6 +188,8 @@ static void read_control(void)
 	if (got == sizeof frame && frame.kind == MR_CONTROL_SPAWN) {
 		spawn(frame.slot, socket);
 	} else if (got >= (ssize_t)MR_HEADER_BYTES && frame.kind == MR_CONTROL_RETIRE) {
+		/* For the second time: nobody has one of its workers any more, and still some have not ended. */
+		host.deadline = host.retiring && !host.deadline ? monotonic() : host.deadline;
 		host.retiring = true;
 	}
 	if (socket >= 0) {

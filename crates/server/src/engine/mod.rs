@@ -3,6 +3,7 @@
 mod clock;
 mod deadlines;
 mod event_loop;
+mod pools;
 mod run;
 mod thread;
 

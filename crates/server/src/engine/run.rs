@@ -8,17 +8,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use millrace_settings::Plan;
-use millrace_settings::plan::{Address, Php};
+use millrace_settings::plan::Address;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::event_loop::{self, EventLoop, Order};
+use super::pools::Pools;
 use super::thread::{Process, Setup, Stage};
 use crate::accept::{self, Limits};
 use crate::admin;
 use crate::cache::{Cache, Disk, DiskLimits};
 use crate::log::Log;
-use crate::php::{OnPurge, Pool};
+use crate::php::{OnPurge, Pool, Renewal};
 use crate::purge;
 use crate::route::Site;
 use crate::stats::{PoolStatus, Registry};
@@ -119,7 +120,7 @@ impl Server {
         };
         let cache = Cache::with_disk(plan.cache.memory, plan.server.threads, disk);
         cache.set_limits(&plan.cache);
-        let setup = build(plan, None, &log, &stats, &cache)?;
+        let (setup, _) = build(plan, None, &log, &stats, &cache)?;
         cache.begin_to_load();
         let process = Process::new(setup.clone(), stats, log, cache);
         let loops = event_loop::start(&process)
@@ -246,11 +247,13 @@ impl Server {
         for address in plan.server.listen.iter().filter(|a| !self.listeners.contains_key(a)) {
             bound.push((address.clone(), Bound::new(address, &plan, self.descriptors).map_err(|e| e.0)?));
         }
-        let setup = build(plan, Some(&old), &self.process.log, &self.process.stats, &self.process.cache)
-            .map_err(|e| e.0)?;
+        let (setup, renewals) =
+            build(plan, Some(&old), &self.process.log, &self.process.stats, &self.process.cache)
+                .map_err(|e| e.0)?;
         self.process.cache.set_limits(&setup.plan.cache);
         self.process.log.reopen(&setup.plan.log);
         self.process.replace_setup(setup.clone());
+        renewals.into_iter().for_each(Renewal::commit);
         for (address, bound) in bound {
             self.listen(address, bound);
         }
@@ -424,14 +427,14 @@ fn pool_status(setup: &Setup) -> Vec<PoolStatus> {
     pools(setup).into_iter().map(|(pool, site)| pool.status(site.name().unwrap_or("default"))).collect()
 }
 
-/// Makes the sites of a plan. Pools whose settings have not changed are taken over from the `old` set-up.
+/// Makes the sites of a plan, and what is to take over from PHP pools of the `old` set-up that stay.
 fn build(
     plan: Plan,
     old: Option<&Setup>,
     log: &Log,
     stats: &Arc<Registry>,
     cache: &Arc<Cache>,
-) -> Result<Arc<Setup>, StartError> {
+) -> Result<(Arc<Setup>, Vec<Renewal>), StartError> {
     let on_purge = {
         let cache = cache.clone();
         let (log, stats) = (log.clone(), stats.clone());
@@ -441,32 +444,12 @@ fn build(
             purge::note(&stats, &log, &format_args!("a script of {host}"), &said.escape_ascii(), pages);
         }))
     };
-    let mut pools: Vec<(Php, Arc<Pool>)> = Vec::new();
-    if let Some(old) = old {
-        pools.extend(old.sites.iter().filter_map(|s| Some((s.plan.php.clone()?, s.pool.clone()?))));
-    }
-    let mut started: Vec<Arc<Pool>> = Vec::new();
+    let mut pools = Pools::new(old, log, on_purge);
     let mut sites = Vec::new();
     for (index, site) in plan.sites.iter().enumerate() {
-        let pool = match &site.php {
-            None => None,
-            Some(php) => match pools.iter().find(|(settings, _)| settings == php) {
-                Some((_, pool)) => Some(pool.clone()),
-                None => match Pool::start(php, log, on_purge.clone()) {
-                    Ok(pool) => {
-                        started.push(pool.clone());
-                        pools.push((php.clone(), pool.clone()));
-                        Some(pool)
-                    }
-                    Err(why) => {
-                        started.iter().for_each(|pool| pool.retire());
-                        return Err(StartError(why));
-                    }
-                },
-            },
-        };
+        let pool = pools.get(site).map_err(StartError)?;
         sites.push(Site::new(index, site.clone(), pool));
     }
     cache.set_rules(sites.iter().map(|site: &Arc<Site>| &**site));
-    Ok(Setup::new(plan, sites))
+    Ok((Setup::new(plan, sites), pools.finish()))
 }

@@ -17,6 +17,7 @@
 //!   requests that wait for a worker, a value without clock and sockets; [`pool::growth`]: how many workers there are;
 //! - [`supervisor`]: the pool's own thread: it starts and restarts the host, has workers forked and ended, ends what
 //!   takes too long, and looks after workers that nobody waits for any more;
+//! - [`renewal`]: a new PHP takes over from the one that runs;
 //! - [`loopback`]: scripts that wait for their own site;
 //! - [`host`]: starting the program `millrace-php`, and its control socket; [`inject`]: the PHP file it is given;
 //! - [`worker`]: one worker's socket; [`card`]: what is known of it without a lock; [`scoreboard`];
@@ -34,6 +35,7 @@ mod host;
 mod inject;
 mod loopback;
 mod pool;
+mod renewal;
 mod scoreboard;
 mod status;
 mod stream;
@@ -46,3 +48,4 @@ mod worker;
 pub use answer::OnPurge;
 pub use exchange::run;
 pub use pool::Pool;
+pub use renewal::Renewal;

@@ -181,8 +181,9 @@ impl Shared {
         state.stage.advance(Stage::Over);
         let waiters = state.waiters.take_all();
         let workers = std::mem::take(&mut state.inbox);
+        let order = state.order.take();
         drop(state);
-        drop((waiters, workers));
+        drop((waiters, workers, order));
         self.over.notify_all();
     }
 

@@ -11,6 +11,7 @@ use super::waiters::Waiters;
 use super::{Lease, back_off};
 use crate::php::card::Card;
 use crate::php::host::Started;
+use crate::php::renewal::Order;
 use crate::php::worker::Worker;
 
 /// Workers that die before they have finished one request are replaced at once that many times in a row.
@@ -71,6 +72,8 @@ pub struct State {
     pub spawn_at: u64,
     /// Why there is no host.
     pub trouble: Option<String>,
+    /// What a reload wants of the supervisor.
+    pub order: Option<Order>,
 }
 
 /// A slot of the scoreboard.
@@ -118,6 +121,7 @@ impl State {
             stillborn: 0,
             spawn_at: 0,
             trouble: None,
+            order: None,
         }
     }
 

@@ -13,7 +13,7 @@ use super::super::pool::{Seat, Stage, back_off};
 use super::{HOST_END, Supervisor};
 
 /// Bytes of the host's standard error that are kept for the message of a failed start.
-const LAST_WORDS: usize = 4 << 10;
+pub(super) const LAST_WORDS: usize = 4 << 10;
 /// A host that ends sooner than this has not worked.
 const HOST_WORKED: Duration = Duration::from_secs(1);
 
@@ -134,9 +134,10 @@ impl Supervisor {
         true
     }
 
-    fn host_ready(&mut self, text: Text<'_>) -> bool {
+    /// What a host says when PHP is up; the error is what is wrong with the host.
+    pub(super) fn read_ready(&self, text: Text<'_>) -> Result<Started, &'static str> {
         if text.get("protocol").is_some_and(|version| version != PROTOCOL.to_string()) {
-            return self.lose_host("is of another version than the server: install both from one release");
+            return Err("is of another version than the server: install both from one release");
         }
         let php_version = text.get("php_version").unwrap_or("unknown").to_owned();
         if text.get("opcache") != Some("on") {
@@ -146,8 +147,16 @@ impl Supervisor {
             ));
         }
         self.shared.log.info(format_args!("PHP {php_version} is up"));
+        Ok(Started { php_version })
+    }
+
+    fn host_ready(&mut self, text: Text<'_>) -> bool {
+        let started = match self.read_ready(text) {
+            Ok(started) => started,
+            Err(why) => return self.lose_host(why),
+        };
         let mut state = self.shared.lock();
-        state.started = Some(Started { php_version });
+        state.started = Some(started);
         state.trouble = None;
         state.spawn_at = 0;
         drop(state);

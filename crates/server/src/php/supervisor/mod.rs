@@ -6,10 +6,12 @@
 //! - here: the thread, its turns and its waiting;
 //! - [`host_life`]: the host is started, heard, lost and started again;
 //! - [`workers`]: workers are forked, end, and are looked after when nobody waits for them;
+//! - [`renew`]: another host takes its place;
 //! - [`limits`]: what takes too long.
 
 mod host_life;
 mod limits;
+mod renew;
 mod workers;
 
 use std::sync::Arc;
@@ -57,6 +59,10 @@ struct Supervisor {
     errors: Vec<Errors>,
     /// The first lines that came by it since the last host was started.
     last_words: String,
+    /// A host that is to take over.
+    next: Option<renew::Next>,
+    /// Hosts that were replaced and have not ended.
+    fading: Vec<renew::Fading>,
     /// Workers that have not finished and that nobody waits for.
     left: Vec<Box<Worker>>,
     /// Cards of workers of earlier hosts.
@@ -101,6 +107,8 @@ impl Supervisor {
             host: None,
             errors: Vec::new(),
             last_words: String::new(),
+            next: None,
+            fading: Vec::new(),
             left: Vec::new(),
             orphans: Vec::new(),
             failed_hosts: 0,
@@ -118,6 +126,7 @@ impl Supervisor {
             host.retire();
             host.end(HOST_END);
         }
+        self.end_others();
         self.shared.injected.remove();
     }
 
@@ -137,6 +146,7 @@ impl Supervisor {
                 return false;
             }
         }
+        self.renew();
         let chores = self.look();
         let now = self.now();
         chores.late.iter().for_each(|card| self.end_late(card));
@@ -214,6 +224,8 @@ impl Supervisor {
                 Err(_) => fds.push(PollFd::new(self.shared.wake_descriptor(), PollFlags::empty())),
             }
         }
+        let others_at = fds.len();
+        fds.extend(self.other_hosts());
         // Interrupted or not: each descriptor is looked at by what poll said of it, and the next turn waits again.
         let polled = poll(&mut fds, timeout.as_ref());
         let ready: Vec<bool> = fds.iter().map(|fd| polled.is_ok() && !fd.revents().is_empty()).collect();
@@ -226,7 +238,10 @@ impl Supervisor {
         if ready[errors_at..left_at].contains(&true) {
             self.read_errors();
         }
-        self.attend_left(&ready[left_at..]);
+        self.attend_left(&ready[left_at..others_at]);
+        if ready[others_at..].contains(&true) {
+            self.hear_others();
+        }
         hosts == 0 || !ready[1] || self.read_control()
     }
 

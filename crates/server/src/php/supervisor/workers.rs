@@ -104,7 +104,7 @@ impl Supervisor {
     }
 
     /// A worker has ended, and nobody had told it to.
-    fn tell_ending(&self, card: &Card, pid: u32, status: ExitStatus, busy: bool) {
+    pub(super) fn tell_ending(&self, card: &Card, pid: u32, status: ExitStatus, busy: bool) {
         if card.is_killed() {
             return;
         }

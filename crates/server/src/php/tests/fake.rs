@@ -22,7 +22,7 @@
 //! `deaf` and `deaf-once:FILE` before all others: as `die`, before the request is acknowledged.
 //!
 //! The host obeys ini values: `fake.fail=TEXT` (FAILED), `fake.protocol=N` (says that it speaks that version), `fake.words=TEXT` (says that on standard error and ends),
-//! `fake.once=FILE` (with those: only if the file is not there yet).
+//! `fake.once=FILE` (with those: only if the file is not there yet), `fake.while=FILE` (only while it is there).
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -91,7 +91,7 @@ fn host() {
     };
     let now = match ini("fake.once") {
         Some(file) => OpenOptions::new().write(true).create_new(true).open(file).is_ok(),
-        None => true,
+        None => ini("fake.while").is_none_or(|file| Path::new(&file).exists()),
     };
     if let Some(text) = ini("fake.words").filter(|_| now) {
         eprintln!("{text}");

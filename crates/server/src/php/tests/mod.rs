@@ -5,6 +5,7 @@ mod deaths;
 mod fake;
 mod life;
 mod limits;
+mod renewal;
 mod storm;
 mod talk;
 

@@ -1,0 +1,294 @@
+//! A second host is started beside the current one and takes its place (`php::renewal` says what for); the old one fades:
+//! it ends with the last of its workers.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+use millrace_wire::frames::control::Message;
+use rustix::event::{PollFd, PollFlags};
+
+use super::super::card::Card;
+use super::super::host::{Errors, Host, Started, ending, slots};
+use super::super::pool::{Seat, Stage};
+use super::super::renewal::Order;
+use super::super::worker::Worker;
+use super::host_life::LAST_WORDS;
+use super::{FORK_MS, HOST_END, HOST_START, LEAVING_MS, Supervisor};
+use crate::log::Log;
+
+/// A host that waits to take over.
+pub(super) struct Next {
+    host: Host,
+    errors: Errors,
+    words: String,
+    started: Option<Started>,
+    workers: Vec<Fork>,
+    /// When PHP, and when its workers should be up, milliseconds.
+    deadline: u64,
+    /// Who waits for it.
+    tell: Option<SyncSender<Result<(), String>>>,
+}
+
+/// A worker of the next host.
+enum Fork {
+    Asked(OwnedFd),
+    Up(OwnedFd, u32),
+    /// It could not be forked, or has ended.
+    None,
+}
+
+/// A host whose workers finish what they run.
+pub(super) struct Fading {
+    host: Host,
+    generation: u64,
+    /// When the last of its workers was seen to have something to do, milliseconds.
+    busy: u64,
+    told_to_end: bool,
+}
+
+impl Supervisor {
+    /// Does what `Pool::renew` and `Renewal` have asked for, and looks after the hosts that are not the current one.
+    pub(super) fn renew(&mut self) {
+        let (order, stage) = {
+            let mut state = self.shared.lock();
+            (state.order.take(), state.stage)
+        };
+        match order {
+            Some(Order::Prepare(tell)) => self.prepare(tell),
+            Some(Order::Commit(tell)) => {
+                self.commit();
+                let _ = tell.send(());
+            }
+            Some(Order::Cancel) => self.cancel(None),
+            None if stage != Stage::Serving => self.cancel(Some("the server is ending")),
+            None => (),
+        }
+        if self.next.as_ref().is_some_and(|next| next.tell.is_some() && next.deadline <= self.now()) {
+            self.cancel(Some("PHP does not answer"));
+        }
+        self.fade();
+    }
+
+    /// What `wait` waits for besides the current host.
+    pub(super) fn other_hosts(&self) -> Vec<PollFd<'_>> {
+        let next = self.next.iter().flat_map(|next| [next.host.control(), next.errors.pipe()]);
+        let fading = self.fading.iter().map(|fading| fading.host.control());
+        next.chain(fading).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect()
+    }
+
+    /// Reads what the other hosts say.
+    pub(super) fn hear_others(&mut self) {
+        let mut bytes = std::mem::take(&mut self.message);
+        self.hear_next(&mut bytes);
+        for at in 0..self.fading.len() {
+            while let Ok(Some(message)) = self.fading[at].host.receive(&mut bytes) {
+                match message {
+                    Message::WorkerExited { pid, status, .. } => {
+                        let card = self.orphans.iter().find(|card| card.pid() == pid);
+                        let status = ExitStatus::from_raw(status);
+                        if let Some(card) = card.filter(|_| !status.success()) {
+                            self.tell_ending(card, pid, status, card.is_busy());
+                        }
+                    }
+                    Message::Log { priority, message } => {
+                        self.shared.log.php("", "", priority as u8, message);
+                    }
+                    _ => (),
+                }
+            }
+        }
+        self.message = bytes;
+    }
+
+    /// The pool is over: nothing of them is left.
+    pub(super) fn end_others(&mut self) {
+        self.cancel(Some("the server is ending"));
+        for fading in self.fading.drain(..) {
+            fading.host.end(HOST_END);
+        }
+    }
+
+    // ---- the next host ----
+
+    fn prepare(&mut self, tell: SyncSender<Result<(), String>>) {
+        self.cancel(None);
+        match Host::launch(&self.shared.settings) {
+            Ok((host, errors)) => {
+                let deadline = self.now() + HOST_START.as_millis() as u64;
+                let (words, workers) = (String::new(), Vec::new());
+                self.next =
+                    Some(Next { host, errors, words, started: None, workers, deadline, tell: Some(tell) });
+            }
+            Err(error) => drop(tell.send(Err(error))),
+        }
+    }
+
+    /// Ends the next host, and says `why` to whoever waits for it, with PHP's own words.
+    fn cancel(&mut self, why: Option<&str>) {
+        let Some(mut next) = self.next.take() else { return };
+        next.read_errors(&self.shared.log);
+        let Next { host, words, tell, .. } = next;
+        host.end(Duration::from_millis(50));
+        if let (Some(tell), Some(why)) = (tell, why) {
+            let text =
+                if words.is_empty() { why.to_owned() } else { format!("{why}:\n{}", words.trim_end()) };
+            let _ = tell.send(Err(text));
+        }
+    }
+
+    fn hear_next(&mut self, bytes: &mut Vec<u8>) {
+        loop {
+            let Some(next) = &mut self.next else { return };
+            next.read_errors(&self.shared.log);
+            let why = match next.host.receive(bytes) {
+                Ok(None) => return,
+                Ok(Some(Message::Failed(text))) => text.to_owned(),
+                Ok(Some(Message::Ready(text))) => match self.read_ready(text) {
+                    Ok(started) => {
+                        self.fork_next(started);
+                        continue;
+                    }
+                    Err(why) => format!("the PHP host {why}"),
+                },
+                Ok(Some(Message::WorkerStarted { slot, pid })) => {
+                    next.settle(slot, Some(pid));
+                    continue;
+                }
+                Ok(Some(Message::WorkerExited { slot, .. })) => {
+                    next.settle(slot, None);
+                    continue;
+                }
+                Ok(Some(Message::Log { priority, message })) => {
+                    next.keep(&String::from_utf8_lossy(message));
+                    self.shared.log.php("", "", priority as u8, message);
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    format!("PHP talks nonsense ({error})")
+                }
+                Err(_) => {
+                    // How it ended says more; it may take a moment until that is known.
+                    std::thread::sleep(Duration::from_millis(10));
+                    let how =
+                        next.host.ended().map_or_else(|| "closed its control socket".to_owned(), ending);
+                    format!("the PHP host {how} before PHP was up")
+                }
+            };
+            return self.cancel(Some(&why));
+        }
+    }
+
+    /// PHP is up: as many workers as the current host has.
+    fn fork_next(&mut self, started: Started) {
+        let deadline = self.now() + FORK_MS;
+        let Some(next) = &mut self.next else { return };
+        let wanted = self.shared.lock().live().max(self.shared.settings.workers_start.min(1));
+        next.started = Some(started);
+        next.deadline = deadline;
+        for slot in 0..wanted.min(self.shared.settings.workers) {
+            let Ok(socket) = next.host.spawn(slot as u32) else { break };
+            next.workers.push(Fork::Asked(socket));
+        }
+        next.tell_if_up();
+    }
+
+    /// The next host takes the current one's place.
+    fn commit(&mut self) {
+        let Some(Next { host, errors, started, workers, .. }) = self.next.take() else { return };
+        let (now, shared) = (self.now(), self.shared.clone());
+        let scoreboard = host.scoreboard.clone();
+        let old = self.host.replace(host);
+        self.errors.push(errors);
+        self.last_words.clear();
+        self.failed_hosts = 0;
+        let mut state = shared.lock();
+        let idle = state.idle.take_if(|_| true);
+        let before = state.generation;
+        state.generation += 1;
+        for seat in state.set_seats(slots(&shared.settings)) {
+            if let Seat::Live(card) = seat {
+                self.orphans.push(card);
+            }
+        }
+        state.started = started;
+        state.trouble = None;
+        state.spawn_at = 0;
+        let generation = state.generation;
+        drop(state);
+        drop(idle);
+        for (slot, worker) in workers.into_iter().enumerate() {
+            let Fork::Up(socket, pid) = worker else { continue };
+            let card = Card::new(slot as u32, pid, generation, scoreboard.clone());
+            let mut state = shared.lock();
+            state.set_seat(slot, Seat::Live(card.clone()));
+            shared.place(state, Box::new(Worker::new(card, socket)), now);
+        }
+        if let Some(host) = old {
+            host.retire();
+            self.fading.push(Fading { host, generation: before, busy: now, told_to_end: false });
+        }
+    }
+
+    // ---- old hosts ----
+
+    /// Waits for the end of old hosts, and helps those that do not end though nobody has one of their workers any more.
+    fn fade(&mut self) {
+        let now = self.now();
+        let orphans = &self.orphans;
+        self.fading.retain_mut(|fading| {
+            if fading.host.ended().is_some() {
+                return false;
+            }
+            if orphans.iter().any(|card| card.generation == fading.generation) {
+                fading.busy = now;
+            } else if fading.busy + LEAVING_MS <= now && !fading.told_to_end {
+                // For the second time: it kills what has not ended by itself.
+                fading.host.retire();
+                fading.told_to_end = true;
+            }
+            true
+        });
+    }
+}
+
+impl Next {
+    fn read_errors(&mut self, log: &Log) {
+        let mut lines = Vec::new();
+        self.errors.read(|line| lines.push(line.to_owned()));
+        for line in lines {
+            self.keep(&line);
+            log.warn(format_args!("php: {line}"));
+        }
+    }
+
+    /// Keeps a line for the message of a failed start.
+    fn keep(&mut self, line: &str) {
+        if self.words.len() + line.len() < LAST_WORDS {
+            self.words.push_str(line);
+            self.words.push('\n');
+        }
+    }
+
+    /// A worker is up with that process id, or is not.
+    fn settle(&mut self, slot: u32, pid: Option<u32>) {
+        if let Some(worker) = self.workers.get_mut(slot as usize) {
+            *worker = match (std::mem::replace(worker, Fork::None), pid) {
+                (Fork::Asked(socket), Some(pid)) => Fork::Up(socket, pid),
+                _ => Fork::None,
+            };
+        }
+        self.tell_if_up();
+    }
+
+    fn tell_if_up(&mut self) {
+        let waits = self.workers.iter().any(|worker| matches!(worker, Fork::Asked(_)));
+        if let Some(tell) = self.tell.take_if(|_| !waits) {
+            // Who asked may have given up.
+            let _ = tell.send(Ok(()));
+        }
+    }
+}
