@@ -52,8 +52,10 @@ pub struct Server {
     pub shutdown_grace: Duration,
     /// Proxies whose `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host` are believed.
     pub trusted_proxies: Vec<Network>,
-    /// Where large request bodies are spooled.
+    /// Where large request bodies are spooled, and answers that clients take slower than PHP makes them.
     pub spool_dir: PathBuf,
+    /// Disk space there for such answers, all together; one of them may take half of it. Bytes; 0: none.
+    pub spool_bytes: u64,
 }
 
 /// An address block, `10.0.0.0/8`; `unix` stands for every Unix socket peer.
@@ -90,6 +92,8 @@ pub struct Http {
     pub keep_alive_requests: u64,
     /// Pause of a client that takes no more of the answer; beyond it the connection is reset.
     pub send_timeout: Duration,
+    /// Whether scripts may have 103 (Early Hints) sent.
+    pub early_hints: bool,
 }
 
 /// `[files]`
@@ -276,6 +280,10 @@ pub struct Site {
     pub redirect: Redirect,
     /// Request body, bytes.
     pub body_bytes: u64,
+    /// Folders below which a script may have files sent by `X-Sendfile`, besides the root.
+    pub sendfile_roots: Vec<PathBuf>,
+    /// Paths that only `X-Accel-Redirect` leads to: with a slash in front and at the end, and the folder that each stands for.
+    pub internal: Vec<(String, PathBuf)>,
     /// How its pages are kept.
     pub cache: SiteCache,
     /// How PHP runs; `None`: the site has no PHP.

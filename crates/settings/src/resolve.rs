@@ -51,6 +51,7 @@ fn server(view: &View<'_>) -> Server {
         shutdown_grace: view.duration("server.shutdown_grace"),
         trusted_proxies: view.networks("server.trusted_proxies"),
         spool_dir: view.path("server.spool_dir").unwrap_or_default(),
+        spool_bytes: view.number("server.spool_bytes"),
     }
 }
 
@@ -67,6 +68,7 @@ fn http(view: &View<'_>) -> Http {
         keep_alive: view.duration("http.keep_alive"),
         keep_alive_requests: view.number("http.keep_alive_requests"),
         send_timeout: view.duration("http.send_timeout"),
+        early_hints: view.switch("http.early_hints"),
     }
 }
 
@@ -176,6 +178,8 @@ fn site(view: &View<'_>) -> Site {
             },
         },
         body_bytes: view.number("site.body_bytes"),
+        sendfile_roots: view.folders("site.sendfile_roots"),
+        internal: view.pairs("site.internal").into_iter().map(|(at, folder)| (at, folder.into())).collect(),
         cache: site_cache(view),
         php: view.switch("php.enabled").then(|| php(view)),
     }
@@ -342,6 +346,8 @@ getters! {
     networks -> Vec<Network> = Networks;
     /// Of a list of names.
     texts -> Vec<(String, std::ops::Range<usize>)> = Texts;
+    /// Of a list of folders.
+    folders -> Vec<PathBuf> = Folders;
     /// Of an open table.
     pairs -> Vec<(String, String)> = Pairs;
 }
@@ -363,7 +369,8 @@ impl Value {
             Kind::Address { .. } => Self::Address(None),
             Kind::Networks => Self::Networks(Vec::new()),
             Kind::FileNames | Kind::HostNames | Kind::Words(_) => Self::Texts(Vec::new()),
-            Kind::Fields | Kind::Ini => Self::Pairs(Vec::new()),
+            Kind::Folders => Self::Folders(Vec::new()),
+            Kind::Fields | Kind::Ini | Kind::Places => Self::Pairs(Vec::new()),
             Kind::Switch
             | Kind::Count { .. }
             | Kind::Size { .. }

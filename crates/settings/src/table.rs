@@ -105,10 +105,14 @@ pub(crate) enum Kind {
     HostNames,
     /// A path below the root as in a URL; `word` stands for none.
     UrlPath { word: &'static str },
+    /// Folders. May be empty.
+    Folders,
     /// A table of response fields.
     Fields,
     /// A table of PHP ini values.
     Ini,
+    /// A table of beginnings of URL paths and the folders that they stand for.
+    Places,
 }
 
 /// A sort of names that a list is made of.

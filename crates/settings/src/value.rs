@@ -79,7 +79,9 @@ pub(crate) enum Value {
     Networks(Vec<Network>),
     /// Of [`Kind::FileNames`], [`Kind::HostNames`] and [`Kind::Words`], each with its place.
     Texts(Vec<(String, Range<usize>)>),
-    /// Of [`Kind::Fields`] and [`Kind::Ini`]: name and value, in the order written.
+    /// Of [`Kind::Folders`].
+    Folders(Vec<PathBuf>),
+    /// Of [`Kind::Fields`], [`Kind::Ini`] and [`Kind::Places`]: name and value, in the order written.
     Pairs(Vec<(String, String)>),
 }
 
@@ -133,6 +135,8 @@ impl Kind {
             }
             Self::Fields => list::fields(raw).map(Value::Pairs),
             Self::Ini => list::ini(raw).map(Value::Pairs),
+            Self::Folders => list::folders(raw, base).map(Value::Folders),
+            Self::Places => list::places(raw, base).map(Value::Pairs),
         }
     }
 
@@ -180,6 +184,8 @@ impl Kind {
             Self::UrlPath { word } => format!("a path below the root that begins with / , or \"{word}\""),
             Self::Fields => "a table of field names and texts".to_owned(),
             Self::Ini => "a table of ini names and texts, numbers or booleans".to_owned(),
+            Self::Folders => "folders like \"/srv/private\"".to_owned(),
+            Self::Places => "a table of paths as in a URL, like \"/protected/\", and folders".to_owned(),
         }
     }
 
@@ -200,13 +206,14 @@ impl Kind {
             Self::HostNames => "host names",
             Self::Words(word) => word.noun(),
             Self::UrlPath { .. } => "URL path",
-            Self::Fields | Self::Ini => "table",
+            Self::Folders => "folders",
+            Self::Fields | Self::Ini | Self::Places => "table",
         }
     }
 
     /// Whether the value is a table of names that a person chooses, so that a key can go on below it.
     pub(crate) fn is_open_table(&self) -> bool {
-        matches!(self, Self::Fields | Self::Ini)
+        matches!(self, Self::Fields | Self::Ini | Self::Places)
     }
 
     fn switch(&self, raw: &Raw) -> Read<bool> {

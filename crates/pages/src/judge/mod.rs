@@ -98,6 +98,8 @@ pub enum Refusal {
     Client,
     /// The request's query is not the one of the key, and this is no ordinary page: see [`Asking::reduced`].
     Arguments,
+    /// The script handed a file over instead of a page: `X-Accel-Redirect`, `X-Sendfile`.
+    HandedOver,
 }
 
 impl Refusal {
@@ -118,6 +120,7 @@ impl Refusal {
             Refusal::TooManyTags => "too-many-tags",
             Refusal::Client => "client",
             Refusal::Arguments => "arguments",
+            Refusal::HandedOver => "handed-over",
         }
     }
 

@@ -214,6 +214,12 @@ impl Job {
         if let Some((page, terms)) = self.previous.take().filter(|_| reply.status == 304) {
             return self.freshen(lead, &page, &terms, &reply, &aside);
         }
+        if aside.handed().is_some() {
+            // The file is sent by whoever sends answers; the page is none.
+            reply.aside = Some(aside);
+            let remember = self.rules.remember_refusal;
+            return self.refuse(lead, reply, Refusal::HandedOver, remember);
+        }
         let failed = reply.status >= 500 && !matches!(reply.body, Body::Stream(_));
         if failed && self.rules.mode == Mode::Profile {
             return self.fail(lead, reply);

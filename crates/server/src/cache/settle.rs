@@ -29,6 +29,7 @@ pub fn settle(thread: &Rc<Thread>, site: &Site, request: &Request, reply: &mut R
             purge(thread, rules, &place(site, request, &path), method, reply, &aside);
         }
         tell_crawler(request, reply, &aside);
+        reply.aside = Some(aside).filter(|aside| aside.handed().is_some());
     }
     told::alone(reply, told);
 }

@@ -26,6 +26,16 @@ pub fn answer(thread: &Thread, request: &Request, entry: &Rc<Entry>) -> Answer {
     respond(entry, Asked::read(&request.head, request.query(), entry), Moment::of(thread))
 }
 
+/// The answer with a file that a script hands out, to a request of any method: as to GET, as other servers do. `ranges`:
+/// whether a part may be asked for.
+pub fn hand_out(thread: &Thread, request: &Request, entry: &Rc<Entry>, ranges: bool) -> Answer {
+    let mut asked = Asked::read(&request.head, None, entry);
+    if !ranges {
+        asked.range = None;
+    }
+    respond(entry, asked, Moment::of(thread))
+}
+
 /// What a request says about the form of its answer.
 #[derive(Clone, Debug)]
 pub(super) struct Asked<'a> {

@@ -40,6 +40,8 @@ pub(super) struct Place<'a> {
     pub root: &'a Path,
     /// The site's own fields.
     pub lines: &'a [u8],
+    /// Whether the kind of a file says how long it may be kept.
+    pub expires: bool,
 }
 
 impl<'a> Place<'a> {
@@ -49,6 +51,19 @@ impl<'a> Place<'a> {
             identity: std::ptr::from_ref(site).addr(),
             root: &site.plan.root,
             lines: &site.header_lines,
+            expires: true,
+        }
+    }
+
+    /// The folder of number `number` that the site's scripts hand files out of.
+    fn handed(site: &'a Site, number: usize, root: &'a Path, sites: usize) -> Place<'a> {
+        Place {
+            // Behind those of all sites.
+            index: site.index + (number + 1) * sites.max(1),
+            identity: std::ptr::from_ref(site).addr(),
+            root,
+            lines: b"",
+            expires: false,
         }
     }
 }
@@ -75,6 +90,18 @@ impl Cache {
             thread.stats.add(Counter::FileHits, 1);
         } else {
             thread.stats.add(Counter::FileMisses, 1);
+            self.tell(&thread.stats);
+        }
+        node
+    }
+
+    /// A file that a script hands out, below the folder `root`, which is the number `number` of those of the site. Its fields
+    /// are without the site's own, and do not say how long it may be kept.
+    pub fn find_handed(&self, thread: &Thread, site: &Site, number: usize, root: &Path, path: &[u8]) -> Node {
+        let place = Place::handed(site, number, root, thread.setup().plan.sites.len());
+        let (node, is_hit) = self.find_at(Moment::of(thread), &place, path, Purpose::Serve);
+        thread.stats.add(if is_hit { Counter::FileHits } else { Counter::FileMisses }, 1);
+        if !is_hit {
             self.tell(&thread.stats);
         }
         node
@@ -298,6 +325,7 @@ impl Inner {
             path: place.root.to_owned(),
             root: Root::open_at(place.root, self.rules.plan.symlinks).ok(),
             lines: place.lines.into(),
+            expires: place.expires,
             rules: self.rules.clone(),
             ledger: self.ledger.clone(),
         });

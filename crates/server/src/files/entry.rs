@@ -41,6 +41,8 @@ pub struct Home {
     pub root: Option<Root>,
     /// The site's own fields, as lines.
     pub lines: Box<[u8]>,
+    /// Whether the kind of a file says how long it may be kept.
+    pub expires: bool,
     /// What holds for all files.
     pub rules: Rc<Rules>,
     /// Where entries that have grown are written down.
@@ -343,7 +345,7 @@ impl Entry {
         if self.varies() {
             lines.add("Vary", "Accept-Encoding");
         }
-        if self.home.rules.plan.expires {
+        if self.home.expires && self.home.rules.plan.expires {
             let versioned = shape.versioned || self.is_versioned;
             lines.add_default("Cache-Control", expiry::cache_control(self.kind, versioned));
         }

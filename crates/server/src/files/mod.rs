@@ -28,7 +28,7 @@ mod tests;
 
 use std::rc::Rc;
 
-pub use answer::{Answer, answer};
+pub use answer::{Answer, answer, hand_out};
 pub use cache::Cache;
 pub use entry::Entry;
 

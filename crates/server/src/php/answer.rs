@@ -10,7 +10,7 @@ use millrace_wire::frames::{End, Frame, NoteKind};
 use super::card::Card;
 use super::worker::Sink;
 use crate::log::Log;
-use crate::reply::{Aside, Fields, reason_phrase};
+use crate::reply::{Aside, Fields, Handed, reason_phrase};
 
 /// An answer as far as it has come.
 #[derive(Debug)]
@@ -207,9 +207,11 @@ pub fn note(aside: &mut Option<Box<Aside>>, unheard: &Unheard<'_>, kind: NoteKin
     aside.get_or_insert_default().notes.add(kind, text);
 }
 
-/// Whether a field is a word to the server that no client sees: to the page cache, or `X-Accel-*`.
+/// Whether a field is a word to the server that no client sees: to the page cache, `X-Accel-*`, or a file handed over.
 fn is_for_the_server(name: &str) -> bool {
-    name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("x-accel-")) || is_ours(name)
+    name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("x-accel-"))
+        || Handed::by(name).is_some()
+        || is_ours(name)
 }
 
 fn decimal(value: &[u8]) -> Option<u64> {

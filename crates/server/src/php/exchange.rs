@@ -150,7 +150,9 @@ async fn attempt(
         aside.get_or_insert_default().failed = true;
     }
     let AnswerHead { status, reason, fields, length, .. } = head;
-    let body = if request.is_head() {
+    // What a script writes that has handed over a file is for nobody.
+    let is_handed = || aside.as_ref().is_some_and(|aside| aside.handed().is_some());
+    let body = if request.is_head() || is_handed() {
         lease.finish(thread.clock.now());
         Body::Omitted(length)
     } else if matches!(status, 204 | 304) {

@@ -75,7 +75,42 @@ impl Reply {
     }
 }
 
+/// Fields by which a script hands a file over, and whether their value is a path as in a URL. Those of lighttpd are the
+/// older name of `X-Sendfile`, and the one that WooCommerce writes.
+const HANDING_OVER: [(&str, Handed); 4] = [
+    ("x-accel-redirect", Handed::Location),
+    ("x-sendfile", Handed::Path),
+    ("x-lighttpd-send-file", Handed::Path),
+    ("x-lighttpd-sendfile", Handed::Path),
+];
+
+/// How a script names the file that it hands over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handed {
+    /// As a path of the site (`X-Accel-Redirect`).
+    Location,
+    /// As a path of the machine (`X-Sendfile`).
+    Path,
+}
+
+impl Handed {
+    /// What a field of this name says, if it hands a file over.
+    pub fn by(name: &str) -> Option<Handed> {
+        // Nearly no field begins so.
+        if !name.as_bytes().first().is_some_and(|first| first.eq_ignore_ascii_case(&b'x')) {
+            return None;
+        }
+        HANDING_OVER.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, handed)| *handed)
+    }
+}
+
 impl Aside {
+    /// The file that is to be sent instead of what the script wrote: how it is named, by which field, and its name.
+    pub fn handed(&self) -> Option<(Handed, &str, &[u8])> {
+        let mut named = self.fields.iter().filter(|(_, value)| !value.is_empty());
+        named.find_map(|(name, value)| Some((Handed::by(name)?, name, value)))
+    }
+
     /// Takes in what was said later.
     pub fn hear(&mut self, later: Aside) {
         for (kind, text) in [(Note::Tag, &later.notes.tags), (Note::Control, &later.notes.control)] {

@@ -1,11 +1,13 @@
 //! From a request to the way it is answered: which site, which rule of its application, which file or script.
 
 mod front_door;
+mod handover;
 mod hosts;
 mod profile;
 mod respond;
 mod site;
 
+pub use handover::hand_over;
 pub use hosts::{Hosts, host_of};
 pub use respond::{Response, respond};
 pub use site::Site;
@@ -59,6 +61,10 @@ pub fn way(thread: &Thread, site: &Site, request: &Request) -> Way {
     let mut path = Vec::with_capacity(64);
     if path::normalise(request.raw_path(), &mut path).is_err() {
         return Way::Refuse(400);
+    }
+    if site.plan.internal.iter().any(|(prefix, _)| path.starts_with(prefix.as_bytes())) {
+        // Only scripts lead there: see `handover`.
+        return Way::Refuse(404);
     }
     if let Some((status, location)) = front_door::redirect(site, request) {
         return Way::Redirect(status, location);

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::bounds;
+use super::{bounds, not_a_folder};
 use crate::application;
 use crate::environment::{Environment, Found};
-use crate::problem::{At, Problem, What};
+use crate::problem::{At, Problem, Severity, What};
 use crate::resolve::View;
 use crate::written::{SiteWritten, Written};
 
@@ -19,6 +19,7 @@ pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &m
         root(site, view, problems);
         front_controller(view, problems);
         redirect(view, problems);
+        handed_out(view, problems);
     }
 }
 
@@ -159,6 +160,25 @@ fn front_controller(view: &View<'_>, problems: &mut Vec<Problem>) {
             );
         }
         _ => {}
+    }
+}
+
+/// Folders that scripts hand files out of.
+fn handed_out(view: &View<'_>, problems: &mut Vec<Problem>) {
+    let roots = view.folders("site.sendfile_roots").into_iter().map(|dir| ("site.sendfile_roots", dir));
+    let places = view.pairs("site.internal").into_iter().map(|(_, dir)| ("site.internal", dir.into()));
+    for (key, dir) in roots.chain(places) {
+        let at = view.at(key);
+        match view.environment().disk.look(&dir) {
+            Found::Directory if dir.parent().is_none() => {
+                let title = format!("`{key}`: a script could have any file of the machine sent");
+                let cure = "name the folder that holds the files";
+                problems.push(Problem::warning(What::Risky, title, cure).at(at, "the whole machine"));
+            }
+            Found::Directory => {}
+            found => problems
+                .push(Problem { severity: Severity::Warning, ..not_a_folder(key, &dir, found).at(at, "") }),
+        }
     }
 }
 

@@ -187,11 +187,23 @@ static SERVER: &[Setting] = &[
         key: "server.spool_dir",
         kind: Kind::Path { word: None },
         default: Default::Fixed("/var/tmp"),
-        line: "Folder for request bodies that are larger than `http.body_memory`.",
+        line: "Folder for request bodies that are larger than `http.body_memory`, and for answers that wait for slow clients.",
         reason: "Must be on a disk: /tmp is memory on many systems, and large bodies are spooled to save memory. The \
                  files have no name and vanish with the request.",
         example: "\"/srv/spool\"",
         elsewhere: &["client_body_temp_path", "upload_tmp_dir"],
+        ..ROW
+    },
+    Setting {
+        key: "server.spool_bytes",
+        kind: Kind::Size { min: 0, max: 1024 * GB, zero: None },
+        default: Default::Fixed("1GB"),
+        line: "Disk space in `server.spool_dir` for answers that clients take slower than PHP makes them, all together; one \
+               answer may take half of it.",
+        reason: "A script that has finished frees its worker while the rest of its answer goes out: up to 1 MB of it is \
+                 held in memory, more on disk. Beyond this a script waits for its client. 0 keeps answers off the disk.",
+        example: "\"20GB\"",
+        elsewhere: &["fastcgi_max_temp_file_size", "proxy_max_temp_file_size"],
         ..ROW
     },
 ];
@@ -319,6 +331,18 @@ static HTTP: &[Setting] = &[
         reason: "A client that asks for large files and doesn't read them holds buffers and PHP's output.",
         example: "\"30s\"",
         elsewhere: &["write_timeout", "timeout"],
+        ..ROW
+    },
+    Setting {
+        key: "http.early_hints",
+        kind: Kind::Switch,
+        default: Default::Fixed("true"),
+        line: "Whether scripts may have 103 (Early Hints) sent, which tells a browser what to fetch while the page is being \
+               made.",
+        reason: "Only where a script asks for it, and never to HTTP/1.0. A proxy in front that takes 103 for the answer, as \
+                 nginx before 1.29 does, needs this off.",
+        example: "false",
+        elsewhere: &[],
         ..ROW
     },
 ];
@@ -541,7 +565,7 @@ static SITE: &[Setting] = &[
         kind: Kind::Path { word: None },
         default: Default::Unset("must be written"),
         line: "The folder that is served. Relative to the configuration file.",
-        reason: "Nothing outside of it is ever sent.",
+        reason: "Nothing outside of it is sent, but what scripts hand out of `site.sendfile_roots` and `site.internal`.",
         example: "\"/srv/other\"",
         elsewhere: &["documentroot", "document_root", "docroot", "directory", "path", "dir", "folder"],
         ..ROW
@@ -600,6 +624,31 @@ static SITE: &[Setting] = &[
         reason: "One site takes videos, the others need not.",
         example: "\"2GB\"",
         elsewhere: &["client_max_body_size"],
+        ..ROW
+    },
+    Setting {
+        key: "site.sendfile_roots",
+        place: Place::Site,
+        kind: Kind::Folders,
+        default: Default::Unset("only files below the site's root"),
+        line: "Folders below which a script may have files sent by `X-Sendfile: /srv/private/file`, besides the site's root.",
+        reason: "The server may read what PHP may not, so it says itself what it sends. Below the root the rules for \
+                 visitors hold: no script's source, no hidden file.",
+        example: "[\"/srv/other\"]",
+        elsewhere: &["xsendfilepath", "xsendfile", "x-sendfile-docroot"],
+        ..ROW
+    },
+    Setting {
+        key: "site.internal",
+        place: Place::Site,
+        kind: Kind::Places,
+        default: Default::Unset("`X-Accel-Redirect` leads to files below the site's root"),
+        line: "Paths that only `X-Accel-Redirect` leads to, and their folders: a table `[site.internal]`, \
+               `\"/protected/\" = \"/srv/private\"`. To clients they are 404.",
+        reason: "As `location /protected/ { internal; alias /srv/private/; }` in nginx: a script decides who may have a file, \
+                 and the server sends it, with ranges and all.",
+        example: "{ \"/protected/\" = \"/srv/other\" }",
+        elsewhere: &["alias", "location"],
         ..ROW
     },
     Setting {

@@ -1,9 +1,9 @@
 //! Lists and open tables. Each element that is wrong is reported, not only the first.
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::{Entry, Form, Raw, Read, Wrong, name, number_text};
+use super::{Entry, Form, Raw, Read, Wrong, joined, name, number_text};
 use crate::plan::{Address, Network};
 use crate::problem::{What, shown};
 
@@ -68,6 +68,57 @@ pub(super) fn fields(raw: &Raw) -> Read<Vec<(String, String)>> {
         }
     }
     if wrongs.is_empty() { Ok(fields) } else { Err(wrongs) }
+}
+
+/// Folders, absolute; relative ones start at `base`.
+pub(super) fn folders(raw: &Raw, base: &Path) -> Read<Vec<PathBuf>> {
+    let list =
+        elements(raw, "a folder in quotes, like \"/srv/private\"", |raw, text| folder(raw, text, base))?;
+    not_too_long(raw, list)
+}
+
+/// Beginnings of URL paths, each given a slash in front and at the end, and the folder that each stands for.
+pub(super) fn places(raw: &Raw, base: &Path) -> Read<Vec<(String, String)>> {
+    let mut wrongs = Vec::new();
+    let mut places: Vec<(String, String)> = Vec::new();
+    for entry in entries(raw, "{ \"/protected/\" = \"/srv/private\" }")? {
+        match place(entry, base) {
+            Ok(place) if places.iter().any(|(path, _)| *path == place.0) => {
+                let at_name = Raw { form: Form::Text(String::new()), span: entry.span.clone() };
+                let title = format!("names {} twice", place.0);
+                wrongs.extend(at_name.wrong(What::Duplicate, title, "again", "remove one of the two"));
+            }
+            Ok(place) => places.push(place),
+            Err(more) => wrongs.extend(more),
+        }
+    }
+    if wrongs.is_empty() { Ok(places) } else { Err(wrongs) }
+}
+
+fn place(entry: &Entry, base: &Path) -> Read<(String, String)> {
+    let at_name = Raw { form: Form::Text(String::new()), span: entry.span.clone() };
+    let path = name::url_path(&at_name, entry.name.strip_suffix('/').unwrap_or(&entry.name))?;
+    let Some(text) = entry.value.text() else {
+        return Err(entry
+            .value
+            .wrong_type(format!("needs a folder for {path}/"), "write the folder in quotes"));
+    };
+    let folder = folder(&entry.value, text, base)?;
+    // It was a text before.
+    Ok((format!("{path}/"), folder.to_string_lossy().into_owned()))
+}
+
+fn folder(raw: &Raw, text: &str, base: &Path) -> Read<PathBuf> {
+    if text.is_empty() || text.contains('\0') {
+        let title = format!("cannot hold \"{}\"", shown(text));
+        return Err(raw.wrong(
+            What::Malformed,
+            title,
+            "not a folder",
+            "write a folder, like \"/srv/private\"",
+        ));
+    }
+    Ok(joined(base, text))
 }
 
 /// PHP ini values. In TOML `opcache.enable = 1` is a table in a table; the name is put together again.

@@ -361,7 +361,7 @@ fn a_site_is_not_taken_for_another_of_its_position() {
     two.write("/a.txt", "two");
     let cache = Cache::new(&limits(), 1);
     let look = |folder: &Folder, identity: usize| {
-        let place = Place { index: 0, identity, root: &folder.at(""), lines: b"" };
+        let place = Place { index: 0, identity, root: &folder.at(""), lines: b"", expires: true };
         match cache.find_at(Moment { tick: 1, wall: 0 }, &place, b"/a.txt", Purpose::Serve).0 {
             Node::File(entry) => bytes_of(&entry.plain().content.part(0, 3)),
             other => panic!("{other:?}"),

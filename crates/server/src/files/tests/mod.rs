@@ -128,7 +128,8 @@ impl Site {
 
     /// The node, and whether it was a hit.
     pub fn look(&self, path: impl AsRef<[u8]>, purpose: Purpose) -> (Node, bool) {
-        let place = Place { index: 0, identity: 1, root: &self.root, lines: self.lines.as_bytes() };
+        let place =
+            Place { index: 0, identity: 1, root: &self.root, lines: self.lines.as_bytes(), expires: true };
         self.cache.find_at(self.now(), &place, path.as_ref(), purpose)
     }
 

@@ -113,7 +113,7 @@ impl Exchange {
                 Response::Ready(reply) => Ok(reply),
                 Response::Later(reply) => Ok(reply.await),
                 Response::Page(page, script) => match page.await {
-                    Waited::Reply(reply) => Ok(reply),
+                    Waited::Reply(reply) => Ok(self.hand_over(connection, &script, reply).await),
                     Waited::Again if waits < MOST_WAITS => {
                         waits += 1;
                         continue;
@@ -139,8 +139,17 @@ impl Exchange {
         connection.enter(Phase::Running);
         let mut reply = php::run(thread, &self.site, &mut self.request, script).await;
         cache::settle(thread, &self.site, &self.request, &mut reply, told);
+        let mut reply = self.hand_over(connection, script, reply).await;
         reply.fields.push_block(&self.site.header_lines);
         Ok(reply)
+    }
+
+    /// The file that a script may have handed over instead of its own answer.
+    async fn hand_over(&self, connection: &Connection, script: &Script, reply: Reply) -> Reply {
+        match &reply.aside {
+            None => reply,
+            Some(_) => route::hand_over(&connection.thread, &self.site, &self.request, script, reply).await,
+        }
     }
 
     /// Passes over content that nobody has read, if it is already here. Returns whether the next request begins at
