@@ -1,6 +1,6 @@
 //! What an answer says about the cache's part in it: `Cache-Status` (RFC 9211), and the fields that tools look for.
 
-use std::io::Write;
+use millrace_wire::decimal;
 
 use crate::Millis;
 
@@ -124,8 +124,10 @@ pub fn age(age: Millis, out: &mut Vec<u8>) {
 
 fn number(out: &mut Vec<u8>, before: &[u8], value: i64) {
     out.extend_from_slice(before);
-    // Writing to a Vec does not fail.
-    let _ = write!(out, "{value}");
+    if value < 0 {
+        out.push(b'-');
+    }
+    decimal::push(value.unsigned_abs(), out);
 }
 
 /// As a token where it is one, else as a string (RFC 9651 section 3.3); what neither can hold is left out.

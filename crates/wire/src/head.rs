@@ -2,7 +2,8 @@
 //! request smuggling lives (RFC 9112 sections 2.2, 3, 5, 6 and 11.2). What is ambiguous is refused, never guessed.
 //!
 //! A [`Head`] owns its bytes and refers to them by spans, so that it outlives the read buffer without a copy per
-//! field, and is reused from request to request without an allocation.
+//! value, and is reused from request to request without an allocation. What is asked for as text - method, authority, names
+//! of fields - is kept as text: going through the fields checks no bytes again.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -110,7 +111,7 @@ pub enum Framing {
     Chunked,
 }
 
-/// Start and end of a text in the bytes of a head.
+/// Start and end of something in the bytes of a head, or in its words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Span {
     start: u32,
@@ -119,7 +120,9 @@ struct Span {
 
 #[derive(Clone, Copy, Debug)]
 struct Field {
+    /// In the words.
     name: Span,
+    /// In the bytes.
     value: Span,
 }
 
@@ -127,10 +130,12 @@ struct Field {
 #[derive(Clone, Debug)]
 pub struct Head {
     bytes: Vec<u8>,
-    method: Span,
     target: Span,
     /// Path and query of the target, without scheme and authority.
     path_query: Span,
+    /// Method, names and authority, one after the other.
+    words: String,
+    method: Span,
     authority: Span,
     version: Version,
     framing: Framing,
@@ -143,9 +148,10 @@ impl Default for Head {
     fn default() -> Head {
         Head {
             bytes: Vec::new(),
-            method: Span::default(),
             target: Span::default(),
             path_query: Span::default(),
+            words: String::new(),
+            method: Span::default(),
             authority: Span::default(),
             version: Version::Http11,
             framing: Framing::None,
@@ -168,8 +174,8 @@ impl Head {
         let input = &input[skipped..];
         let Some(length) = head_length(input, limits)? else { return Ok(None) };
         self.read_grammar(&input[..length], limits)?;
-        self.read_target()?;
-        self.read_fields()?;
+        let absolute = self.read_target()?;
+        self.read_fields(absolute)?;
         Ok(Some(skipped + length))
     }
 
@@ -178,16 +184,15 @@ impl Head {
         method: &str,
         authority: &str,
         path_query: &str,
-        fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+        fields: impl Iterator<Item = (&'a str, &'a [u8])>,
     ) -> Head {
         let mut head = Head { version: Version::Http2, keep_alive: true, ..Head::default() };
-        head.method = head.append(method.as_bytes());
-        head.authority = head.append(authority.as_bytes());
+        head.method = head.word(method);
+        head.authority = head.word(authority);
         head.path_query = head.append(path_query.as_bytes());
         head.target = head.path_query;
         for (name, value) in fields {
-            let (name, value) = (head.append(name), head.append(value));
-            head.fields.push(Field { name, value });
+            head.push(name, value);
         }
         head
     }
@@ -202,20 +207,18 @@ impl Head {
         more: &[(&str, Vec<u8>)],
     ) -> Head {
         let mut head = Head { framing: Framing::None, expects_continue: false, ..self.clone() };
-        head.method = head.append(method.as_bytes());
+        head.method = head.word(method);
         head.path_query = head.append(path_query);
-        head.fields.retain(|f| std::str::from_utf8(self.text(f.name)).is_ok_and(&keeps));
+        head.fields.retain(|f| keeps(self.said(f.name)));
         for (name, value) in more {
-            let (name, value) = (head.append(name.as_bytes()), head.append(value));
-            head.fields.push(Field { name, value });
+            head.push(name, value);
         }
         head
     }
 
     /// The method, case-sensitive.
     pub fn method(&self) -> &str {
-        // httparse accepts only token characters here.
-        std::str::from_utf8(self.text(self.method)).unwrap_or("")
+        self.said(self.method)
     }
 
     /// The request target as it was sent.
@@ -231,7 +234,7 @@ impl Head {
     /// Host and port that the request is for: of an absolute-form target, else of the Host field. Empty for an
     /// HTTP/1.0 request without either. Host characters only (RFC 3986 section 3.2.2), not lower-cased.
     pub fn authority(&self) -> &str {
-        std::str::from_utf8(self.text(self.authority)).unwrap_or("")
+        self.said(self.authority)
     }
 
     /// HTTP version.
@@ -256,15 +259,12 @@ impl Head {
 
     /// All fields in order, names as sent.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &[u8])> + Clone {
-        self.fields.iter().map(|f| (std::str::from_utf8(self.text(f.name)).unwrap_or(""), self.text(f.value)))
+        self.fields.iter().map(|f| (self.said(f.name), self.text(f.value)))
     }
 
     /// The value of the first field with this name, which is compared without case.
     pub fn field(&self, name: &str) -> Option<&[u8]> {
-        self.fields
-            .iter()
-            .find(|f| self.text(f.name).eq_ignore_ascii_case(name.as_bytes()))
-            .map(|f| self.text(f.value))
+        self.fields.iter().find(|f| self.said(f.name).eq_ignore_ascii_case(name)).map(|f| self.text(f.value))
     }
 
     /// The same as text, if it is ASCII.
@@ -274,6 +274,29 @@ impl Head {
 
     fn text(&self, span: Span) -> &[u8] {
         &self.bytes[span.start as usize..span.end as usize]
+    }
+
+    /// An authority as a word; `None`: it is none.
+    fn checked(&mut self, span: Span) -> Option<Span> {
+        let start = self.words.len() as u32;
+        let text = &self.bytes[span.start as usize..span.end as usize];
+        self.words.push_str(std::str::from_utf8(text).ok().filter(|text| is_authority(text.as_bytes()))?);
+        Some(Span { start, end: self.words.len() as u32 })
+    }
+
+    fn said(&self, span: Span) -> &str {
+        &self.words[span.start as usize..span.end as usize]
+    }
+
+    fn word(&mut self, word: &str) -> Span {
+        let start = self.words.len() as u32;
+        self.words.push_str(word);
+        Span { start, end: self.words.len() as u32 }
+    }
+
+    fn push(&mut self, name: &str, value: &[u8]) {
+        let (name, value) = (self.word(name), self.append(value));
+        self.fields.push(Field { name, value });
     }
 
     fn append(&mut self, text: &[u8]) -> Span {
@@ -308,38 +331,36 @@ impl Head {
             let start = text.as_ptr() as usize - input.as_ptr() as usize;
             Span { start: start as u32, end: (start + text.len()) as u32 }
         };
-        self.method = span(request.method.unwrap_or("").as_bytes());
+        self.words.clear();
+        self.method = self.word(request.method.unwrap_or(""));
         self.target = span(request.path.unwrap_or("").as_bytes());
         self.version = if request.version == Some(0) { Version::Http10 } else { Version::Http11 };
         for field in request.headers.iter() {
             // An absent value comes as a static empty string, which lies outside `input`.
             let value = if field.value.is_empty() { Span::default() } else { span(field.value) };
-            self.fields.push(Field { name: span(field.name.as_bytes()), value });
+            let name = self.word(field.name);
+            self.fields.push(Field { name, value });
         }
         Ok(())
     }
 
-    /// The four forms of a request target (RFC 9112 section 3.2).
-    fn read_target(&mut self) -> Result<(), Refusal> {
+    /// The four forms of a request target (RFC 9112 section 3.2). Returns the authority, where it has one.
+    fn read_target(&mut self) -> Result<Option<Span>, Refusal> {
         let Span { start, end } = self.target;
         let target = &self.bytes[start as usize..end as usize];
         if target.contains(&b'#') {
             return Err(Refusal::Bad("a request target has no fragment"));
         }
-        self.authority = Span::default();
         self.path_query = self.target;
         match target {
-            [b'/', ..] => Ok(()),
-            b"*" if self.method() == "OPTIONS" => Ok(()),
-            _ if self.method() == "CONNECT" => {
-                self.authority = self.target;
-                Ok(())
-            }
-            _ => self.read_absolute_form(),
+            [b'/', ..] => Ok(None),
+            b"*" if self.method() == "OPTIONS" => Ok(None),
+            _ if self.method() == "CONNECT" => Ok(Some(self.target)),
+            _ => self.read_absolute_form().map(Some),
         }
     }
 
-    fn read_absolute_form(&mut self) -> Result<(), Refusal> {
+    fn read_absolute_form(&mut self) -> Result<Span, Refusal> {
         let Span { start, end } = self.target;
         let target = self.target();
         let scheme = ["http://", "https://"]
@@ -347,43 +368,41 @@ impl Head {
             .find(|s| target.len() > s.len() && target[..s.len()].eq_ignore_ascii_case(s.as_bytes()))
             .ok_or(Refusal::Bad("the request target is neither a path nor an http URI"))?;
         let rest = &target[scheme.len()..];
-        let authority = rest.iter().position(|b| matches!(b, b'/' | b'?')).unwrap_or(rest.len());
-        let path = start + (scheme.len() + authority) as u32;
-        self.authority = Span { start: start + scheme.len() as u32, end: path };
+        let length = rest.iter().position(|b| matches!(b, b'/' | b'?')).unwrap_or(rest.len());
+        let path = start + (scheme.len() + length) as u32;
+        let authority = Span { start: start + scheme.len() as u32, end: path };
         self.path_query = Span { start: path, end };
         if !self.text(self.path_query).starts_with(b"/") {
             // `GET http://example.com?a`: the path is `/` (RFC 9112 section 3.2.1).
             let with_path = [b"/", self.text(self.path_query)].concat();
             self.path_query = self.append(&with_path);
         }
-        Ok(())
+        Ok(authority)
     }
 
-    /// Fields that decide where the request goes and where it ends.
-    fn read_fields(&mut self) -> Result<(), Refusal> {
+    /// Fields that decide where the request goes and where it ends. `absolute`: the authority that the target has.
+    fn read_fields(&mut self, absolute: Option<Span>) -> Result<(), Refusal> {
         let mut seen = Seen::default();
         for index in 0..self.fields.len() {
             let Field { name, value } = self.fields[index];
-            let (name, text) = (self.text(name), self.text(value));
+            let (name, text) = (self.said(name), self.text(value));
             match name.len() {
-                4 if name.eq_ignore_ascii_case(b"host") => seen.host(value)?,
-                6 if name.eq_ignore_ascii_case(b"expect") => seen.expect(text)?,
-                10 if name.eq_ignore_ascii_case(b"connection") => seen.connection(text),
-                14 if name.eq_ignore_ascii_case(b"content-length") => seen.content_length(text)?,
-                17 if name.eq_ignore_ascii_case(b"transfer-encoding") => seen.transfer_encoding(text)?,
+                4 if name.eq_ignore_ascii_case("host") => seen.host(value)?,
+                6 if name.eq_ignore_ascii_case("expect") => seen.expect(text)?,
+                10 if name.eq_ignore_ascii_case("connection") => seen.connection(text),
+                14 if name.eq_ignore_ascii_case("content-length") => seen.content_length(text)?,
+                17 if name.eq_ignore_ascii_case("transfer-encoding") => seen.transfer_encoding(text)?,
                 _ => {}
             }
         }
-        let absolute = self.authority != Span::default();
-        match seen.host {
-            Some(host) if !is_authority(self.text(host)) => return Err(Refusal::Bad("illegal Host")),
-            Some(host) if !absolute => self.authority = host,
+        let host = match seen.host {
+            Some(host) => Some(self.checked(host).ok_or(Refusal::Bad("illegal Host"))?),
             None if self.version == Version::Http11 => return Err(Refusal::Bad("no Host")),
-            _ => {}
-        }
-        if absolute && !is_authority(self.text(self.authority)) {
-            return Err(Refusal::Bad("illegal authority in the request target"));
-        }
+            None => None,
+        };
+        let illegal = Refusal::Bad("illegal authority in the request target");
+        let absolute = absolute.map(|span| self.checked(span).ok_or(illegal)).transpose()?;
+        self.authority = absolute.or(host).unwrap_or_default();
         self.framing = seen.framing(self.version, self.method())?;
         self.expects_continue = seen.expects_continue && self.version == Version::Http11;
         self.keep_alive = match self.version {

@@ -5,7 +5,7 @@ use std::io::{self, IoSlice, Write};
 use std::os::fd::AsFd;
 use std::task::Poll;
 
-use millrace_wire::chunked;
+use millrace_wire::{chunked, decimal};
 use rustix::net::SendFlags;
 
 use super::connection::{Phase, knows_chunks};
@@ -128,7 +128,7 @@ fn head(
     match framing {
         Framing::Length(length) => {
             output.extend_from_slice(b"Content-Length: ");
-            decimal(length, output);
+            decimal::push(length, output);
             output.extend_from_slice(b"\r\n");
         }
         Framing::Chunked => output.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
@@ -144,7 +144,7 @@ fn head(
 
 fn status_line(thread: &Thread, reply: &Reply, output: &mut Vec<u8>) {
     output.extend_from_slice(b"HTTP/1.1 ");
-    decimal(reply.status.into(), output);
+    decimal::push(reply.status.into(), output);
     output.push(b' ');
     output.extend_from_slice(reply.reason.as_deref().unwrap_or(reason_phrase(reply.status)).as_bytes());
     if reply.dated {
@@ -153,20 +153,6 @@ fn status_line(thread: &Thread, reply: &Reply, output: &mut Vec<u8>) {
     output.extend_from_slice(b"\r\nServer: Millrace\r\nDate: ");
     thread.clock.with_date(|date| output.extend_from_slice(date.as_bytes()));
     output.extend_from_slice(b"\r\n");
-}
-
-fn decimal(mut number: u64, output: &mut Vec<u8>) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    output.extend_from_slice(&digits[at..]);
 }
 
 /// Sends a head and what follows it.
