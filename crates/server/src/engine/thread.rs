@@ -47,6 +47,7 @@ pub struct Process {
     setup: Mutex<Arc<Setup>>,
     generation: AtomicU64,
     stage: AtomicU8,
+    scripts: AtomicU64,
     /// Counters of all threads.
     pub stats: Arc<stats::Registry>,
     /// Both logs.
@@ -72,10 +73,21 @@ impl Process {
             setup: Mutex::new(setup),
             generation: AtomicU64::new(0),
             stage: AtomicU8::new(Stage::Running as u8),
+            scripts: AtomicU64::new(0),
             stats,
             log,
             cache,
         })
+    }
+
+    /// A script has had something to say: what it has done to files by then must be seen by whoever comes next.
+    pub fn script_speaks(&self) {
+        self.scripts.fetch_add(1, Ordering::Release);
+    }
+
+    /// How often that was so.
+    pub fn scripts_spoken(&self) -> u64 {
+        self.scripts.load(Ordering::Acquire)
     }
 
     /// The set-up in force.

@@ -220,6 +220,9 @@ impl Inner {
 
     fn find(&mut self, now: Moment, place: &Place<'_>, path: &[u8], purpose: Purpose) -> (Node, bool) {
         self.settle();
+        if self.root_is_known_to_lack(now, place, path) {
+            return (Node::Missing, true);
+        }
         let mut home = self.home(now, place);
         let mut key = Key { epoch: home.epoch, purpose, path };
         let mut hash = self.hash(&key);
@@ -238,7 +241,6 @@ impl Inner {
             hash = self.hash(&key);
         }
         if self.found.get(hash, &key).is_none() && self.root_lacks(now, place, &home, path) {
-            self.is_missing(now, hash, &key);
             return (Node::Missing, false);
         }
         (self.look(now, &home, hash, &key), false)
@@ -363,21 +365,21 @@ impl Inner {
         moved
     }
 
+    /// Whether nothing can be at `path`, by names in the root that were compared with the disk a moment ago. Without a system
+    /// call, and without a look at anything that is kept for each path: URLs of an application come by the hundred
+    /// thousand.
+    fn root_is_known_to_lack(&self, now: Moment, place: &Place<'_>, path: &[u8]) -> bool {
+        let Some(Some(site)) = self.sites.get(place.index) else { return false };
+        site.identity == place.identity
+            && now.tick.saturating_sub(site.checked) < self.revalidate
+            && site.names.is_known_to_lack(now, self.revalidate, path)
+    }
+
     /// Whether nothing can be at `path`, by the names in the root.
     fn root_lacks(&mut self, now: Moment, place: &Place<'_>, home: &Home, path: &[u8]) -> bool {
         match (self.sites.get_mut(place.index), &home.root) {
             (Some(Some(site)), Some(root)) => site.names.lacks(root, now, path),
             _ => false,
-        }
-    }
-
-    /// Remembers it as long as there is room; nothing has to go for what is known anyway.
-    fn is_missing(&mut self, now: Moment, hash: u64, key: &Key<'_>) {
-        let cost = Cost { entries: 1, bytes: ENTRY + key.path.len(), descriptors: 0 };
-        if let Some(slot) = self.missing.get(hash, key) {
-            slot.checked = now.tick;
-        } else if self.missing.has_room(cost) {
-            self.missing.insert(hash, key, key.path.into(), now.tick, (), cost);
         }
     }
 

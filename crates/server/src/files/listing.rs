@@ -1,6 +1,7 @@
 //! The names in a site's root. A path whose first segment is none of them leads nowhere, and nobody has to walk it or
 //! to remember it: such are the readable URLs of an application, and those of scanners. One `fstat` of the root tells
-//! whether a name has come or gone since, so nothing is seen later than without.
+//! whether a name has come or gone since. It is done again a moment later, and whenever a script has had something to say
+//! meanwhile, for that may be where a new file is.
 
 use hashbrown::HashSet;
 
@@ -12,6 +13,8 @@ const MOST: usize = 4096;
 /// The names are read again no sooner than after this, milliseconds: a root that changes all the time is looked at path
 /// by path.
 const PAUSE: u64 = 1000;
+/// The root is compared again after so long, milliseconds: in a crowd, once for hundreds of requests.
+const TRUST: u64 = 20;
 
 /// What is known of a root's names.
 #[derive(Debug, Default)]
@@ -19,6 +22,8 @@ pub(super) struct Listing {
     /// When they were read, milliseconds of the thread's clock.
     read: Option<u64>,
     known: Option<Known>,
+    /// When the root was last seen as it is known: milliseconds of the thread's clock, and what scripts had said by then.
+    seen: Option<(u64, u64)>,
 }
 
 #[derive(Debug)]
@@ -29,17 +34,25 @@ struct Known {
 }
 
 impl Listing {
+    /// Whether nothing can be at `path`, without a system call; `trust`: milliseconds for which the last look may hold.
+    pub fn is_known_to_lack(&self, now: Moment, trust: u64, path: &[u8]) -> bool {
+        let (Some(known), Some((tick, scripts))) = (&self.known, self.seen) else { return false };
+        let is_recent = scripts == now.scripts && now.tick.saturating_sub(tick) < TRUST.min(trust);
+        is_recent && first_segment(path).is_some_and(|first| !known.names.contains(first))
+    }
+
     /// Whether nothing can be at `path` now. One system call, more only if a name has come or gone.
     pub fn lacks(&mut self, root: &Root, now: Moment, path: &[u8]) -> bool {
-        let Some(below) = path.strip_prefix(b"/") else { return false };
-        let first = &below[..memchr::memchr(b'/', below).unwrap_or(below.len())];
-        if first.is_empty() || self.known.as_ref().is_some_and(|known| known.names.contains(first)) {
+        let Some(first) = first_segment(path) else { return false };
+        if self.known.as_ref().is_some_and(|known| known.names.contains(first)) {
             return false;
         }
+        self.seen = None;
         let Ok(stamp) = root.stamp() else { return false };
         if self.known.as_ref().is_none_or(|known| known.stamp != stamp) && !self.read(root, now, stamp) {
             return false;
         }
+        self.seen = Some((now.tick, now.scripts));
         self.known.as_ref().is_some_and(|known| !known.names.contains(first))
     }
 
@@ -55,6 +68,13 @@ impl Listing {
     }
 }
 
+/// The first segment of a path; `None`: it is the root itself.
+fn first_segment(path: &[u8]) -> Option<&[u8]> {
+    let below = path.strip_prefix(b"/")?;
+    let first = &below[..memchr::memchr(b'/', below).unwrap_or(below.len())];
+    Some(first).filter(|first| !first.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use millrace_settings::plan::Symlinks;
@@ -64,7 +84,7 @@ mod tests {
 
     fn at(tick: u64) -> Moment {
         let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-        Moment { tick, wall: wall.as_nanos() as i64 }
+        Moment { tick, wall: wall.as_nanos() as i64, scripts: 0 }
     }
 
     #[test]
@@ -97,6 +117,29 @@ mod tests {
         settle();
         assert!(!listing.lacks(&root, at(2001), b"/b-post"), "not read again so soon");
         assert!(listing.lacks(&root, at(3000), b"/b-post") && listing.lacks(&root, at(3000), b"/a-post"));
+    }
+
+    #[test]
+    fn the_last_look_holds_for_a_moment_and_until_a_script_speaks() {
+        let folder = Folder::new();
+        folder.write("/index.php", "");
+        settle();
+        let root = Root::open_at(&folder.at(""), Symlinks::Inside).unwrap();
+        let mut listing = Listing::default();
+        assert!(!listing.is_known_to_lack(at(0), 1000, b"/a-post/"), "never looked at");
+        assert!(listing.lacks(&root, at(0), b"/a-post/"));
+        let (just, late) = (at(TRUST - 1), at(TRUST));
+        assert!(listing.is_known_to_lack(just, 1000, b"/b-post/"));
+        assert!(
+            !listing.is_known_to_lack(just, 1000, b"/index.php/b")
+                && !listing.is_known_to_lack(just, 1000, b"/")
+        );
+        assert!(!listing.is_known_to_lack(late, 1000, b"/b-post/"), "too long ago");
+        assert!(!listing.is_known_to_lack(at(0), 0, b"/b-post/"), "nothing holds where the settings say so");
+        assert!(!listing.is_known_to_lack(Moment { scripts: 1, ..just }, 1000, b"/b-post/"), "it may be new");
+        folder.write("/b-post", "");
+        assert!(!listing.lacks(&root, just, b"/b-post"));
+        assert!(!listing.is_known_to_lack(just, 1000, b"/c-post/"), "another name has come");
     }
 
     #[test]

@@ -65,11 +65,17 @@ struct Moment {
     pub tick: u64,
     /// Nanoseconds since 1970.
     pub wall: i64,
+    /// How often scripts have had something to say so far: each time they may have changed files.
+    pub scripts: u64,
 }
 
 impl Moment {
     fn of(thread: &Thread) -> Moment {
         let wall = thread.clock.unix_time().as_nanos();
-        Moment { tick: thread.clock.ticks(), wall: i64::try_from(wall).unwrap_or(i64::MAX) }
+        Moment {
+            tick: thread.clock.ticks(),
+            wall: i64::try_from(wall).unwrap_or(i64::MAX),
+            scripts: thread.process.scripts_spoken(),
+        }
     }
 }

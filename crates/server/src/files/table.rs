@@ -103,11 +103,6 @@ impl<V> Table<V> {
         self.cost
     }
 
-    /// Whether there is room for so much without throwing anything out.
-    pub fn has_room(&self, cost: Cost) -> bool {
-        self.cost.plus(cost).fits(self.limit)
-    }
-
     /// The value of `key`, which counts as used.
     pub fn get(&mut self, hash: u64, key: &Key<'_>) -> Option<&mut Slot<V>> {
         let slots = &self.slots;

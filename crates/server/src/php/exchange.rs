@@ -139,6 +139,7 @@ async fn attempt(
     .await;
     // The worker goes on to its next request at that time.
     thread.clock.read();
+    thread.process.script_speaks();
     if let Err(error) = read {
         return Err(failure(thread, &mut lease, error));
     }

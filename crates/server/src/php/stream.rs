@@ -178,6 +178,7 @@ async fn pump(thread: Rc<Thread>, mut lease: Lease, pipe: Rc<Pipe>) {
     .await;
     let end = into.end;
     thread.clock.read();
+    thread.process.script_speaks();
     match result {
         Err(error) => {
             exchange::note_loss(&thread, &mut lease, &error);

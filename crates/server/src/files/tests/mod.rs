@@ -123,7 +123,7 @@ impl Site {
 
     pub fn now(&self) -> Moment {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
-        Moment { tick: self.tick.get(), wall }
+        Moment { tick: self.tick.get(), wall, scripts: 0 }
     }
 
     /// The node, and whether it was a hit.
@@ -159,7 +159,7 @@ impl Site {
     pub fn ask(&self, method: &str, target: &str, fields: &[(&str, &str)]) -> Answer {
         let (path, query) = target.split_once('?').map_or((target, None), |(p, q)| (p, Some(q.as_bytes())));
         let entry = self.entry(path);
-        let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        let fields = fields.iter().map(|(name, value)| (*name, value.as_bytes()));
         let head = Head::from_parts(method, "example.com", target, fields);
         respond(&entry, Asked::read(&head, query, &entry), self.now())
     }
