@@ -351,4 +351,46 @@ pub struct Php {
     pub user: Option<String>,
     /// Group that PHP runs as; `None`: the user's first.
     pub group: Option<String>,
+    /// Named shares of the workers; at least one. The first is [`PhpPool::FRONT`] and gets what is meant for no other.
+    pub pools: Vec<PhpPool>,
+}
+
+/// `[php.pool.NAME]`: a named share of a site's PHP workers, with a queue and limits of its own. Numbers of workers that are
+/// not written depend on `workers` of all pools together, which may become known late.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PhpPool {
+    /// `front`, `admin`, `background`, or as somebody has named it.
+    pub name: String,
+    /// Workers that are its own: so many at once without borrowing.
+    pub workers: Option<usize>,
+    /// Of these, workers that no other pool may borrow, even if they are idle.
+    pub keep: Option<usize>,
+    /// Most workers that it may borrow of others.
+    pub borrow: Option<usize>,
+    /// Requests that may wait for a worker of it; beyond: 503.
+    pub queue: usize,
+    /// How long a request may wait for a worker of it; beyond: 503.
+    pub queue_timeout: Duration,
+    /// Wall-clock time of one request. 0: none.
+    pub request_timeout: Duration,
+    /// How much its workers give way to other processes, 0 to 19, on top of what the server itself does.
+    pub nice: u8,
+    /// Paths that belong to it, written as for the page cache's `bypass_paths`. A request belongs to a pool if it has one
+    /// of the paths, cookies or arguments.
+    pub paths: Vec<String>,
+    /// Methods that its requests have; empty: any.
+    pub methods: Vec<String>,
+    /// Cookies of requests that belong to it.
+    pub cookies: Vec<String>,
+    /// Arguments of requests that belong to it, each a name or `name=value`.
+    pub arguments: Vec<String>,
+}
+
+impl PhpPool {
+    /// The pool of visitors, which every site has.
+    pub const FRONT: &str = "front";
+    /// The pool of those who work at the site.
+    pub const ADMIN: &str = "admin";
+    /// The pool of what nobody waits for.
+    pub const BACKGROUND: &str = "background";
 }

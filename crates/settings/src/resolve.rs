@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::application;
 use crate::environment::Environment;
 use crate::plan::{
-    AccessFormat, Address, Admin, Cache, CacheMode, Files, Http, Level, Log, Network, Php, Plan, Profile,
-    Redirect, Server, Site, SiteCache, Symlinks, Ttl, Www,
+    AccessFormat, Address, Admin, Cache, CacheMode, Files, Http, Level, Log, Network, Php, PhpPool, Plan,
+    Profile, Redirect, Server, Site, SiteCache, Symlinks, Ttl, Www,
 };
 use crate::problem::At;
 use crate::table::{self, Default, Setting};
@@ -200,6 +200,41 @@ fn php(view: &View<'_>) -> Php {
         ini: php_ini(view),
         user: view.text("php.user"),
         group: view.text("php.group"),
+        pools: pools(view),
+    }
+}
+
+/// The pools that the application's profile has.
+fn pools(view: &View<'_>) -> Vec<PhpPool> {
+    let names: &[&str] = match view.profile() {
+        Profile::Generic => &[PhpPool::FRONT],
+        Profile::WordPress | Profile::Drupal => &[PhpPool::FRONT, PhpPool::ADMIN, PhpPool::BACKGROUND],
+    };
+    let mut pools: Vec<PhpPool> = names.iter().map(|name| pool(view, name)).collect();
+    if let [only] = &mut pools[..] {
+        only.nice = 0;
+    }
+    pools
+}
+
+fn pool(view: &View<'_>, name: &str) -> PhpPool {
+    PhpPool {
+        name: name.to_owned(),
+        workers: None,
+        keep: None,
+        borrow: None,
+        queue: view.count("php.queue"),
+        queue_timeout: view.duration("php.queue_timeout"),
+        request_timeout: view.duration("php.request_timeout"),
+        nice: match name {
+            PhpPool::ADMIN => 0,
+            PhpPool::BACKGROUND => 10,
+            _ => 5,
+        },
+        paths: Vec::new(),
+        methods: Vec::new(),
+        cookies: Vec::new(),
+        arguments: Vec::new(),
     }
 }
 

@@ -62,10 +62,11 @@ enum Failure {
 pub async fn run(thread: &Rc<Thread>, site: &Arc<Site>, request: &mut Request, script: &Script) -> Reply {
     let Some(pool) = &site.pool else { return plain(500) };
     let stats = &thread.stats;
+    let lane = site.lanes.of(request);
     let (mut attempts, mut repeated) = (0, false);
     loop {
         let short = || short(pool.shared(), site, request, script);
-        let lease = match pool.shared().acquire(thread, local(request), short).await {
+        let lease = match pool.shared().acquire(thread, lane, local(request), short).await {
             Ok(lease) => lease,
             Err(refused) => {
                 let counter = match refused {
@@ -231,7 +232,7 @@ async fn send(
             .map_err(|TooLong| Failure::TooLong)?;
         let now = shared.since_epoch(thread.clock.now());
         let task = |task: &mut Task| task.set(site, request, script);
-        worker.card.begin(task, now, shared.limit());
+        worker.card.begin(task, now, shared.limit(worker.lane));
         worker.begin();
         thread.stats.add(Counter::PhpRequests, 1);
         let attached = file.as_ref().map(File::descriptor);

@@ -19,7 +19,7 @@ use rustix::net::{
     recv, send, sendmsg, socketpair,
 };
 
-use super::pool::EXTRA;
+use super::pool::growth::EXTRA;
 use super::scoreboard::Scoreboard;
 
 /// Name of the program.

@@ -48,4 +48,5 @@ mod worker;
 pub use answer::OnPurge;
 pub use exchange::run;
 pub use pool::Pool;
+pub use pool::lane::LaneId;
 pub use renewal::Renewal;

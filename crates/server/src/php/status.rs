@@ -7,9 +7,9 @@ use millrace_wire::frames::{STATE_BACKGROUND, STATE_EXITING, STATE_STARTING};
 
 use super::Pool;
 use super::card::Card;
-use super::pool::Seat;
+use super::pool::{Seat, Shared, State};
 use crate::engine::Clock;
-use crate::stats::{BusyWorker, PoolStatus};
+use crate::stats::{BusyWorker, LaneStatus, PoolStatus};
 
 impl Pool {
     /// How the pool is; `name` is what people know it by.
@@ -24,9 +24,10 @@ impl Pool {
                 .as_ref()
                 .map(|started| started.php_version.clone())
                 .unwrap_or_default(),
-            most: shared.settings.workers as u64,
-            waiting: state.waiters.len() as u64,
+            most: state.lanes.most() as u64,
+            waiting: state.lanes.waiting() as u64,
             trouble: state.trouble.clone(),
+            lanes: lanes(shared, &state),
             ..PoolStatus::default()
         };
         for seat in state.seats() {
@@ -55,11 +56,24 @@ impl Pool {
         let state = shared.lock();
         let is_busy = |seat: &&Seat| matches!(seat, Seat::Live(card) if card.is_busy());
         let busy = state.seats().iter().filter(is_busy).count();
-        let most = shared.settings.workers;
+        let most = state.lanes.most();
         // A pool that has let all its workers go is at leisure as well.
         let has_worker = state.idle.len() > 0 || busy == 0;
-        has_worker && state.waiters.len() == 0 && (most == 1 || busy + 1 < most)
+        has_worker && state.lanes.waiting() == 0 && (most == 1 || busy + 1 < most)
     }
+}
+
+fn lanes(shared: &Shared, state: &State) -> Vec<LaneStatus> {
+    let lanes = state.lanes.iter().zip(&shared.settings.pools);
+    let status = lanes.map(|((_, lane), pool)| LaneStatus {
+        name: pool.name.clone(),
+        running: lane.running as u64,
+        workers: lane.share.workers as u64,
+        limit: lane.limit().min(state.lanes.most_now()) as u64,
+        waiting: lane.waiters.len() as u64,
+        queue: pool.queue as u64,
+    });
+    status.collect()
 }
 
 fn busy(card: &Card, now: u64) -> Option<BusyWorker> {

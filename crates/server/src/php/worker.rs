@@ -20,6 +20,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::card::Card;
+use super::pool::lane::LaneId;
 use super::pool::waiters::{Offer, Place};
 
 /// Bytes read at once.
@@ -39,6 +40,12 @@ pub struct Worker {
     pub idle_since: u64,
     /// Whether its last request took but a moment.
     pub quick: bool,
+    /// The lane of its request, or of its last one.
+    pub lane: LaneId,
+    /// Whether it counts as running for that lane.
+    pub counted: bool,
+    /// How much the process gives way, beyond the server.
+    pub nice: u8,
     socket: Socket,
     decoder: Decoder,
     /// The start of a frame whose rest has not come.
@@ -101,6 +108,9 @@ impl Worker {
             card,
             idle_since: 0,
             quick: false,
+            lane: LaneId::FRONT,
+            counted: false,
+            nice: 0,
             socket: Socket::Loose(socket),
             decoder: Decoder::default(),
             rest: Vec::new(),

@@ -3,6 +3,7 @@
 mod front_door;
 mod handover;
 mod hosts;
+mod lanes;
 mod profile;
 mod respond;
 mod site;

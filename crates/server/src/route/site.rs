@@ -5,6 +5,7 @@ use std::sync::Arc;
 use millrace_pages::Rules;
 use millrace_settings::plan;
 
+use super::lanes::Lanes;
 use super::profile::Profile;
 use crate::cache::origin;
 use crate::php::Pool;
@@ -24,6 +25,8 @@ pub struct Site {
     pub profile: &'static Profile,
     /// Rules for the page cache; `None`: it is off, or there are no pages.
     pub cache: Option<Arc<Rules>>,
+    /// Which of its PHP pools a request runs in.
+    pub lanes: Lanes,
     /// A number for what it is, as far as stored pages depend on it.
     pub origin: u64,
 }
@@ -37,7 +40,8 @@ impl Site {
         let profile = Profile::of(plan.profile);
         let cache = profile.caching.rules(&plan).map(Arc::new);
         let origin = origin(&plan);
-        Arc::new(Site { index, profile, cache, origin, plan, header_lines, pool })
+        let lanes = Lanes::new(plan.php.as_ref(), profile);
+        Arc::new(Site { index, profile, cache, lanes, origin, plan, header_lines, pool })
     }
 
     /// Whether `host`, without port, is one of the site's names.

@@ -21,12 +21,31 @@ pub struct PoolStatus {
     pub exiting: u64,
     /// Requests that wait for a worker.
     pub waiting: u64,
+    /// Named shares of the workers: what people call pools of a site.
+    pub lanes: Vec<LaneStatus>,
     /// Resident memory of the workers together, bytes; pages they share are counted for each.
     pub memory: u64,
     /// Why there are no workers, if the host process does not start.
     pub trouble: Option<String>,
     /// What the workers run, the longest first.
     pub busy: Vec<BusyWorker>,
+}
+
+/// A named share of a pool's workers at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaneStatus {
+    /// `front`, `admin`, `background`, or as somebody has named it.
+    pub name: String,
+    /// Workers that run for it.
+    pub running: u64,
+    /// Workers that are its own.
+    pub workers: u64,
+    /// Most that may run for it at this time, what it may borrow included.
+    pub limit: u64,
+    /// Requests that wait for a worker of it.
+    pub waiting: u64,
+    /// Requests that may.
+    pub queue: u64,
 }
 
 /// A worker that runs a script.

@@ -28,15 +28,30 @@ impl Idle {
         }
     }
 
-    /// The best one for an event loop: its own, then nobody's, then another's.
-    pub(super) fn take(&mut self, thread: usize) -> Option<Box<Worker>> {
-        if let Some(worker) = self.settled.get_mut(thread).and_then(Vec::pop) {
-            return Some(worker);
+    /// The best one for an event loop: its own, then nobody's, then another's; in each list one that gives way as much as
+    /// it shall, to be changed by nobody. `lowers`: one that gives way more will do as well.
+    pub(super) fn take(&mut self, thread: usize, nice: u8, lowers: bool) -> Option<Box<Worker>> {
+        let fit = |list: &[Box<Worker>]| {
+            let same = list.iter().rposition(|worker| worker.nice == nice);
+            same.or_else(|| list.iter().rposition(|worker| lowers || worker.nice < nice))
+        };
+        if let Some(list) = self.settled.get_mut(thread)
+            && let Some(at) = fit(list)
+        {
+            return Some(list.remove(at));
         }
-        if let Some(worker) = self.loose.pop() {
-            return Some(worker);
+        if let Some(at) = fit(&self.loose) {
+            return Some(self.loose.remove(at));
         }
-        self.settled.iter_mut().max_by_key(|list| list.len())?.pop()
+        let others = self.settled.iter_mut().filter_map(|list| Some((fit(list)?, list)));
+        let (at, list) = others.max_by_key(|(_, list)| list.len())?;
+        Some(list.remove(at))
+    }
+
+    /// How many could run something that shall give way so much.
+    pub fn fitting(&self, nice: u8, lowers: bool) -> usize {
+        let all = self.settled.iter().chain([&self.loose]).flatten();
+        all.filter(|worker| lowers || worker.nice <= nice).count()
     }
 
     /// Takes out those that `choose` wants.

@@ -2,7 +2,7 @@
 //!
 //! Who holds the lock. All of [`State`] is under one mutex, held for a few moves of pointers and never over a system
 //! call that can wait. Event loops take it twice a request: to get a worker and to give it back. They take workers
-//! out of `idle` and put them back, add and remove waiters, and raise `level`; everything else - seats, hosts,
+//! out of `idle` and put them back, count what runs in which lane, add and remove waiters, and raise `level`; everything else - seats, hosts,
 //! ending idle workers - is the supervisor's. Whoever wants something of the supervisor changes the state and then
 //! wakes it.
 //!
@@ -12,7 +12,7 @@
 //!
 //! What is sent ahead. A process that sleeps between two requests costs two switches of the processor, so a worker
 //! whose scripts are quick gets the next waiter's request while it is busy ([`State::offer_next`]): one at a time, and
-//! none when a worker is idle, since nobody waits then. The waiter keeps its place in the queue. Who comes first has
+//! none if somebody of another lane has a better right to the worker. The waiter keeps its place in the queue. Who comes first has
 //! the request: its worker, by taking it when it has finished ([`Shared::place`] then gives it to the waiter), or another that
 //! is free before (`Waiters::next` takes the offer back). It is taken back, too, when the worker dies, ends or loses its
 //! host, and when the waiter leaves or has waited too long. Of two that would do it at once, worker and server, a word
@@ -20,8 +20,11 @@
 
 pub mod growth;
 mod idle;
+pub mod lane;
 mod lease;
+mod nice;
 mod queue;
+mod shares;
 mod state;
 pub mod waiters;
 
@@ -43,13 +46,12 @@ use super::supervisor;
 use super::worker::{Phase, Worker};
 use crate::log::Log;
 
+use lane::LaneId;
 pub use lease::Lease;
+use nice::Niceness;
 pub use queue::Refused;
 pub use state::{Seat, Stage, State};
 use waiters::Waiter;
-
-/// Workers beyond `workers` that may be forked for requests that workers themselves wait for.
-pub const EXTRA: usize = 4;
 
 /// A worker whose last request took no longer than that, milliseconds, may get the next one before it is free. Tests
 /// take their time, and the machine that they run on does, too.
@@ -85,6 +87,7 @@ impl Pool {
             state: Mutex::new(State::new(settings)),
             wake,
             over: Condvar::new(),
+            niceness: Niceness::of_this_process(settings.pools.len() > 1),
         });
         supervisor::start(shared.clone())?;
         Ok(Arc::new(Pool { shared }))
@@ -144,6 +147,7 @@ pub struct Shared {
     wake: OwnedFd,
     /// The supervisor has ended.
     over: Condvar,
+    niceness: Niceness,
 }
 
 impl Shared {
@@ -179,7 +183,7 @@ impl Shared {
     pub fn set_over(&self) {
         let mut state = self.lock();
         state.stage.advance(Stage::Over);
-        let waiters = state.waiters.take_all();
+        let waiters: Vec<_> = state.lanes.iter_mut().flat_map(|lane| lane.waiters.take_all()).collect();
         let workers = std::mem::take(&mut state.inbox);
         let order = state.order.take();
         drop(state);
@@ -195,6 +199,8 @@ impl Shared {
         let mut state = self.lock();
         state.stillborn = 0;
         state.last_release = now;
+        state.lanes.get_mut(worker.lane).last_release = now;
+        state.end(&mut worker);
         self.place(state, worker, now);
     }
 
@@ -208,17 +214,20 @@ impl Shared {
     ) {
         if let Some((place, sequence)) = worker.take_offered() {
             let seated = state.is_seated(&worker);
-            if !seated && state.waiters.retract(place) {
+            let lane = worker.lane;
+            let waiters = &mut state.lanes.get_mut(lane).waiters;
+            if !seated && waiters.retract(place) {
                 return self.discard_locked(state, worker, now);
             }
-            if let Some(waiter) = state.waiters.accept(place, &worker.card, sequence) {
+            if let Some(waiter) = waiters.accept(place, &worker.card, sequence) {
                 worker.begin_offered(sequence);
-                return self.give(state, worker, waiter, now);
+                return self.give(state, worker, lane, waiter, now);
             }
             if worker.card.scoreboard.is_taken(worker.card.slot, sequence) {
                 // Its client has gone meanwhile.
                 worker.begin_offered(sequence);
-                worker.card.begin(|task| *task = Task::default(), now, self.limit());
+                state.begin(&mut worker, lane);
+                worker.card.begin(|task| *task = Task::default(), now, self.limit(lane));
                 worker.abort();
                 drop(state);
                 return self.leave(worker);
@@ -235,16 +244,22 @@ impl Shared {
         if !state.is_seated(&worker) {
             return self.discard_locked(state, worker, now);
         }
-        while let Some((thread, waiter)) = state.waiters.next(worker.home()) {
+        let (lowers, mut except) = (self.lowers(), 0);
+        while let Some(lane) = state.lanes.next(worker.nice, lowers, except) {
+            let Some((thread, waiter)) = state.lanes.get_mut(lane).waiters.next(worker.home()) else {
+                // Workers run all of them already.
+                except |= lane.bit();
+                continue;
+            };
             if waiter.wake.is_closed() {
                 continue;
             }
             if worker.home().is_some_and(|home| home != thread) {
                 worker.loosen();
             }
-            return self.give(state, worker, waiter, now);
+            return self.give(state, worker, lane, waiter, now);
         }
-        if state.stage != Stage::Serving || state.live() > self.settings.workers {
+        if state.stage != Stage::Serving || state.live() > state.lanes.most_now() {
             return self.discard_locked(state, worker, now);
         }
         worker.idle_since = now;
@@ -256,9 +271,11 @@ impl Shared {
         self: &Arc<Self>,
         mut state: MutexGuard<'_, State>,
         mut worker: Box<Worker>,
+        lane: LaneId,
         mut waiter: Waiter<oneshot::Sender<Lease>>,
         now: u64,
     ) {
+        state.begin(&mut worker, lane);
         FRAMES.with_borrow_mut(|frames| {
             frames.clear();
             if let Some(mut short) = waiter.short.take() {
@@ -267,13 +284,14 @@ impl Shared {
                     frames.extend_from_slice(&short.frame);
                     number(frames, worker.sequence(), false);
                 }
-                worker.card.begin(|task| swap(task, &mut short.task), now, self.limit());
+                worker.card.begin(|task| swap(task, &mut short.task), now, self.limit(lane));
                 short.give_back();
                 if worker.phase() == Phase::Running && worker.quick && state.stage == Stage::Serving {
                     state.offer_next(&mut worker, frames);
                 }
             }
             drop(state);
+            self.make_way(&mut worker);
             // A socket that does not take a few kilobytes is no use.
             if !frames.is_empty() && worker.send_now(frames, None).ok() != Some(frames.len()) {
                 worker.give_up();
@@ -281,15 +299,39 @@ impl Shared {
         });
         let lease = Lease { worker: Some(worker), shared: self.clone() };
         if let Err(mut lease) = waiter.wake.send(lease)
-            && let Some(worker) = lease.worker.take_if(|worker| worker.phase() == Phase::Ready)
+            && let Some(mut worker) = lease.worker.take_if(|worker| worker.phase() == Phase::Ready)
         {
-            self.place(self.lock(), worker, now);
+            let mut state = self.lock();
+            state.end(&mut worker);
+            self.place(state, worker, now);
         }
     }
 
-    /// Milliseconds that a request may take; 0: no limit.
-    pub fn limit(&self) -> u64 {
-        self.settings.request_timeout.as_millis() as u64
+    /// Has idle workers run what waits and may run now: a lane's limit has changed, or a worker that ran for it is no more.
+    pub fn pump<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>, now: u64) {
+        let mut except = 0;
+        while state.idle.len() > 0
+            && let Some(id) = state.lanes.next(0, self.lowers(), except)
+        {
+            let lane = state.lanes.get(id);
+            let (nice, thread) = (lane.nice, lane.waiters.first_thread().unwrap_or(0));
+            let Some(worker) = state.idle.take(thread, nice, self.lowers()) else {
+                except |= id.bit();
+                continue;
+            };
+            let before = state.idle.len();
+            self.place(state, worker, now);
+            state = self.lock();
+            if state.idle.len() > before {
+                // It was of no use.
+                return;
+            }
+        }
+    }
+
+    /// Milliseconds that a request of this lane may take; 0: no limit.
+    pub fn limit(&self, lane: LaneId) -> u64 {
+        self.settings.pools[lane.index()].request_timeout.as_millis() as u64
     }
 
     /// A worker is of no more use: it is closed, and its process ends.
@@ -298,14 +340,17 @@ impl Shared {
     }
 
     fn discard_locked(self: &Arc<Self>, mut state: MutexGuard<'_, State>, mut worker: Box<Worker>, now: u64) {
+        let lane = worker.lane;
+        state.end(&mut worker);
         if let Some((place, sequence)) = worker.take_offered()
-            && !state.waiters.retract(place)
-            && let Some(waiter) = state.waiters.accept(place, &worker.card, sequence)
+            && let waiters = &mut state.lanes.get_mut(lane).waiters
+            && !waiters.retract(place)
+            && let Some(waiter) = waiters.accept(place, &worker.card, sequence)
         {
             // It had taken the next request before it was found to be of no use: who waits for that judges.
             worker.give_up();
             worker.begin_offered(sequence);
-            return self.give(state, worker, waiter, now);
+            return self.give(state, worker, lane, waiter, now);
         }
         worker.card.end();
         let slot = worker.card.slot as usize;
@@ -321,7 +366,7 @@ impl Shared {
                 other => drop(state.set_seat(slot, other)),
             }
         }
-        drop(state);
+        self.pump(state, now);
         drop(worker);
         self.wake();
     }

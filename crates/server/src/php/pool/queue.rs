@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use super::lane::LaneId;
 use super::waiters::{Place, Short};
-use super::{Lease, Shared, Stage};
+use super::{Lease, Shared, Stage, State};
 use crate::engine::Thread;
 use crate::php::loopback::Ports;
+use crate::php::worker::Worker;
 
 /// Why a request gets no worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub enum Refused {
 }
 
 impl Shared {
-    /// A worker for a request of this thread, waiting for one if need be. `local`: its connection, if that
+    /// A worker for a request of this thread in this lane, waiting for one if need be. `local`: its connection, if that
     /// begins on this machine. `short` makes its frame if it can be sent by others; a worker that was waited for has got it
     /// then and is [`Phase::Running`](crate::php::worker::Phase::Running). Cancel-safe.
     ///
@@ -29,10 +31,11 @@ impl Shared {
     pub async fn acquire(
         self: &Arc<Self>,
         thread: &Rc<Thread>,
+        lane: LaneId,
         local: Option<Ports>,
         short: impl FnOnce() -> Option<Short>,
     ) -> Result<Lease, Refused> {
-        let (waiting, woken) = match self.take_or_queue(thread, local, short)? {
+        let (waiting, woken) = match self.take_or_queue(thread, lane, local, short)? {
             Turn::Now(lease) => return Ok(lease),
             Turn::Later(waiting, woken) => (waiting, woken),
         };
@@ -48,30 +51,49 @@ impl Shared {
     fn take_or_queue(
         self: &Arc<Self>,
         thread: &Thread,
+        lane: LaneId,
         local: Option<Ports>,
         short: impl FnOnce() -> Option<Short>,
     ) -> Result<Turn<'_>, Refused> {
-        let now = |worker| Ok(Turn::Now(Lease { worker: Some(worker), shared: self.clone() }));
-        if let Some(worker) = self.lock().idle.take(thread.index) {
+        let now = |mut worker: Box<Worker>| {
+            self.make_way(&mut worker);
+            Ok(Turn::Now(Lease { worker: Some(worker), shared: self.clone() }))
+        };
+        let taken = self.take_idle(&mut self.lock(), thread.index, lane);
+        if let Some(worker) = taken {
             return now(worker);
         }
         let short = short();
         let mut state = self.lock();
-        if let Some(worker) = state.idle.take(thread.index) {
+        if let Some(worker) = self.take_idle(&mut state, thread.index, lane) {
+            drop(state);
             return now(worker);
         }
-        if state.waiters.len() >= self.settings.queue || state.stage >= Stage::Stopping(0) {
+        let ending = state.stage >= Stage::Stopping(0);
+        let queue = &mut state.lanes.get_mut(lane).waiters;
+        if queue.len() >= self.settings.pools[lane.index()].queue || ending {
             return Err(Refused::Full);
         }
         let (wake, woken) = oneshot::channel();
         let now = self.since_epoch(thread.clock.now());
-        let place = state.waiters.push(thread.index, now, local, short, wake);
-        let act = state.raise(self.settings.workers);
+        let place = queue.push(thread.index, now, local, short, wake);
+        let act = state.raise(self.lowers());
         drop(state);
         if act {
             self.wake();
         }
-        Ok(Turn::Later(Waiting { shared: self, place }, woken))
+        Ok(Turn::Later(Waiting { shared: self, lane, place }, woken))
+    }
+
+    /// An idle worker for this lane, if one more may run for it.
+    fn take_idle(&self, state: &mut State, thread: usize, lane: LaneId) -> Option<Box<Worker>> {
+        if !state.lanes.may_run(lane) {
+            return None;
+        }
+        let nice = state.lanes.get(lane).nice;
+        let mut worker = state.idle.take(thread, nice, self.lowers())?;
+        state.begin(&mut worker, lane);
+        Some(worker)
     }
 }
 
@@ -84,12 +106,13 @@ enum Turn<'a> {
 /// Takes a waiter out of the queue when it stops waiting.
 struct Waiting<'a> {
     shared: &'a Shared,
+    lane: LaneId,
     place: Place,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if let Some(offer) = self.shared.lock().waiters.remove(self.place) {
+        if let Some(offer) = self.shared.lock().lanes.get_mut(self.lane).waiters.remove(self.place) {
             // Whoever has the worker finds out that it runs this when it has finished the last one.
             offer.card.scoreboard.abort(offer.card.slot, offer.sequence);
         }

@@ -7,7 +7,7 @@ use millrace_settings::plan;
 use tokio::sync::oneshot;
 
 use super::idle::Idle;
-use super::waiters::Waiters;
+use super::lane::{LaneId, Lanes};
 use super::{Lease, back_off};
 use crate::php::card::Card;
 use crate::php::host::Started;
@@ -53,6 +53,8 @@ pub struct State {
     pub started: Option<Started>,
     /// When a worker became free last, milliseconds.
     pub last_release: u64,
+    /// Shares of the workers, each with its waiters.
+    pub lanes: Lanes<oneshot::Sender<Lease>>,
     /// The slots of the current host's scoreboard.
     seats: Vec<Seat>,
     /// How many of them have a worker that takes requests or will soon, and how many of those are being forked.
@@ -62,8 +64,6 @@ pub struct State {
     pub level: usize,
     /// Workers that wait for a request.
     pub idle: Idle,
-    /// Requests that wait for a worker.
-    pub waiters: Waiters<oneshot::Sender<Lease>>,
     /// Workers that the supervisor shall look after.
     pub inbox: Vec<Box<Worker>>,
     /// Workers in a row that died before they had finished a request.
@@ -109,6 +109,7 @@ impl State {
             generation: 0,
             started: None,
             last_release: 0,
+            lanes: Lanes::new(&settings.pools, settings.workers),
             seats: Vec::new(),
             live: 0,
             starting: 0,
@@ -116,7 +117,6 @@ impl State {
                 .workers_start
                 .clamp(settings.workers_spare.min(settings.workers), settings.workers),
             idle: Idle::default(),
-            waiters: Waiters::default(),
             inbox: Vec::new(),
             stillborn: 0,
             spawn_at: 0,
@@ -148,7 +148,7 @@ impl State {
 
     /// Whether anybody has a use for a host: a pool that is about to end only if requests wait.
     pub fn needs_host(&self) -> bool {
-        self.stage == Stage::Serving || self.waiters.len() > 0
+        self.stage == Stage::Serving || self.lanes.waiting() > 0
     }
 
     /// A worker died without having taken a request: no script's fault. If they all do, the next ones are forked
@@ -172,10 +172,25 @@ impl State {
             && matches!(self.seats.get(card.slot as usize), Some(Seat::Live(_)))
     }
 
+    /// A worker runs for this lane from now on.
+    pub(super) fn begin(&mut self, worker: &mut Worker, lane: LaneId) {
+        debug_assert!(!worker.counted);
+        (worker.lane, worker.counted) = (lane, true);
+        self.lanes.begin(lane);
+    }
+
+    /// It does not any more.
+    pub(super) fn end(&mut self, worker: &mut Worker) {
+        if std::mem::take(&mut worker.counted) {
+            self.lanes.end(worker.lane);
+        }
+    }
+
     /// Has the next waiter's request sent ahead to a worker that has just got another, by appending it to `frames`.
     pub(super) fn offer_next(&mut self, worker: &mut Worker, frames: &mut Vec<u8>) {
-        let Some(thread) = worker.home() else { return };
-        if let Some(place) = self.waiters.offer(thread, || worker.offer(), frames) {
+        let Some(thread) = worker.home().filter(|_| self.lanes.is_first(worker.lane)) else { return };
+        if let Some(place) = self.lanes.get_mut(worker.lane).waiters.offer(thread, || worker.offer(), frames)
+        {
             worker.placed(place);
         }
     }

@@ -133,6 +133,16 @@ impl<T> Waiters<T> {
         self.count
     }
 
+    /// The event loop of one that waits.
+    pub fn first_thread(&self) -> Option<usize> {
+        self.queues.iter().position(|queue| !queue.is_empty())
+    }
+
+    /// Since when the oldest waits, or the one that has waited longest of those that a worker runs already.
+    pub fn oldest_since(&self) -> Option<u64> {
+        self.queues.iter().filter_map(|queue| Some(queue.front()?.since)).min()
+    }
+
     /// Adds a waiter of event loop `thread`.
     pub fn push(
         &mut self,

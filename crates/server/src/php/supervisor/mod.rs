@@ -186,23 +186,29 @@ impl Supervisor {
                 _ => (),
             }
         }
-        let refused = match state.stage {
-            Stage::Stopping(_) => state.waiters.take_older(u64::MAX),
-            _ => match now.checked_sub(settings.queue_timeout.as_millis() as u64) {
-                Some(limit) => state.waiters.take_older(limit),
-                None => Vec::new(),
-            },
-        };
+        let stopping = matches!(state.stage, Stage::Stopping(_));
+        let mut refused = Vec::new();
+        for (lane, pool) in
+            state.lanes.iter_mut().zip(&settings.pools).filter(|(lane, _)| lane.waiters.len() > 0)
+        {
+            let limit = if stopping {
+                Some(u64::MAX)
+            } else {
+                now.checked_sub(pool.queue_timeout.as_millis() as u64)
+            };
+            refused.extend(limit.into_iter().flat_map(|limit| lane.waiters.take_older(limit)));
+        }
         let retiring = state.stage != Stage::Serving;
-        chores.discard = retire_idle(&mut state, settings.workers_spare, settings.idle_timeout, now);
+        chores.discard =
+            retire_idle(&mut state, settings.workers_spare, settings.idle_timeout, now, shared.lowers());
         if let Some(host) = self.host.as_ref().filter(|_| state.started.is_none()) {
             chores.hung = self.clock.now().saturating_duration_since(host.since) > HOST_START;
         }
         if self.host.is_some() && state.started.is_some() && state.spawn_at <= now {
-            chores.spawn = free_seats(&state, wanted(&state, settings.workers));
+            chores.spawn = free_seats(&state, wanted(&state, shared.lowers()));
         }
         let busy = state.live() > chores.discard.len() || !self.left.is_empty() || !self.orphans.is_empty();
-        let more = state.waiters.len() > 0 || !(state.dropped || matches!(state.stage, Stage::Stopping(_)));
+        let more = state.lanes.waiting() > 0 || !(state.dropped || matches!(state.stage, Stage::Stopping(_)));
         chores.over = retiring && !busy && !more;
         drop(state);
         drop(refused);
@@ -248,8 +254,12 @@ impl Supervisor {
     /// How long to wait at most.
     fn tick(&self) -> Duration {
         let settings = &self.shared.settings;
-        let times = [settings.request_timeout, settings.queue_timeout, settings.idle_timeout];
-        let shortest = times.into_iter().filter(|time| !time.is_zero()).min().unwrap_or(Duration::MAX);
+        let times = settings.pools.iter().flat_map(|pool| [pool.request_timeout, pool.queue_timeout]);
+        let shortest = times
+            .chain([settings.idle_timeout])
+            .filter(|time| !time.is_zero())
+            .min()
+            .unwrap_or(Duration::MAX);
         (shortest / 10).clamp(Duration::from_millis(10), Duration::from_millis(100))
     }
 }

@@ -1,14 +1,14 @@
 //! Workers are forked, end, and are looked after when nobody waits for them.
 
-use std::collections::HashSet;
 use std::io;
 use std::process::ExitStatus;
 
 use super::super::card::Card;
 use super::super::host::ending;
 use super::super::loopback;
-use super::super::pool::growth::free_seats;
-use super::super::pool::{EXTRA, Seat};
+use super::super::pool::Seat;
+use super::super::pool::growth::{free_seats, wanted};
+use super::super::pool::lane::Lane;
 use super::super::worker::{Phase, Worker};
 use super::Supervisor;
 
@@ -36,15 +36,27 @@ impl Supervisor {
         }
     }
 
-    /// Has one worker more forked if all wait, and one of them for a request that waits for a worker itself.
+    /// Has one worker more run if a lane's are all busy, and one of them for a request that waits for a worker itself: an
+    /// idle one that is kept for others, else another one is forked.
     pub(super) fn help_stuck(&mut self) {
-        let (now, most) = (self.now(), self.shared.settings.workers);
+        let now = self.now();
         let Some(limit) = now.checked_sub(STUCK_MS) else { return };
-        let state = self.shared.lock();
-        let all_busy = state.starting() == 0 && (most..most + EXTRA).contains(&state.live());
-        let stuck = all_busy && state.last_release.max(self.helped) <= limit && state.started.is_some();
-        let connections = if stuck { state.waiters.local_older(limit) } else { HashSet::new() };
-        if connections.is_empty() {
+        let mut state = self.shared.lock();
+        if self.helped > limit
+            || state.starting() > 0
+            || state.started.is_none()
+            || state.lanes.waiting() == 0
+        {
+            return;
+        }
+        let stuck = |lane: &Lane<_>| {
+            // At its own limit it waits for one of its own, otherwise for anyone's.
+            let own = lane.running >= lane.limit();
+            (if own { lane.last_release } else { state.last_release }) <= limit
+        };
+        let waiting = state.lanes.iter().filter(|(id, lane)| !state.lanes.may_run(*id) && stuck(lane));
+        let connections: Vec<_> = waiting.map(|(id, lane)| (id, lane.waiters.local_older(limit))).collect();
+        if connections.iter().all(|(_, connections)| connections.is_empty()) {
             return;
         }
         let live = state.seats().iter().filter_map(|seat| match seat {
@@ -52,12 +64,21 @@ impl Supervisor {
             _ => None,
         });
         let processes: Vec<u32> = live.collect();
-        let slots = free_seats(&state, state.live() + 1);
         drop(state);
         self.helped = now;
-        if loopback::any_held_by(&processes, &connections) {
-            self.spawn(slots);
+        let held = connections.iter().find(|(_, connections)| {
+            !connections.is_empty() && loopback::any_held_by(&processes, connections)
+        });
+        let Some((lane, _)) = held else { return };
+        state = self.shared.lock();
+        if state.lanes.get(*lane).waiters.len() == 0 || !state.lanes.allow_extra(*lane) {
+            return;
         }
+        self.shared.pump(state, now);
+        let state = self.shared.lock();
+        let slots = free_seats(&state, wanted(&state, self.shared.lowers()));
+        drop(state);
+        self.spawn(slots);
     }
 
     pub(super) fn worker_started(&mut self, slot: usize, pid: u32) {

@@ -3,6 +3,7 @@
 mod ahead;
 mod deaths;
 mod fake;
+mod lanes;
 mod life;
 mod limits;
 mod renewal;
@@ -60,6 +61,10 @@ impl Rig {
         (php.user, php.group, php.ini_file) = (None, None, None);
         php.ini.clear();
         change(&mut php);
+        for pool in &mut php.pools {
+            (pool.queue, pool.queue_timeout, pool.request_timeout) =
+                (php.queue, php.queue_timeout, php.request_timeout);
+        }
         site.php = Some(php.clone());
         let (log, stats) = (Log::quiet(), Registry::new(2));
         let pool = Pool::start(&php, &log, OnPurge(Arc::new(|_, _, _| ())))

@@ -1,6 +1,8 @@
 //! Drupal 8 and later. The endings are those that Drupal's own `.htaccess` refuses.
 
-use super::{Caching, Profile};
+use millrace_settings::plan::PhpPool;
+
+use super::{Caching, LaneRule, Profile};
 
 pub(super) static PROFILE: Profile = Profile {
     uploads: &[&["sites", "*", "files"]],
@@ -42,4 +44,33 @@ pub(super) static PROFILE: Profile = Profile {
         vary_by_known_cookies: true,
         faithful: false,
     },
+    lanes: &[
+        // What nobody waits for: cron by its URL, webhooks of payment services.
+        LaneRule {
+            pool: PhpPool::BACKGROUND,
+            paths: &["/cron", "/core/cron.php", "/payment/notify"],
+            ..LaneRule::ANY
+        },
+        // A session: who is logged in, or has a cart.
+        LaneRule { pool: PhpPool::ADMIN, cookies: &["SESS*", "SSESS*"], ..LaneRule::ANY },
+        LaneRule {
+            pool: PhpPool::ADMIN,
+            paths: &[
+                "/admin",
+                "/batch",
+                "/update.php",
+                "/core/rebuild.php",
+                "/node/add",
+                "*/user/login",
+                "*/user/reset",
+            ],
+            ..LaneRule::ANY
+        },
+        LaneRule {
+            pool: PhpPool::ADMIN,
+            methods: LaneRule::CHANGING,
+            paths: &["*/jsonapi"],
+            ..LaneRule::ANY
+        },
+    ],
 };

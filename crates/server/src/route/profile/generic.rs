@@ -8,6 +8,7 @@ pub(super) static PROFILE: Profile = Profile {
     never_served_prefixes: &[],
     never_served_suffixes: &[],
     caching: NOTHING,
+    lanes: &[],
 };
 
 /// Secrets, sources and left-overs that lie in the roots of real sites, whatever the application.
@@ -72,6 +73,7 @@ pub(super) static NEVER_SERVED: Profile = Profile {
         ".dump",
     ],
     caching: NOTHING,
+    lanes: &[],
 };
 
 /// For a list of rules that says nothing about pages.

@@ -22,6 +22,30 @@ pub struct Profile {
     pub never_served_suffixes: &'static [&'static str],
     /// What the page cache has to know.
     pub caching: Caching,
+    /// Which requests run in another pool than that of visitors; the first rule that fits counts.
+    pub lanes: &'static [LaneRule],
+}
+
+/// Requests that run in this pool. Of each list that is not empty one has to be met.
+#[derive(Clone, Copy, Debug)]
+pub struct LaneRule {
+    /// The pool's name.
+    pub pool: &'static str,
+    /// Paths, written as for [`Caching::bypass_paths`].
+    pub paths: &'static [&'static str],
+    /// Methods.
+    pub methods: &'static [&'static str],
+    /// Cookies, `*` at either end for anything.
+    pub cookies: &'static [&'static str],
+    /// Arguments of the query or of a short form: a name or `name=value`, `*` at either end for anything.
+    pub arguments: &'static [&'static str],
+}
+
+impl LaneRule {
+    /// Any request.
+    const ANY: LaneRule = LaneRule { pool: "", paths: &[], methods: &[], cookies: &[], arguments: &[] };
+    /// Methods that change something.
+    const CHANGING: &[&str] = &["POST", "PUT", "PATCH", "DELETE"];
 }
 
 impl Profile {

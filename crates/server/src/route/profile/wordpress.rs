@@ -1,6 +1,8 @@
 //! WordPress and what is built on it.
 
-use super::{Caching, Profile};
+use millrace_settings::plan::PhpPool;
+
+use super::{Caching, LaneRule, Profile};
 
 pub(super) static PROFILE: Profile = Profile {
     uploads: &[&["wp-content", "uploads"], &["wp-content", "blogs.dir"], &["wp-content", "upgrade"]],
@@ -75,4 +77,52 @@ pub(super) static PROFILE: Profile = Profile {
         faithful: false,
         apis: &["*/wp-json"],
     },
+    lanes: &[
+        // What nobody waits for. Not `doing_wp_cron`: with ALTERNATE_WP_CRON visitors have that in their URL.
+        LaneRule {
+            pool: PhpPool::BACKGROUND,
+            paths: &["*/wp-cron.php", "*/xmlrpc.php", "*/wp-mail.php", "*/wp-trackback.php", "*/wc-api"],
+            ..LaneRule::ANY
+        },
+        // Of payment services.
+        LaneRule { pool: PhpPool::BACKGROUND, arguments: &["wc-api", "edd-listener"], ..LaneRule::ANY },
+        // What open tabs and queues send by themselves.
+        LaneRule {
+            pool: PhpPool::BACKGROUND,
+            paths: &["*/wp-admin/admin-ajax.php"],
+            arguments: &["action=heartbeat", "action=as_async_request_queue_runner"],
+            ..LaneRule::ANY
+        },
+        // Who is logged in, wherever he is.
+        LaneRule {
+            pool: PhpPool::ADMIN,
+            cookies: &["wordpress_logged_in_*", "wordpress_sec_*"],
+            ..LaneRule::ANY
+        },
+        // Plugins have their visitors call these: search, filters, forms, the cart.
+        LaneRule {
+            pool: PhpPool::FRONT,
+            paths: &[
+                "*/wp-admin/admin-ajax.php",
+                "*/wp-admin/admin-post.php",
+                "*/wp-json/wc/store*",
+                "*/wp-json/contact-form-7",
+            ],
+            ..LaneRule::ANY
+        },
+        LaneRule { pool: PhpPool::ADMIN, paths: &["*/wp-admin", "*/wp-login.php"], ..LaneRule::ANY },
+        // With a password of its own instead of a cookie: apps, other systems.
+        LaneRule {
+            pool: PhpPool::ADMIN,
+            methods: LaneRule::CHANGING,
+            paths: &["*/wp-json"],
+            ..LaneRule::ANY
+        },
+        LaneRule {
+            pool: PhpPool::ADMIN,
+            methods: LaneRule::CHANGING,
+            arguments: &["rest_route"],
+            ..LaneRule::ANY
+        },
+    ],
 };

@@ -1,0 +1,266 @@
+//! Which of a site's PHP pools a request runs in: rules that somebody has written, then those of the application; the
+//! first that fits counts, and whoever fits none is a visitor.
+
+use std::cell::RefCell;
+
+use millrace_pages::rules::{Paths, Patterns};
+use millrace_settings::plan;
+use millrace_wire::path;
+
+use super::profile::{LaneRule, Profile};
+use crate::php::LaneId;
+use crate::request::{Content, Request};
+
+/// A longer form is not searched for arguments, bytes.
+const FORM_BYTES: usize = 64 << 10;
+
+thread_local! {
+    /// The path that is being looked at.
+    static PATH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The rules of a site.
+#[derive(Debug, Default)]
+pub struct Lanes {
+    rules: Vec<Rule>,
+}
+
+/// Requests of one lane. Of each list that is not empty one has to be met.
+#[derive(Debug)]
+struct Rule {
+    lane: LaneId,
+    methods: Vec<Box<str>>,
+    paths: Option<Paths>,
+    cookies: Patterns,
+    arguments: Patterns,
+}
+
+impl Lanes {
+    /// The rules for a site: those of its pools, and for pools that it has those of its application.
+    pub fn new(php: Option<&plan::Php>, profile: &Profile) -> Lanes {
+        let pools = php.map_or(&[][..], |php| &php.pools);
+        let written = pools.iter().enumerate().flat_map(|(at, pool)| written(LaneId::new(at), pool));
+        let known = profile.lanes.iter().filter_map(|rule| {
+            let at = pools.iter().position(|pool| pool.name == rule.pool)?;
+            Some(Rule::of(LaneId::new(at), rule))
+        });
+        let mut rules: Vec<Rule> = written.chain(known).collect();
+        if rules.iter().all(|rule| rule.lane == LaneId::FRONT) {
+            rules.clear();
+        }
+        Lanes { rules }
+    }
+
+    /// The lane for a request, whose content has been read.
+    pub fn of(&self, request: &Request) -> LaneId {
+        if self.rules.is_empty() {
+            return LaneId::FRONT;
+        }
+        PATH.with_borrow_mut(|path| {
+            path.clear();
+            // Whoever has come so far has a path that can be normalised.
+            let _ = path::normalise(request.raw_path(), path);
+            let rule = self.rules.iter().find(|rule| rule.fits(request, path));
+            rule.map_or(LaneId::FRONT, |rule| rule.lane)
+        })
+    }
+}
+
+/// What somebody has written for a pool: of paths, cookies and arguments any will do.
+fn written(lane: LaneId, pool: &plan::PhpPool) -> Vec<Rule> {
+    let methods = || pool.methods.iter().map(|method| method.as_str().into()).collect();
+    let nothing = || Rule {
+        lane,
+        methods: methods(),
+        paths: None,
+        cookies: Patterns::default(),
+        arguments: Patterns::default(),
+    };
+    let mut rules = Vec::new();
+    if !pool.paths.is_empty() {
+        rules.push(Rule { paths: Some(Paths::new(&pool.paths)), ..nothing() });
+    }
+    if !pool.cookies.is_empty() {
+        rules.push(Rule { cookies: Patterns::new(&pool.cookies), ..nothing() });
+    }
+    if !pool.arguments.is_empty() {
+        rules.push(Rule { arguments: Patterns::new(&pool.arguments), ..nothing() });
+    }
+    if rules.is_empty() && !pool.methods.is_empty() {
+        rules.push(nothing());
+    }
+    rules
+}
+
+impl Rule {
+    fn of(lane: LaneId, rule: &LaneRule) -> Rule {
+        Rule {
+            lane,
+            methods: rule.methods.iter().map(|method| (*method).into()).collect(),
+            paths: (!rule.paths.is_empty()).then(|| Paths::new(rule.paths)),
+            cookies: Patterns::new(rule.cookies),
+            arguments: Patterns::new(rule.arguments),
+        }
+    }
+
+    fn fits(&self, request: &Request, path: &[u8]) -> bool {
+        let method = request.head.method();
+        (self.methods.is_empty() || self.methods.iter().any(|one| **one == *method))
+            && self.paths.as_ref().is_none_or(|paths| paths.find(path).is_some())
+            && (self.cookies.is_empty() || has_cookie(&self.cookies, request))
+            && (self.arguments.is_empty() || has_argument(&self.arguments, request))
+    }
+}
+
+fn has_cookie(patterns: &Patterns, request: &Request) -> bool {
+    let lines = request.head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("cookie"));
+    lines.flat_map(|(_, line)| line.split(|byte| *byte == b';')).any(|cookie| {
+        let end = memchr::memchr(b'=', cookie).unwrap_or(cookie.len());
+        patterns.matches(cookie[..end].trim_ascii())
+    })
+}
+
+/// Whether an argument of the query or of a form is meant. WordPress's heartbeat says what it is in a form.
+fn has_argument(patterns: &Patterns, request: &Request) -> bool {
+    let any = |text: &[u8]| text.split(|byte| *byte == b'&').any(|argument| is_meant(patterns, argument));
+    if request.query().is_some_and(any) {
+        return true;
+    }
+    let Content::Memory(content) = &request.content else { return false };
+    let kind = request.head.field("content-type").unwrap_or_default();
+    let is_form =
+        kind.get(..33).is_some_and(|kind| kind.eq_ignore_ascii_case(b"application/x-www-form-urlencoded"));
+    is_form && content.len() <= FORM_BYTES && any(content)
+}
+
+/// By its name, or by name and value.
+fn is_meant(patterns: &Patterns, argument: &[u8]) -> bool {
+    let end = argument.iter().position(|byte| matches!(byte, b'=' | b'[' | b'%')).unwrap_or(argument.len());
+    patterns.matches(&argument[..end]) || patterns.matches(argument)
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_wire::head::{Head, Limits};
+
+    use super::*;
+    use crate::request::{Ends, Scheme};
+
+    /// The name of the pool that a request runs in, of a site of this profile with these settings.
+    struct Site(plan::Php, Lanes);
+
+    impl Site {
+        fn new(profile: &str, change: impl FnOnce(&mut Vec<plan::PhpPool>)) -> Site {
+            let source = millrace_settings::Source {
+                site_dir: Some("/".into()),
+                profile: Some(profile.into()),
+                ..Default::default()
+            };
+            let (plan, _) = millrace_settings::load(&source).unwrap_or_else(|problems| panic!("{problems}"));
+            let mut php = plan.sites[0].php.clone().unwrap();
+            change(&mut php.pools);
+            let lanes = Lanes::new(Some(&php), Profile::of(plan.sites[0].profile));
+            Site(php, lanes)
+        }
+
+        fn pool(&self, request: &str, fields: &str, content: &str) -> &str {
+            let text = format!("{request} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+            let mut head = Head::default();
+            let limits = Limits { bytes: 16384, fields: 100, target: 8192 };
+            head.parse(text.as_bytes(), &limits).unwrap().unwrap();
+            let ends = Ends { client: None, local: None, scheme: Scheme::Http };
+            let content = if content.is_empty() { Content::Empty } else { Content::Memory(content.into()) };
+            let request = Request { head, ends, forwarded_host: None, content, content_is_read: true };
+            &self.0.pools[self.1.of(&request).index()].name
+        }
+    }
+
+    const FORM: &str = "Content-Type: application/x-www-form-urlencoded; charset=UTF-8\r\n";
+    const MEMBER: &str = "Cookie: a=1; wordpress_logged_in_5f=x\r\n";
+
+    #[test]
+    fn wordpress() {
+        let site = Site::new("wordpress", |_| ());
+        for (request, fields, content, pool) in [
+            ("GET /", "", "", "front"),
+            ("GET /", "Cookie: wordpress_test_cookie=1; woocommerce_cart_hash=1\r\n", "", "front"),
+            ("GET /", MEMBER, "", "admin"),
+            ("GET /checkout/", "", "", "front"),
+            ("POST /?wc-ajax=checkout", "", "", "front"),
+            ("GET /wp-admin/", "", "", "admin"),
+            ("GET /blog/wp-admin/post.php?post=1", "", "", "admin"),
+            ("POST /wp-login.php", "", "", "admin"),
+            ("GET /about-wp-admin/", "", "", "front"),
+            ("POST /wp-admin/admin-ajax.php", FORM, "action=search", "front"),
+            ("GET /wp-admin/admin-ajax.php?action=search", MEMBER, "", "admin"),
+            ("POST /wp-admin/admin-ajax.php", MEMBER, "action=save", "admin"),
+            ("GET /wp-json/wp/v2/posts", "", "", "front"),
+            ("POST /wp-json/wp/v2/posts/1", "", "", "admin"),
+            ("DELETE /?rest_route=/wp/v2/posts/1", "", "", "admin"),
+            ("POST /wp-json/wc/store/v1/cart/add-item", "", "", "front"),
+            ("POST /wp-cron.php?doing_wp_cron=1", "", "", "background"),
+            ("GET /?doing_wp_cron=1", "", "", "front"),
+            ("POST /xmlrpc.php", "", "", "background"),
+            ("POST /wc-api/wc_gateway_paypal/", "", "", "background"),
+            ("POST /?wc-api=wc_gateway_paypal", "", "", "background"),
+        ] {
+            assert_eq!(site.pool(request, fields, content), pool, "{request} {fields}{content}");
+        }
+    }
+
+    #[test]
+    fn the_heartbeat_is_known_by_its_form() {
+        let site = Site::new("wordpress", |_| ());
+        let fields = format!("{FORM}{MEMBER}");
+        let beat = "data%5Bwp-refresh%5D=1&interval=60&_nonce=0a&action=heartbeat&screen_id=post";
+        let ajax = "POST /wp-admin/admin-ajax.php";
+        assert_eq!(site.pool(ajax, &fields, beat), "background");
+        assert_eq!(site.pool("GET /wp-admin/admin-ajax.php?action=heartbeat", MEMBER, ""), "background");
+        assert_eq!(site.pool(ajax, &fields, "action=heartbeats&xaction=heartbeat"), "admin");
+        assert_eq!(site.pool(ajax, MEMBER, beat), "admin", "no form");
+        assert_eq!(site.pool("POST /a", FORM, beat), "front");
+    }
+
+    #[test]
+    fn drupal_and_generic() {
+        let drupal = Site::new("drupal", |_| ());
+        for (request, fields, pool) in [
+            ("GET /node/1", "", "front"),
+            ("GET /node/1", "Cookie: SSESS0a=1\r\n", "admin"),
+            ("GET /admin/content", "", "admin"),
+            ("POST /de/user/login", "", "admin"),
+            ("GET /cron/abc", "", "background"),
+            ("GET /jsonapi/node/article", "", "front"),
+            ("PATCH /jsonapi/node/article/1", "", "admin"),
+        ] {
+            assert_eq!(drupal.pool(request, fields, ""), pool, "{request} {fields}");
+        }
+        let generic = Site::new("generic", |_| ());
+        assert!(generic.1.rules.is_empty());
+        assert_eq!(generic.pool("POST /wp-login.php", MEMBER, ""), "front");
+    }
+
+    #[test]
+    fn what_is_written_comes_first() {
+        let site = Site::new("wordpress", |pools| {
+            let mut api = pools[0].clone();
+            api.name = "api".into();
+            api.methods = vec!["POST".into()];
+            (api.paths, api.cookies) = (vec!["/api".into()], vec!["key*".into()]);
+            pools.push(api);
+            pools[0].arguments = vec!["mine".into()];
+        });
+        assert_eq!(site.pool("POST /api/a", "", ""), "api");
+        assert_eq!(site.pool("POST /", "Cookie: key1=2\r\n", ""), "api");
+        assert_eq!(site.pool("GET /api/a", "", ""), "front");
+        assert_eq!(site.pool("GET /wp-admin/?mine=1", MEMBER, ""), "front");
+        let only = Site::new("generic", |pools| {
+            pools.push(plan::PhpPool {
+                name: "writes".into(),
+                methods: vec!["PUT".into()],
+                ..pools[0].clone()
+            });
+        });
+        assert_eq!((only.pool("PUT /", "", ""), only.pool("GET /", "", "")), ("writes", "front"));
+    }
+}
