@@ -17,6 +17,7 @@
 #include <main/php_output.h>
 #include <main/php_variables.h>
 #include <main/fopen_wrappers.h>
+#include <Zend/zend_alloc.h>
 #include <Zend/zend_exceptions.h>
 #include <Zend/zend_extensions.h>
 #include <Zend/zend_signal.h>
@@ -35,6 +36,21 @@
 # define MR_HOOK_GETENV(function) ((void)(function))
 #else
 # define MR_HOOK_GETENV(function) (php_load_environment_variables = (function))
+#endif
+
+/* memory_reset_peak_usage() came with 8.2. */
+#if PHP_VERSION_ID < 80200
+# define MR_RESET_PEAK() ((void)0)
+#else
+# define MR_RESET_PEAK() zend_memory_reset_peak_usage()
+#endif
+
+/* Random numbers are of ext/random since 8.2, which forgets its seeds when a request starts; before, of ext/standard. */
+#if PHP_VERSION_ID < 80200
+# include <ext/standard/basic_functions.h>
+# define MR_FORGET_SEEDS() (BG(mt_rand_is_seeded) = 0)
+#else
+# define MR_FORGET_SEEDS() ((void)0)
 #endif
 
 /* Exported, but in no header; sapi/cli/php_cli.c declares them so too. */

@@ -4,7 +4,7 @@
 #define MILLRACE_FRAMES_H
 
 /* Version of all that is defined here; the host says it in READY (`protocol=`), the scoreboard in its head. */
-#define MR_PROTOCOL 2u
+#define MR_PROTOCOL 3u
 /* Bytes of a frame header. */
 #define MR_HEADER_BYTES 8u
 /* Server to worker: run a script. */
@@ -21,6 +21,8 @@
 #define MR_KIND_LOG 20u
 /* Worker to server: what the script says to the page cache, in the grammar of the header of that name. extra: NOTE_*. */
 #define MR_KIND_NOTE 21u
+/* Worker to server, before its first request: a persistent worker's script has come to its loop (FLAG_READY), or has ended before that (FLAG_FAILED). Payload: why it has ended. */
+#define MR_KIND_HANDLER 23u
 /* Server to host: fork a worker; its socket is attached. Payload: u32 slot. */
 #define MR_CONTROL_SPAWN 1u
 /* Server to host: end when all workers have ended. No payload. */
@@ -73,6 +75,8 @@
 #define MR_LOG_MAX 65536u
 /* Most bytes of a NOTE's payload. */
 #define MR_NOTE_MAX 65536u
+/* Most bytes of a HANDLER's payload. */
+#define MR_HANDLER_MAX 4096u
 /* Most bytes of a control message. */
 #define MR_CONTROL_MAX 32768u
 /* First word of the scoreboard. */

@@ -174,6 +174,7 @@ static PHP_MINIT_FUNCTION(millrace)
 	(void)type;
 	zend_hash_init(&settings.user_ini, 0, NULL, user_ini_free, 1);
 	REGISTER_INI_ENTRIES();
+	handler_startup();
 	return SUCCESS;
 }
 

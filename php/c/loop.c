@@ -21,9 +21,7 @@
 struct worker *worker;
 
 static bool start(int socket, uint32_t slot, char *scoreboard);
-static void received(void);
 static void run_request(void);
-static void finished(void);
 
 /* Serves requests until the socket ends; the exit status of the process. */
 int loop_run(int socket, uint32_t slot, char *scoreboard)
@@ -33,10 +31,13 @@ int loop_run(int socket, uint32_t slot, char *scoreboard)
 	}
 	int status = 0;
 	zend_first_try {
+		if (options.worker_script) {
+			handler_run();
+		}
 		while (!worker->exiting && !worker->broken && wire_read()) {
-			received();
+			loop_received();
 			run_request();
-			finished();
+			loop_finished();
 		}
 	} zend_catch {
 		status = 70;
@@ -120,12 +121,14 @@ static bool start(int socket, uint32_t slot, char *scoreboard)
 	vars_install();
 	/* The script's directory is entered by run_script(), with one call less than php_execute_script needs. */
 	SG(options) |= SAPI_OPTION_NO_CHDIR;
-	board_set32(worker->board, MR_SLOT_STATE, MR_STATE_IDLE);
+	if (!options.worker_script) {
+		board_set32(worker->board, MR_SLOT_STATE, MR_STATE_IDLE);
+	}
 	return true;
 }
 
 /* The acknowledgement: from here on the server does not know whether the request is safe to run again. */
-static void received(void)
+void loop_received(void)
 {
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -152,7 +155,7 @@ static uint64_t resident(void)
 }
 
 /* Bookkeeping between two requests. */
-static void finished(void)
+void loop_finished(void)
 {
 	if (worker->request.body_fd >= 0) {
 		close(worker->request.body_fd);
@@ -183,10 +186,13 @@ static bool is_straight(const char *path)
 	return true;
 }
 
-/* What PHP wants to know before it starts the request: init_request_info in fpm_main.c. */
-static void init_request_info(void)
+/*
+ * What PHP wants to know before it starts the request: init_request_info in fpm_main.c. `script`: the request's script is
+ * the one to run.
+ */
+void loop_request_info(bool script)
 {
-	const char *script = vars_value("SCRIPT_FILENAME");
+	const char *path = script ? vars_value("SCRIPT_FILENAME") : NULL;
 	const char *name = vars_value("SCRIPT_NAME"), *info = vars_value("PATH_INFO");
 	const char *type = vars_value("CONTENT_TYPE");
 	SG(server_context) = worker;
@@ -197,7 +203,9 @@ static void init_request_info(void)
 	SG(request_info).request_uri = (char *)(uintptr_t)(functions_fix_pathinfo() || !info ? name : info);
 	SG(request_info).content_type = type ? type : "";
 	SG(request_info).content_length = (zend_long)worker->request.body_length;
-	SG(request_info).path_translated = script && *script && is_straight(script) ? estrdup(script) : NULL;
+	if (script) {
+		SG(request_info).path_translated = path && *path && is_straight(path) ? estrdup(path) : NULL;
+	}
 	php_handle_auth_data(vars_value("HTTP_AUTHORIZATION"));
 	EG(exit_status) = 0;
 }
@@ -220,7 +228,7 @@ static void refuse_missing(const char *script)
 }
 
 /* Opens the script, or answers that it cannot be run; `file` must be destroyed if this returns true. */
-static bool open_script(zend_file_handle *file)
+bool loop_open_script(zend_file_handle *file)
 {
 	char *script = SG(request_info).path_translated;
 	struct stat now;
@@ -307,7 +315,7 @@ static bool run_injected(const char *path)
 static void run_script(void)
 {
 	zend_file_handle file;
-	if (!open_script(&file)) {
+	if (!loop_open_script(&file)) {
 		return;
 	}
 	php_execute_script(&file);
@@ -320,7 +328,7 @@ static void run_script(void)
 /* Starts the request, in the directory of its script; false if PHP cannot. */
 static bool begin_request(void)
 {
-	init_request_info();
+	loop_request_info(true);
 	if (php_request_startup() == SUCCESS) {
 		if (SG(request_info).path_translated) {
 			VCWD_CHDIR_FILE(SG(request_info).path_translated);
@@ -337,7 +345,7 @@ static bool begin_request(void)
 }
 
 /* Ends it. Shutdown functions and destructors run in "/", as in fpm, which goes back to where it was. */
-static void end_request(void)
+void loop_end_request(void)
 {
 	if (chdir("/") != 0) {
 		static const char text[] = "the worker cannot go back to the directory /";
@@ -358,7 +366,7 @@ static void run_request(void)
 	if (worker->request.inject && !run_injected(worker->request.inject) && worker->answer == ANSWER_WAITING) {
 		/* Nothing of ours may cost the site its page: once more, without it. */
 		worker->answer = ANSWER_VOID;
-		end_request();
+		loop_end_request();
 		wire_unsay();
 		worker->answer = ANSWER_WAITING;
 		worker->request.body_read = 0;
@@ -367,5 +375,5 @@ static void run_request(void)
 		}
 	}
 	run_script();
-	end_request();
+	loop_end_request();
 }

@@ -78,6 +78,9 @@ static const char usage[] =
 	"  -d NAME=VALUE         set an ini value, on top of every file\n"
 	"  --max-requests N      end a worker after about N requests; 0 (the default): never\n"
 	"  --grace-seconds N     when the server has gone, kill workers after N seconds (default 5)\n"
+	"  --worker-script FILE  persistent workers: each boots this script, which serves requests by millrace_handle_request()\n"
+	"  --worker-name NAME    its SCRIPT_NAME while no request runs\n"
+	"  --worker-root FOLDER  its DOCUMENT_ROOT while no request runs\n"
 	"  --keep-environment    scripts see the environment of the server; default: only USER and HOME, as php-fpm\n"
 	"  --no-new-privileges   PHP cannot gain privileges by set-user-ID programs (sendmail's queue needs one)\n"
 	"  --check               start PHP, say what it is, and end\n"
@@ -138,6 +141,9 @@ static bool read_options(int argc, char **argv)
 		{ "define", required_argument, NULL, 'd' },
 		{ "max-requests", required_argument, NULL, 'm' },
 		{ "grace-seconds", required_argument, NULL, 's' },
+		{ "worker-script", required_argument, NULL, 'W' },
+		{ "worker-name", required_argument, NULL, 'N' },
+		{ "worker-root", required_argument, NULL, 'R' },
 		{ "keep-environment", no_argument, NULL, 'e' },
 		{ "no-new-privileges", no_argument, NULL, 'p' },
 		{ "check", no_argument, NULL, 'c' },
@@ -156,6 +162,9 @@ static bool read_options(int argc, char **argv)
 			case 'd': good = define(optarg); break;
 			case 'm': good = number(optarg, &options.max_requests); break;
 			case 's': good = number(optarg, &seconds) && seconds <= 3600; break;
+			case 'W': options.worker_script = optarg; break;
+			case 'N': options.worker_name = optarg; break;
+			case 'R': options.worker_root = optarg; break;
 			case 'e': options.keep_environment = true; break;
 			case 'p': options.no_new_privileges = true; break;
 			case 'c': options.check = true; break;

@@ -20,6 +20,14 @@ static bool client_gone(void)
 	return worker->broken || board_get64(worker->board, MR_SLOT_ABORTED) == worker->request.sequence;
 }
 
+/* The client has gone: the script ends, unless it wants to go on. */
+static void end_aborted(void)
+{
+	if (!handler_aborted()) {
+		php_handle_aborted_connection();
+	}
+}
+
 /* Called for output that leaves PHP's buffers. */
 static size_t ub_write(const char *bytes, size_t length)
 {
@@ -31,7 +39,7 @@ static size_t ub_write(const char *bytes, size_t length)
 	}
 	size_t taken = client_gone() ? 0 : wire_content(bytes, length);
 	if (taken < length) {
-		php_handle_aborted_connection();
+		end_aborted();
 	}
 	return taken;
 }
@@ -41,7 +49,7 @@ static void flush_output(void *context)
 {
 	(void)context;
 	if (answering() && (client_gone() || !wire_flush())) {
-		php_handle_aborted_connection();
+		end_aborted();
 	}
 }
 
@@ -168,7 +176,7 @@ static void activate_user_ini(char *path, size_t length)
 static int activate(void)
 {
 	const char *script = SG(request_info).path_translated;
-	if (!worker || worker->answer == ANSWER_NONE || !script) {
+	if (!worker || worker->answer == ANSWER_NONE || !script || handler_booted()) {
 		return SUCCESS;
 	}
 	if (php_ini_has_per_host_config()) {
@@ -203,7 +211,8 @@ static int deactivate(void)
 	if (!worker || worker->answer == ANSWER_NONE || worker->answer == ANSWER_VOID || !SG(sapi_started)) {
 		return SUCCESS;
 	}
-	worker->exiting = worker->stop || (worker->max_requests && worker->requests + 1 >= worker->max_requests);
+	worker->exiting = worker->stop || worker->last
+		|| (worker->max_requests && worker->requests + 1 >= worker->max_requests);
 	uint8_t flags = MR_FLAG_READY;
 	if (worker->exiting) {
 		flags |= MR_FLAG_EXITING;

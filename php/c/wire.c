@@ -91,7 +91,12 @@ static int read_some(void)
 		if (got == 0) {
 			return 0;
 		}
-		if (errno != EINTR) {
+		if (errno == EAGAIN) {
+			/* SO_RCVTIMEO of a persistent worker. */
+			if (handler_idle()) {
+				return 0;
+			}
+		} else if (errno != EINTR) {
 			return -1;
 		}
 	}
@@ -367,6 +372,14 @@ void wire_log(int priority, const char *message, size_t length)
 {
 	length = MIN(length, MR_LOG_MAX);
 	struct frame frame = { (uint32_t)length, MR_KIND_LOG, 0, (uint16_t)priority };
+	struct iovec parts[2] = { { &frame, sizeof frame }, { (void *)(uintptr_t)message, length } };
+	write_all(parts, 2);
+}
+
+/* A persistent worker's script has come to its loop, or has ended before; `message` says why. */
+void wire_handler(bool ready, const char *message, size_t length)
+{
+	struct frame frame = { (uint32_t)length, MR_KIND_HANDLER, ready ? MR_FLAG_READY : MR_FLAG_FAILED, 0 };
 	struct iovec parts[2] = { { &frame, sizeof frame }, { (void *)(uintptr_t)message, length } };
 	write_all(parts, 2);
 }

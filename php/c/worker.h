@@ -66,6 +66,7 @@ struct worker {
 	volatile bool stop;       /* SIGTERM: no further request */
 	bool broken;              /* the socket cannot be written any more */
 	bool exiting;             /* the last END said so */
+	bool last;                /* persistent: the next END has to say so */
 	enum answer answer;
 	struct request request;
 	struct buffer in;         /* the REQUEST, and what came behind it */
@@ -89,6 +90,7 @@ struct options {
 	uint64_t max_requests;
 	unsigned grace_seconds;
 	bool keep_environment, no_new_privileges, check;
+	const char *worker_script, *worker_name, *worker_root; /* persistent workers: their script; NULL: none */
 };
 extern struct options options;
 
@@ -104,6 +106,27 @@ size_t check_report(char *text, size_t room);
 
 /* loop.c */
 int loop_run(int socket, uint32_t slot, char *scoreboard);
+void loop_received(void);
+void loop_finished(void);
+void loop_request_info(bool script);
+bool loop_open_script(zend_file_handle *file);
+void loop_end_request(void);
+
+/* handler.c: persistent workers */
+PHP_FUNCTION(millrace_handle_request);
+void handler_startup(void);
+void handler_run(void);
+bool handler_booted(void);
+bool handler_aborted(void);
+bool handler_idle(void);
+
+/* kept.c: what such a worker keeps from its boot */
+void kept_startup(void);
+void kept_begin(void);
+void kept_remember(const zend_module_entry *session);
+void kept_restore(const zend_module_entry *session);
+bool kept_look_at_files(void);
+bool kept_files_changed(time_t *looked, time_t pause);
 
 /* sapi.c */
 extern sapi_module_struct sapi_millrace;
@@ -139,6 +162,7 @@ void wire_end(uint8_t flags);
 bool wire_note(uint16_t what, const char *text, size_t length);
 void wire_unsay(void);
 void wire_log(int priority, const char *message, size_t length);
+void wire_handler(bool ready, const char *message, size_t length);
 
 /* A slot of the scoreboard. */
 static inline char *board_slot(const char *scoreboard, uint32_t slot)

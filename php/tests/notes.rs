@@ -25,7 +25,7 @@ fn frames(worker: &mut Worker, ask: &Ask) -> Vec<String> {
             Sent::Body(piece) => seen.push(format!("{}", String::from_utf8_lossy(&piece))),
             Sent::Note(kind, text) => seen.push(format!("{kind:?} {text}")),
             Sent::Log(text) => seen.push(format!("log {text}")),
-            Sent::Closed => panic!("the worker has gone: {seen:?}"),
+            Sent::Closed | Sent::Handler(_) => panic!("the worker has gone: {seen:?}"),
             Sent::Ready(_) => {
                 seen.push("ready".to_owned());
                 return seen;

@@ -15,7 +15,7 @@
 //! | who writes | kinds | here |
 //! | --- | --- | --- |
 //! | server to worker | REQUEST | [`Request`] builds it, [`Parsed`] reads it (for tests and stand-ins) |
-//! | worker to server | HEAD, BODY, END, READY, LOG, NOTE | [`Decoder`] reads them, [`answer`] writes them (stand-ins) |
+//! | worker to server | HEAD, BODY, END, READY, LOG, NOTE, HANDLER | [`Decoder`] reads them, [`answer`] writes them (stand-ins) |
 //! | server to host | SPAWN, RETIRE | [`control::spawn`], [`control::retire`] |
 //! | host to server | READY, FAILED, STARTED, EXITED, LOG | [`control::Message`] |
 //!
@@ -41,7 +41,7 @@ macro_rules! constants {
 
 constants! {
     /// Version of all that is defined here; the host says it in READY (`protocol=`), the scoreboard in its head.
-    PROTOCOL: u32 = 2;
+    PROTOCOL: u32 = 3;
     /// Bytes of a frame header.
     HEADER_BYTES: usize = 8;
 
@@ -59,6 +59,9 @@ constants! {
     KIND_LOG: u8 = 20;
     /// Worker to server: what the script says to the page cache, in the grammar of the header of that name. extra: NOTE_*.
     KIND_NOTE: u8 = 21;
+    /// Worker to server, before its first request: a persistent worker's script has come to its loop (FLAG_READY), or has
+    /// ended before that (FLAG_FAILED). Payload: why it has ended.
+    KIND_HANDLER: u8 = 23;
 
     /// Server to host: fork a worker; its socket is attached. Payload: u32 slot.
     CONTROL_SPAWN: u8 = 1;
@@ -115,6 +118,8 @@ constants! {
     LOG_MAX: usize = 64 << 10;
     /// Most bytes of a NOTE's payload.
     NOTE_MAX: usize = 64 << 10;
+    /// Most bytes of a HANDLER's payload.
+    HANDLER_MAX: usize = 4 << 10;
     /// Most bytes of a control message.
     CONTROL_MAX: usize = 32 << 10;
 

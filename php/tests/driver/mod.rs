@@ -92,6 +92,8 @@ pub enum Sent {
     Ready(End),
     Log(String),
     Note(NoteKind, String),
+    /// Whether a persistent worker's script has come to its loop.
+    Handler(Result<(), String>),
     /// The end of its socket.
     Closed,
 }
@@ -424,6 +426,18 @@ impl Worker {
         (out, file)
     }
 
+    /// Waits until a persistent worker's script has come to its loop, or has ended; what it logged until then.
+    pub fn boot(&mut self) -> (Result<(), String>, Vec<String>) {
+        let mut log = Vec::new();
+        loop {
+            match self.next() {
+                Sent::Log(text) => log.push(text),
+                Sent::Handler(booted) => return (booted, log),
+                other => panic!("at boot: {other:?}"),
+            }
+        }
+    }
+
     /// Sends bytes as they are.
     pub fn send_raw(&mut self, bytes: &[u8]) {
         send_with(&self.socket, bytes, None);
@@ -442,6 +456,7 @@ impl Worker {
                 Sent::Note(kind, text) => answer.notes.push((kind, text)),
                 Sent::Ready(_) => return answer,
                 Sent::Closed => panic!("the worker has gone: {answer:?}"),
+                Sent::Handler(booted) => panic!("in the middle of an answer: {booted:?}"),
                 Sent::End(end) => {
                     answer.end = end;
                     if end.ready {
@@ -497,6 +512,7 @@ fn own(frame: Frame<'_>) -> Sent {
         Frame::Ready(end) => Sent::Ready(end),
         Frame::Log { message, .. } => Sent::Log(text(message)),
         Frame::Note { kind, text: said } => Sent::Note(kind, text(said)),
+        Frame::Handler(booted) => Sent::Handler(booted.map_err(text)),
     }
 }
 

@@ -86,7 +86,7 @@ impl Sink for Answer<'_> {
             }
             Frame::Body(piece) => self.content.extend_from_slice(piece),
             Frame::End(end) => self.end = Some(end),
-            Frame::Ready(_) | Frame::Log { .. } => self.unheard.take(frame),
+            Frame::Ready(_) | Frame::Log { .. } | Frame::Handler(_) => self.unheard.take(frame),
             Frame::Note { kind, text } => note(&mut self.aside, &self.unheard, kind, text),
         }
     }

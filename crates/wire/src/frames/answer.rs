@@ -1,9 +1,9 @@
-//! What a worker writes: HEAD, BODY, END, READY, LOG, NOTE. [`Decoder`] reads it; the functions write it, for stand-ins.
+//! What a worker writes: HEAD, BODY, END, READY, LOG, NOTE, HANDLER. [`Decoder`] reads it; the functions write it, for stand-ins.
 
 use super::{
-    BODY_MAX, Broken, END_BYTES, FLAG_ABORTED, FLAG_EXITING, FLAG_FAILED, FLAG_READY, HEAD_MAX, HEADER_BYTES,
-    Header, KIND_BODY, KIND_END, KIND_HEAD, KIND_LOG, KIND_NOTE, KIND_READY, LOG_MAX, NOTE_CONTROL, NOTE_MAX,
-    NOTE_PURGE, NOTE_TAG, u16_at, u32_at, u64_at,
+    BODY_MAX, Broken, END_BYTES, FLAG_ABORTED, FLAG_EXITING, FLAG_FAILED, FLAG_READY, HANDLER_MAX, HEAD_MAX,
+    HEADER_BYTES, Header, KIND_BODY, KIND_END, KIND_HANDLER, KIND_HEAD, KIND_LOG, KIND_NOTE, KIND_READY,
+    LOG_MAX, NOTE_CONTROL, NOTE_MAX, NOTE_PURGE, NOTE_TAG, u16_at, u32_at, u64_at,
 };
 
 /// One frame of a worker, or a piece of a BODY.
@@ -31,6 +31,8 @@ pub enum Frame<'a> {
         /// In the grammar of the response header of that name; never empty, without NUL, CR and LF.
         text: &'a [u8],
     },
+    /// Of a persistent worker, before its first request: its script has come to its loop, or why it has ended before.
+    Handler(Result<(), &'a [u8]>),
 }
 
 /// What a NOTE is about.
@@ -144,6 +146,8 @@ impl Decoder {
                 Frame::Ready(End::decode(header, payload)?)
             }
             KIND_NOTE => note_frame(header, payload)?,
+            KIND_HANDLER if header.flags & FLAG_READY != 0 => Frame::Handler(Ok(())),
+            KIND_HANDLER => Frame::Handler(Err(payload)),
             _ => Frame::Log { priority: header.extra, message: payload },
         };
         Ok(Step::Frame(frame, total))
@@ -170,6 +174,7 @@ impl Decoder {
             KIND_READY => (self.state == State::Background, END_BYTES..=END_BYTES),
             KIND_LOG => (true, 0..=LOG_MAX),
             KIND_NOTE => (self.state != State::Idle, 1..=NOTE_MAX),
+            KIND_HANDLER => (self.state == State::Idle, 0..=HANDLER_MAX),
             kind => return Err(Broken::Kind(kind)),
         };
         if !allowed {
@@ -300,6 +305,16 @@ pub fn head(out: &mut Vec<u8>, status: u16, reason: &str, fields: &[&str]) {
         out.extend_from_slice(&(field.len() as u32).to_ne_bytes());
         out.extend_from_slice(field.as_bytes());
     }
+}
+
+/// Appends a HANDLER: a persistent worker's script has come to its loop, or why it has ended before.
+pub fn handler(out: &mut Vec<u8>, booted: Result<(), &str>) {
+    let (flags, message) = match booted {
+        Ok(()) => (FLAG_READY, ""),
+        Err(why) => (FLAG_FAILED, why),
+    };
+    frame(out, KIND_HANDLER, flags, 0, message.len());
+    out.extend_from_slice(message.as_bytes());
 }
 
 /// Appends BODY frames with `content`; none if it is empty.
@@ -447,6 +462,20 @@ mod tests {
             frame(out, KIND_BODY, 0, 0, length as usize);
         };
         assert_eq!(one(&long), Broken::Length { kind: KIND_BODY, length });
+    }
+
+    #[test]
+    fn a_boot_is_told_before_the_first_request() {
+        let mut out = Vec::new();
+        handler(&mut out, Ok(()));
+        handler(&mut out, Err("no"));
+        let mut decoder = Decoder::default();
+        let Step::Frame(first, used) = decoder.next(&out).unwrap() else { panic!("no frame") };
+        assert_eq!(first, Frame::Handler(Ok(())));
+        let Step::Frame(second, _) = decoder.next(&out[used..]).unwrap() else { panic!("no frame") };
+        assert_eq!(second, Frame::Handler(Err(b"no")));
+        decoder.begin();
+        assert_eq!(decoder.next(&out), Err(Broken::Order(KIND_HANDLER)));
     }
 
     #[test]
