@@ -19,7 +19,8 @@ fn check_says_what_it_finds() {
     let output = run(&["--check"]);
     let said = text(&output.stdout);
     assert!(output.status.success(), "{output:?}");
-    for line in ["protocol=2", "php_version=8.", "sapi=fpm-fcgi", "opcache=on", "ini_file=/etc/php"] {
+    let protocol = format!("protocol={}", millrace_wire::frames::PROTOCOL);
+    for line in [&protocol[..], "php_version=8.", "sapi=fpm-fcgi", "opcache=on", "ini_file=/etc/php"] {
         assert!(said.lines().any(|said| said.starts_with(line)), "{line} in {said}");
     }
     let extensions = said.lines().find_map(|line| line.strip_prefix("extensions=")).unwrap();
