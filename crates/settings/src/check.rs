@@ -2,6 +2,7 @@
 
 mod cache;
 mod php;
+mod pools;
 mod sites;
 
 use std::ops::Range;

@@ -96,7 +96,8 @@ user = "example"
 - Durations: `"500ms"`, `"10s"`, `"2m"`, `"1h"`, `"1d"`, or several parts as in `"1h30m"`.
 - Sizes: `"512B"`, `"16KB"`, `"64MB"`, `"2GB"`. KB is 1024 bytes, MB is 1024 KB; KiB, K and kb mean the same.
 - Relative paths start at the folder of the configuration file; on the command line at the current directory.
-- A setting of `[php]` holds for all sites, and in `[site.php]` for one.
+- A setting of `[php]` holds for all sites, and in `[site.php]` for one; so do those of `[php.pool.admin]` and
+  `[site.php.pool.admin]`.
 - `--set SETTING=VALUE` overrides a setting for one run: `--set http.keep_alive=5s`, `--set php.ini.memory_limit=256M`,
   `--set site.root=DIR` for every site, `--set site.example.com.root=DIR` for one.
 - A change takes effect on a reload (`millrace reload`, SIGHUP) unless "restart" stands here.
@@ -118,9 +119,12 @@ fn section(page: &mut String, row: &Setting) {
 
 /// The row that `key` means: its full name, its name in a site, or a last part that no other has.
 fn row(key: &str) -> Option<&'static Setting> {
-    let exact = table::rows().find(|row| row.key == key || row.key_in_site() == Some(strip(key)));
+    let (key_of_row, _) = table::unnamed(strip(key));
+    let exact = table::rows()
+        .find(|row| row.key == key || row.key == key_of_row || row.key_in_site() == Some(&*key_of_row));
     exact.or_else(|| {
-        let mut same = table::rows().filter(|row| row.last() == key);
+        // A pool has again what PHP has as a whole.
+        let mut same = table::rows().filter(|row| row.last() == key && !row.is_named());
         let is_section = TABLE.iter().any(|group: &Group| group.name == key);
         same.next().filter(|_| !is_section && same.next().is_none())
     })
@@ -176,12 +180,13 @@ fn detail(row: &Setting, environment: &Environment<'_>) -> String {
 fn for_one_run(row: &Setting) -> String {
     let plain = row.example.trim_matches('"');
     let is_plain = !plain.contains(['"', ' ', '{', '[']);
-    if is_plain { format!("{}={plain}", row.key) } else { format!("'{}={}'", row.key, row.example) }
+    let key = row.key.replace(".NAME.", ".admin.");
+    if is_plain { format!("{key}={plain}") } else { format!("'{key}={}'", row.example) }
 }
 
 /// What a computed default comes to on this machine.
 fn default_here(row: &Setting, environment: &Environment<'_>) -> Option<String> {
-    if !matches!(row.default, Default::Computed { .. }) || row.place == Place::Site {
+    if !matches!(row.default, Default::Computed { .. }) || row.place == Place::Site || row.is_named() {
         return None;
     }
     let written = Written::default();

@@ -99,10 +99,16 @@ impl Arguments<'_> {
             }
             None => raw,
         };
+        let pool = key.find(table::NAMED).and_then(|at| table::unnamed(key[at..].trim()).1);
+        let pool = pool.filter(|_| target.row.is_named());
+        if let Some(problem) = pool.and_then(|name| read::wrong_name(key.trim(), name, &at_key)) {
+            return self.problems.push(problem);
+        }
         let typed = read::value(&origin, key.trim(), target.row, &raw, self.problems);
-        let lay = |section: &mut Section| match target.entry {
-            Some(_) => section.lay_over(target.row, typed.clone()),
-            None => section.set(target.row, typed.clone()),
+        let lay = |section: &mut Section| match (target.entry, pool) {
+            (_, Some(name)) => section.set_named(name, target.row, typed.clone()),
+            (Some(_), None) => section.lay_over(target.row, typed.clone()),
+            (None, None) => section.set(target.row, typed.clone()),
         };
         match target.sites {
             None => lay(&mut self.written.global),

@@ -73,7 +73,8 @@ pub(crate) fn toml_value(origin: &Arc<Origin>, start: usize) -> Result<Raw, Prob
 /// The problem of a key that isn't in the table, with the likeliest cure.
 pub(crate) fn unknown_key(scope: Scope, path: &str, at: &At) -> Problem {
     let name = scope.display(path);
-    if let Some(row) = table::rows().find(|row| scope.other().key_of(row) == Some(path)) {
+    let (row_path, _) = table::unnamed(path);
+    if let Some(row) = table::rows().find(|row| scope.other().key_of(row) == Some(&*row_path)) {
         let (what, why) = match scope {
             Scope::Global => ("stands in a site", "each site has its own"),
             Scope::Site => ("cannot stand in a site", "it holds for the whole server"),
@@ -124,7 +125,8 @@ impl Scope {
 
     /// The row of a path.
     pub fn row(self, path: &str) -> Option<&'static Setting> {
-        table::rows().find(|row| self.key_of(row) == Some(path))
+        let (path, _) = table::unnamed(path);
+        table::rows().find(|row| self.key_of(row) == Some(&*path))
     }
 
     fn other(self) -> Self {
@@ -149,7 +151,8 @@ impl Scope {
 
 /// What goes on below `path` in `key`: `head_timeout` of `http.head_timeout` below `http`.
 fn below<'a>(key: &'a str, path: &str) -> Option<&'a str> {
-    if path.is_empty() { Some(key) } else { key.strip_prefix(path)?.strip_prefix('.') }
+    let (path, _) = table::unnamed(path);
+    if path.is_empty() { Some(key) } else { key.strip_prefix(&*path)?.strip_prefix('.') }
 }
 
 struct Reader<'a> {
@@ -202,16 +205,26 @@ impl Reader<'_> {
         let at_name = At::new(self.origin, entry.span.clone());
         if let Some(row) = scope.row(&path) {
             let typed = value(self.origin, &scope.display(&path), row, &entry.value, self.problems);
-            section.set(row, typed);
+            match table::unnamed(&path).1 {
+                Some(name) => section.set_named(name, row, typed),
+                None => section.set(row, typed),
+            }
         } else if !scope.is_table(&path) {
             self.problems.push(unknown_key(scope, &path, &at_name));
         } else if let Form::Table(entries) = &entry.value.form {
+            if prefix == table::NAMED.trim_end_matches('.') {
+                if let Some(problem) = wrong_name(&scope.display(&path), &entry.name, &at_name) {
+                    return self.problems.push(problem);
+                }
+                section.add_name(&entry.name, &at_name);
+            }
             for entry in entries {
                 self.entry(scope, &path, entry, section);
             }
         } else {
             let name = scope.display(&path);
-            let cure = format!("write the settings under the header [{name}]");
+            let of_one = if path == table::NAMED.trim_end_matches('.') { ".NAME" } else { "" };
+            let cure = format!("write the settings under the header [{name}{of_one}]");
             let problem = Problem::error(What::WrongType, format!("`{name}` is a table of settings"), cure);
             self.problems.push(problem.at(Some(&self.at(&entry.value)), "not a table"));
         }
@@ -220,6 +233,17 @@ impl Reader<'_> {
     fn at(&self, raw: &Raw) -> At {
         At::new(self.origin, raw.span.clone())
     }
+}
+
+/// What is wrong with the name of a table of which there is one a name.
+pub(crate) fn wrong_name(key: &str, name: &str, at: &At) -> Option<Problem> {
+    let legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-');
+    if (1..=32).contains(&name.len()) && name.bytes().all(legal) {
+        return None;
+    }
+    let title = format!("`{}` cannot be the name of a pool", shown(name));
+    let cure = "use small letters, digits, _ and -, at most 32 of them: [php.pool.api]";
+    Some(Problem::error(What::Malformed, title, cure).at(Some(at), shown(key)))
 }
 
 fn wrong_value(origin: &Arc<Origin>, key: &str, row: &Setting, wrong: Wrong) -> Problem {

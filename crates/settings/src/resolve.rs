@@ -15,7 +15,7 @@ use crate::plan::{
 use crate::problem::At;
 use crate::table::{self, Default, Setting};
 use crate::value::{Raw, Value};
-use crate::written::{SiteWritten, Typed, Written};
+use crate::written::{Section, SiteWritten, Typed, Written};
 
 /// The plan that `written` asks for on this machine. Bounds between settings and the disk are not looked at: that is
 /// [`crate::check`].
@@ -200,41 +200,25 @@ fn php(view: &View<'_>) -> Php {
         ini: php_ini(view),
         user: view.text("php.user"),
         group: view.text("php.group"),
-        pools: pools(view),
+        pools: view.pool_names().iter().map(|name| pool(&view.pool(name), name)).collect(),
     }
 }
 
-/// The pools that the application's profile has.
-fn pools(view: &View<'_>) -> Vec<PhpPool> {
-    let names: &[&str] = match view.profile() {
-        Profile::Generic => &[PhpPool::FRONT],
-        Profile::WordPress | Profile::Drupal => &[PhpPool::FRONT, PhpPool::ADMIN, PhpPool::BACKGROUND],
-    };
-    let mut pools: Vec<PhpPool> = names.iter().map(|name| pool(view, name)).collect();
-    if let [only] = &mut pools[..] {
-        only.nice = 0;
-    }
-    pools
-}
-
+/// A pool, seen from its own view.
 fn pool(view: &View<'_>, name: &str) -> PhpPool {
     PhpPool {
         name: name.to_owned(),
-        workers: None,
-        keep: None,
-        borrow: None,
-        queue: view.count("php.queue"),
-        queue_timeout: view.duration("php.queue_timeout"),
-        request_timeout: view.duration("php.request_timeout"),
-        nice: match name {
-            PhpPool::ADMIN => 0,
-            PhpPool::BACKGROUND => 10,
-            _ => 5,
-        },
-        paths: Vec::new(),
-        methods: Vec::new(),
-        cookies: Vec::new(),
-        arguments: Vec::new(),
+        workers: view.written_count("php.pool.NAME.workers"),
+        keep: view.written_count("php.pool.NAME.keep"),
+        borrow: view.written_count("php.pool.NAME.borrow"),
+        queue: view.count("php.pool.NAME.queue"),
+        queue_timeout: view.duration("php.pool.NAME.queue_timeout"),
+        request_timeout: view.duration("php.pool.NAME.request_timeout"),
+        nice: u8::try_from(view.number("php.pool.NAME.nice")).unwrap_or(19),
+        paths: words(view, "php.pool.NAME.paths"),
+        methods: words(view, "php.pool.NAME.methods"),
+        cookies: words(view, "php.pool.NAME.cookies"),
+        arguments: words(view, "php.pool.NAME.arguments"),
     }
 }
 
@@ -255,6 +239,8 @@ fn php_ini(view: &View<'_>) -> BTreeMap<String, String> {
 pub(crate) struct View<'a> {
     written: &'a Written,
     site: Option<&'a SiteWritten>,
+    /// The name of the pool that it sees.
+    pool: Option<&'a str>,
     environment: &'a Environment<'a>,
 }
 
@@ -265,7 +251,69 @@ impl<'a> View<'a> {
         site: Option<&'a SiteWritten>,
         environment: &'a Environment<'a>,
     ) -> Self {
-        Self { written, site, environment }
+        Self { written, site, pool: None, environment }
+    }
+
+    /// The view from inside the pool of this name.
+    pub fn pool<'b>(&'b self, name: &'b str) -> View<'b> {
+        View { pool: Some(name), ..*self }
+    }
+
+    /// The name of the pool from whose inside this is the view.
+    pub fn pool_name(&self) -> Option<&str> {
+        self.pool
+    }
+
+    /// The names of the pools: those that the application has by itself, then others as they were written, if requests
+    /// come to them.
+    pub fn pool_names(&self) -> Vec<String> {
+        let own = self.known_pools().iter().copied();
+        let mut names: Vec<String> = own.map(str::to_owned).collect();
+        for (name, _) in self.written_pools() {
+            if !names.iter().any(|own| own == name) && self.is_reached(name) {
+                names.push(name.to_owned());
+            }
+        }
+        names
+    }
+
+    /// The pools that the application has by itself.
+    fn known_pools(&self) -> &'static [&'static str] {
+        match self.profile() {
+            Profile::Generic => &[PhpPool::FRONT],
+            Profile::WordPress | Profile::Drupal => &[PhpPool::FRONT, PhpPool::ADMIN, PhpPool::BACKGROUND],
+        }
+    }
+
+    /// Whether requests of this site come to the pool, by a rule of its own or of the application.
+    pub fn is_reached(&self, name: &str) -> bool {
+        let rules = ["paths", "methods", "cookies", "arguments"].map(|rule| format!("php.pool.NAME.{rule}"));
+        self.known_pools().contains(&name) || rules.iter().any(|key| !self.pool(name).texts(key).is_empty())
+    }
+
+    /// Whether requests of any site come to the pool.
+    pub fn is_reached_by_any(&self, name: &str) -> bool {
+        let mut sites = self.written.sites.iter();
+        sites.any(|site| View::new(self.written, Some(site), self.environment).is_reached(name))
+    }
+
+    /// The pools that are written, with the place of each: for all sites, then for this one.
+    pub fn written_pools(&self) -> impl Iterator<Item = (&'a str, &'a At)> {
+        let sections = [Some(&self.written.global), self.site.map(|site| &site.values)];
+        sections.into_iter().flatten().flat_map(Section::names)
+    }
+
+    /// Whether the pool is written in this site.
+    pub fn is_own_pool(&self, name: &str) -> bool {
+        self.site.is_some_and(|site| site.values.names().any(|(own, _)| own == name))
+    }
+
+    /// A number, if one is written.
+    pub fn written_count(&self, key: &str) -> Option<usize> {
+        match self.typed(key)?.value {
+            Some(Value::Number(number)) => usize::try_from(number).ok(),
+            _ => None,
+        }
     }
 
     /// The machine.
@@ -279,7 +327,11 @@ impl<'a> View<'a> {
     }
 
     fn typed(&self, key: &str) -> Option<&'a Typed> {
-        self.site.and_then(|site| site.values.get(key)).or_else(|| self.written.global.get(key))
+        let sections = [self.site.map(|site| &site.values), Some(&self.written.global)];
+        sections.into_iter().flatten().find_map(|section| match self.pool {
+            Some(name) => section.get_named(name, key).or_else(|| section.get(key)),
+            None => section.get(key),
+        })
     }
 
     /// The value of `key`.
@@ -406,12 +458,8 @@ impl Value {
             Kind::FileNames | Kind::HostNames | Kind::Words(_) => Self::Texts(Vec::new()),
             Kind::Folders => Self::Folders(Vec::new()),
             Kind::Fields | Kind::Ini | Kind::Places => Self::Pairs(Vec::new()),
-            Kind::Switch
-            | Kind::Count { .. }
-            | Kind::Size { .. }
-            | Kind::Duration { .. }
-            | Kind::Choice(_)
-            | Kind::Addresses => {
+            Kind::Count { .. } => Self::Number(0),
+            Kind::Switch | Kind::Size { .. } | Kind::Duration { .. } | Kind::Choice(_) | Kind::Addresses => {
                 unreachable!("a setting of this kind always has a default")
             }
         }

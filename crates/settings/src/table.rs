@@ -7,6 +7,8 @@
 
 mod rows;
 
+use std::borrow::Cow;
+
 use crate::Plan;
 use crate::resolve::View;
 use crate::value::Value;
@@ -126,6 +128,22 @@ pub(crate) enum Word {
     Path,
     /// Request fields.
     Field,
+    /// Arguments as before, or a name with its value.
+    ArgumentValue,
+    /// Request methods.
+    Method,
+}
+
+/// Tables of which there is one a name: `[php.pool.admin]`. In keys of rows [`NAME`] stands for the name.
+pub(crate) const NAMED: &str = "php.pool.";
+/// What stands for a name in the keys of rows.
+const NAME: &str = "NAME";
+
+/// A path as rows have it, and the name in it: `php.pool.NAME.workers` and `admin` for `php.pool.admin.workers`.
+pub(crate) fn unnamed(path: &str) -> (Cow<'_, str>, Option<&str>) {
+    let Some(rest) = path.strip_prefix(NAMED) else { return (path.into(), None) };
+    let (name, tail) = rest.split_at(rest.find('.').unwrap_or(rest.len()));
+    (format!("{NAMED}{NAME}{tail}").into(), Some(name))
 }
 
 /// The row of `key`.
@@ -152,6 +170,11 @@ impl Setting {
     /// The name outside of sites. `None` if the setting cannot stand there.
     pub fn key_global(&self) -> Option<&'static str> {
         (self.place != Place::Site).then_some(self.key)
+    }
+
+    /// Whether there is one a name.
+    pub fn is_named(&self) -> bool {
+        self.key.starts_with(NAMED)
     }
 
     /// The last part of the key: `head_timeout`.

@@ -29,7 +29,11 @@ pub(crate) struct SiteWritten {
 
 /// Values by the key of their row.
 #[derive(Debug, Default)]
-pub(crate) struct Section(BTreeMap<&'static str, Typed>);
+pub(crate) struct Section {
+    values: BTreeMap<&'static str, Typed>,
+    /// Those of tables of which there is one a name, in the order in which the names came; and where the first stands.
+    named: Vec<(String, At, BTreeMap<&'static str, Typed>)>,
+}
 
 /// A value and where it was typed.
 #[derive(Clone, Debug)]
@@ -43,18 +47,44 @@ pub(crate) struct Typed {
 impl Section {
     /// What was typed for `key`.
     pub fn get(&self, key: &str) -> Option<&Typed> {
-        self.0.get(key)
+        self.values.get(key)
     }
 
     /// Sets `key`, over what was typed before.
     pub fn set(&mut self, row: &'static Setting, typed: Typed) {
-        self.0.insert(row.key, typed);
+        self.values.insert(row.key, typed);
+    }
+
+    /// What was typed for `key` in the table of this name.
+    pub fn get_named(&self, name: &str, key: &str) -> Option<&Typed> {
+        self.named.iter().find(|(own, ..)| own == name)?.2.get(key)
+    }
+
+    /// Sets `key` in the table of this name.
+    pub fn set_named(&mut self, name: &str, row: &'static Setting, typed: Typed) {
+        self.add_name(name, &typed.at).insert(row.key, typed);
+    }
+
+    /// There is a table of this name.
+    pub fn add_name(&mut self, name: &str, at: &At) -> &mut BTreeMap<&'static str, Typed> {
+        let found = self.named.iter().position(|(own, ..)| own == name);
+        let position = found.unwrap_or_else(|| {
+            self.named.push((name.to_owned(), at.clone(), BTreeMap::new()));
+            self.named.len() - 1
+        });
+        &mut self.named[position].2
+    }
+
+    /// The names, and where each came first.
+    pub fn names(&self) -> impl Iterator<Item = (&str, &At)> {
+        self.named.iter().map(|(name, at, _)| (&**name, at))
     }
 
     /// Adds to an open table, over values of the same name.
     pub fn lay_over(&mut self, row: &'static Setting, typed: Typed) {
         let Some(Value::Pairs(new)) = &typed.value else { return self.set(row, typed) };
-        let Some(Value::Pairs(pairs)) = self.0.get_mut(row.key).and_then(|old| old.value.as_mut()) else {
+        let Some(Value::Pairs(pairs)) = self.values.get_mut(row.key).and_then(|old| old.value.as_mut())
+        else {
             return self.set(row, typed);
         };
         for (name, value) in new {
@@ -65,6 +95,6 @@ impl Section {
 
     /// Forgets `key`.
     pub fn remove(&mut self, key: &str) {
-        self.0.remove(key);
+        self.values.remove(key);
     }
 }

@@ -1,7 +1,7 @@
-//! PHP: pools that fit together, files that are there, and the user it runs as. Problems of values that several sites
+//! PHP: workers that fit together, files that are there, and the user it runs as. Problems of values that several sites
 //! share are told once.
 
-use super::bounds;
+use super::{bounds, pools};
 use crate::environment::{Environment, Found};
 use crate::problem::{Problem, What};
 use crate::resolve::View;
@@ -15,6 +15,7 @@ pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &m
         let view = View::new(written, Some(site), environment);
         if view.switch("php.enabled") {
             workers(&view, &mut found);
+            pools::all(&view, &mut found);
             files(&view, &mut found);
             user(&view, &mut found);
             uploads(&view, &mut found);

@@ -66,6 +66,14 @@ pub(super) static GROUPS: &[Group] = &[
         rows: php::PHP,
     },
     Group {
+        name: "php.pool",
+        header: "[php.pool.NAME]",
+        line: "Pools: named shares of a site's PHP workers, each with a queue and limits of its own. `docs/php.md` has an \
+               example. WordPress and Drupal have `front`, `admin` and `background`, other sites `front` alone; any other \
+               NAME makes one more.",
+        rows: php::POOL,
+    },
+    Group {
         name: "cache",
         header: "[cache]",
         line: "The page cache: what PHP has made is kept and sent again. For every site, or in `[site.cache]` for one where \

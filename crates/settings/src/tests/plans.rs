@@ -362,3 +362,22 @@ fn blocks_contain_their_addresses() {
     assert!(!holds("2001:db8::/32", "2001:db9::1"));
     assert!(!holds("unix", "127.0.0.1"));
 }
+
+#[test]
+fn pools_of_php() {
+    let text = "[php]\nqueue_timeout = \"7s\"\n[php.pool.admin]\nworkers = 3\nborrow = 0\n[php.pool.api]\npaths = [\"/api\"]\n\
+                queue = 5\n[[site]]\nroot = \"/srv/blog\"\nnames = [\"a\"]\n[site.php.pool.api]\nkeep = 1\n\
+                [[site]]\nroot = \"/srv/plain\"\nnames = [\"b\"]\n";
+    let plan = plan(text, &["php.pool.background.nice=19", "site.php.pool.front.request_timeout=20s"]);
+    let pools = |site: usize| &plan.sites[site].php.as_ref().unwrap().pools;
+    let names = |site: usize| pools(site).iter().map(|pool| &*pool.name).collect::<Vec<_>>();
+    assert_eq!(names(0), ["front", "admin", "background", "api"]);
+    assert_eq!(names(1), ["front", "api"], "nothing of it would come to the others");
+    let [front, admin, background, api] = &pools(0)[..] else { panic!() };
+    assert_eq!((admin.workers, admin.keep, admin.borrow), (Some(3), None, Some(0)));
+    assert_eq!((front.nice, admin.nice, background.nice, api.nice), (5, 0, 19, 5));
+    assert_eq!((api.queue, api.keep, &*api.paths), (5, Some(1), &["/api".to_owned()][..]));
+    assert_eq!(api.queue_timeout, Duration::from_secs(7));
+    assert_eq!(front.request_timeout, Duration::from_secs(20));
+    assert_eq!((pools(1)[1].queue, pools(1)[1].keep), (5, None));
+}

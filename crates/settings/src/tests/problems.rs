@@ -240,6 +240,29 @@ disable_functions = ["exec"]
 error_log = "a\nb"
 {SITE}"#);
 
+    pools: format!(r#"
+[php]
+workers = 4
+[php.pool.admin]
+workers = 9
+keep = 3
+[php.pool.front]
+workers = 2
+keep = 3
+methods = ["post"]
+paths = ["*", "/a?b=c"]
+max_children = 5
+[php.pool.API]
+workers = 1
+[php.pool.reports]
+nice = 20
+arguments = ["action=export", "a&b"]
+[php.pool]
+other = 3
+{SITE}"#);
+
+    pools_as_a_list: format!("[[php.pool]]\nname = \"admin\"\n{SITE}");
+
     folders: format!(r#"
 [server]
 spool_dir = "/srv/file.txt"

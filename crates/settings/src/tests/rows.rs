@@ -11,7 +11,8 @@ use crate::{explain, reference};
 /// The row's example, written where the row belongs.
 fn example(row: &Setting) -> String {
     let line = format!("{} = {}\n", row.last(), row.example);
-    let table = row.key.rsplit_once('.').unwrap().0;
+    let key = row.key.replace("NAME", "front");
+    let table = key.rsplit_once('.').unwrap().0;
     match row.place {
         Place::Site if row.key == "site.root" => format!("[[site]]\n{line}"),
         Place::Site if table == "site" => format!("{SITE}{line}"),
@@ -83,7 +84,7 @@ fn every_row_can_be_set_for_one_run() {
         if matches!(row.key, "php.user" | "php.group" | "site.default" | "site.try_files") {
             continue;
         }
-        let argument = format!("{}={}", row.key, row.example);
+        let argument = format!("{}={}", row.key.replace("NAME", "front"), row.example);
         let changed = plan(SITE, &[&argument]);
         assert_ne!(changed, plain, "--set {argument} has no effect");
     }
@@ -97,7 +98,7 @@ fn a_restart_is_asked_for_only_where_the_table_says_so() {
         if matches!(row.key, "php.user" | "php.group" | "site.default" | "site.try_files") {
             continue;
         }
-        let changed = plan(SITE, &[&format!("{}={}", row.key, row.example)]);
+        let changed = plan(SITE, &[&format!("{}={}", row.key.replace("NAME", "front"), row.example)]);
         let needed = plain.restart_needed(&changed);
         assert_eq!(needed.contains(&row.key), row.restart.is_some(), "{}", row.key);
         assert!(needed.len() <= 1, "{}: {needed:?}", row.key);
@@ -147,6 +148,8 @@ fn explanations_read_well() {
         "[http]",
         "site.redirect",
         "site.php",
+        "php.pool.admin.nice",
+        "php.pool",
         "http.hed_timeout",
         "keep_alives",
         "quantum",

@@ -18,6 +18,8 @@ pub(super) fn list(raw: &Raw, word: Word) -> Read<Vec<(String, Range<usize>)>> {
             Word::Field => field(text),
             Word::Argument => name(text, b"&=#?", "not an argument's name"),
             Word::Cookie => name(text, b"=;,\"", "not a cookie's name"),
+            Word::ArgumentValue => name(text, b"&#?", "not an argument"),
+            Word::Method => method(text),
         };
         read.map(|text| (text, raw.span.clone())).map_err(|(label, cure)| {
             let cure = cure.unwrap_or_else(|| format!("write it like {}", word.example()));
@@ -64,11 +66,14 @@ fn path(text: &str) -> Result<String, Bad> {
     if body.is_empty() {
         return Err((
             "that would be all of them",
-            Some("turn the cache off: cache.mode = \"off\"".to_owned()),
+            Some(
+                "name those that are meant; all of them bypass the cache with cache.mode = \"off\""
+                    .to_owned(),
+            ),
         ));
     }
     if body.contains(['?', '#']) {
-        return Err(("not a path alone", Some("name arguments in cache.bypass_arguments".to_owned())));
+        return Err(("not a path alone", Some("name arguments in the list of arguments".to_owned())));
     }
     if body.contains('%') {
         return Err(("percent-encoded", Some("write the path as people read it, decoded".to_owned())));
@@ -78,6 +83,15 @@ fn path(text: &str) -> Result<String, Bad> {
     }
     if text.len() > 4 * MOST_BYTES || body.contains(char::is_control) {
         return Err(("not a path", None));
+    }
+    Ok(text.to_owned())
+}
+
+/// A method (RFC 9110 section 9.1). Case counts, and all that are in use are upper case.
+fn method(text: &str) -> Result<String, Bad> {
+    let legal = |byte: u8| byte.is_ascii_uppercase() || byte == b'-';
+    if text.is_empty() || text.len() > 32 || !text.bytes().all(legal) {
+        return Err(("not a method", Some("write methods in capitals: \"POST\"".to_owned())));
     }
     Ok(text.to_owned())
 }
@@ -107,6 +121,10 @@ impl Word {
                 "paths: \"/api\" with all below it, \"/feed*\" whatever begins so, \"*/cart\" at any depth, \"*.pdf\" whatever ends so"
             }
             Self::Field => "names of request fields, like \"Accept-Language\"",
+            Self::ArgumentValue => {
+                "arguments, `*` at either end for anything: \"ref\", \"utm_*\", \"action=export\""
+            }
+            Self::Method => "methods: \"POST\"",
         }
     }
 
@@ -117,6 +135,8 @@ impl Word {
             Self::Cookie => "cookies",
             Self::Path => "paths",
             Self::Field => "fields",
+            Self::ArgumentValue => "arguments",
+            Self::Method => "methods",
         }
     }
 
@@ -126,6 +146,8 @@ impl Word {
             Self::Cookie => "a cookie's name",
             Self::Path => "a path",
             Self::Field => "a field's name",
+            Self::ArgumentValue => "an argument",
+            Self::Method => "a method",
         }
     }
 
@@ -135,6 +157,8 @@ impl Word {
             Self::Cookie => "\"member_*\"",
             Self::Path => "\"/account\" or \"*/cart\"",
             Self::Field => "\"Accept-Language\"",
+            Self::ArgumentValue => "\"action=export\"",
+            Self::Method => "\"POST\"",
         }
     }
 }
@@ -162,6 +186,9 @@ mod tests {
             (Word::Path, "*.pdf"),
             (Word::Path, "*/caf\u{e9}*"),
             (Word::Path, "/"),
+            (Word::ArgumentValue, "action=heartbeat"),
+            (Word::ArgumentValue, "utm_*"),
+            (Word::Method, "POST"),
         ] {
             assert_eq!(read(word, good).as_deref(), Some(good), "{word:?}");
         }
@@ -192,6 +219,9 @@ mod tests {
             (Word::Field, "cookie"),
             (Word::Field, "X Country"),
             (Word::Field, "X-*"),
+            (Word::ArgumentValue, "a&b"),
+            (Word::Method, "post"),
+            (Word::Method, "*"),
         ] {
             assert_eq!(read(word, bad), None, "{word:?} {bad:?}");
         }

@@ -1,8 +1,9 @@
 //! `[php]`: how PHP runs. All of it may stand in a site's `[site.php]` too.
 
 use super::{DAY, H, MB, MS, ROW, S, count, count_or_zero, duration};
+use crate::plan::PhpPool;
 use crate::resolve::View;
-use crate::table::{Default, Kind, Place, Setting};
+use crate::table::{Default, Kind, Place, Setting, Word};
 use crate::value::Value;
 
 pub(super) static PHP: &[Setting] = &[
@@ -183,4 +184,158 @@ fn workers(view: &View<'_>) -> Value {
     let by_cores = (4 * environment.cores as u64).max(4);
     let by_memory = environment.memory / 4 * 3 / (128 * MB);
     Value::Number(by_cores.min(by_memory).clamp(1, 10_000))
+}
+
+pub(super) static POOL: &[Setting] = &[
+    Setting {
+        key: "php.pool.NAME.workers",
+        place: Place::Both,
+        kind: count(1, 10_000),
+        default: Default::Unset(
+            "`background` has an eighth of `php.workers`, or two, `front` what the others leave, at least half, the others a quarter",
+        ),
+        line: "Workers of its own: requests that run in it at the same time, without borrowing.",
+        reason: "Where all of a site share their workers, whoever comes first takes them all: a crowd locks out those who \
+                 could do something about it, and three reports in the back office stop the shop.",
+        example: "3",
+        elsewhere: &["max_children", "pm.max_children", "num_threads", "size"],
+        ..ROW
+    },
+    Setting {
+        key: "php.pool.NAME.keep",
+        place: Place::Both,
+        kind: count(0, 10_000),
+        default: Default::Unset(
+            "`front` keeps three quarters of its own, `background` none, the others all; but one worker is for all",
+        ),
+        line: "Of its own workers, those that no other pool may borrow, even when nothing runs in it.",
+        reason: "So many requests find a worker at once whatever the others do. What is not kept is lent.",
+        example: "1",
+        elsewhere: &["min_spare_servers", "reserve", "guaranteed"],
+        ..ROW
+    },
+    Setting {
+        key: "php.pool.NAME.borrow",
+        place: Place::Both,
+        kind: count(0, 10_000),
+        default: Default::Unset(
+            "`front` and `admin` may borrow whatever the others do not keep, the others nothing",
+        ),
+        line: "Workers that it may borrow of other pools while those have no use for them.",
+        reason: "A worker that is idle is no use to anybody; one that comes back a moment late is a small price.",
+        example: "2",
+        elsewhere: &["burst", "overflow", "max_overflow"],
+        ..ROW
+    },
+    Setting {
+        key: "php.pool.NAME.queue",
+        place: Place::Both,
+        kind: count(0, 1_000_000),
+        default: Default::Computed {
+            says: "php.queue",
+            from: |view| Value::Number(view.number("php.queue")),
+        },
+        line: "Requests that may wait for a worker of it. Beyond: 503 at once.",
+        reason: "A crowd in front of one pool takes no place of the others.",
+        example: "100",
+        elsewhere: &["listen.backlog", "backlog"],
+        ..ROW
+    },
+    Setting {
+        key: "php.pool.NAME.queue_timeout",
+        place: Place::Both,
+        kind: duration(100 * MS, H),
+        default: Default::Computed {
+            says: "php.queue_timeout",
+            from: |view| Value::Duration(view.duration("php.queue_timeout")),
+        },
+        line: "How long a request may wait for a worker of it. Beyond: 503.",
+        reason: "A webhook is sent again after a minute; a visitor is gone after seconds.",
+        example: "\"5s\"",
+        elsewhere: &["max_wait_time"],
+        ..ROW
+    },
+    Setting {
+        key: "php.pool.NAME.request_timeout",
+        place: Place::Both,
+        kind: Kind::Duration { min: 100 * MS, max: 7 * DAY, zero: Some("none") },
+        default: Default::Computed {
+            says: "php.request_timeout",
+            from: |view| Value::Duration(view.duration("php.request_timeout")),
+        },
+        line: "Wall-clock time of one request in it.",
+        reason: "An import in the back office may take its five minutes; a page that takes one has no reader any more.",
+        example: "\"30s\"",
+        elsewhere: &["request_terminate_timeout", "fastcgi_read_timeout"],
+        ..ROW
+    },
+    Setting {
+        key: "php.pool.NAME.nice",
+        place: Place::Both,
+        kind: count(0, 19),
+        default: Default::Computed {
+            says: "0 for `admin` and where there is one pool only, 10 for `background`, 5 for the others",
+            from: nice,
+        },
+        line: "How much its workers give way to others when the processor is short, beyond what the server itself does.",
+        reason: "With more visitors than the machine can serve, those who work at the site still get their pages soon. A \
+                 server without CAP_SYS_NICE has other workers for pools that give way less.",
+        example: "15",
+        elsewhere: &["process.priority", "worker_priority", "priority"],
+        ..ROW
+    },
+    Setting {
+        key: "php.pool.NAME.paths",
+        place: Place::Both,
+        kind: Kind::Words(Word::Path),
+        default: Default::Unset("what the profile knows"),
+        line: "Paths of requests that run in it, written as for `cache.bypass_paths`.",
+        reason: "A request runs in the first pool of which it has a path, a cookie or an argument - and one of its methods, if \
+                 it names any. What is written comes before what the profile knows; what fits none runs in `front`.",
+        example: "[\"/api\", \"*/export\"]",
+        elsewhere: &["location", "match", "path", "route"],
+        ..ROW
+    },
+    Setting {
+        key: "php.pool.NAME.methods",
+        place: Place::Both,
+        kind: Kind::Words(Word::Method),
+        default: Default::Unset("any method"),
+        line: "Methods of requests that run in it; with paths, cookies or arguments both have to fit.",
+        reason: "What changes something and what reads can have workers of their own.",
+        example: "[\"POST\", \"PUT\"]",
+        elsewhere: &["limit_except", "method"],
+        ..ROW
+    },
+    Setting {
+        key: "php.pool.NAME.cookies",
+        place: Place::Both,
+        kind: Kind::Words(Word::Cookie),
+        default: Default::Unset("what the profile knows"),
+        line: "Cookies of requests that run in it: names, `*` at either end for anything.",
+        reason: "For members of an application that Millrace does not know.",
+        example: "[\"member_*\"]",
+        elsewhere: &["cookie"],
+        ..ROW
+    },
+    Setting {
+        key: "php.pool.NAME.arguments",
+        place: Place::Both,
+        kind: Kind::Words(Word::ArgumentValue),
+        default: Default::Unset("what the profile knows"),
+        line: "Arguments of requests that run in it, in the query or in a form of up to 64KB: names, or names with a value.",
+        reason: "Applications with one script for everything say by an argument what is to be done.",
+        example: "[\"action=export\", \"sync_*\"]",
+        elsewhere: &["args", "query"],
+        ..ROW
+    },
+];
+
+fn nice(view: &View<'_>) -> Value {
+    Value::Number(match view.pool_name() {
+        Some(PhpPool::ADMIN) => 0,
+        Some(PhpPool::BACKGROUND) => 10,
+        _ if view.pool_names().len() == 1 => 0,
+        _ => 5,
+    })
 }
