@@ -10,7 +10,7 @@ use std::process::Command;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 13] = [
     "main.c",
     "host.c",
     "check.c",
@@ -21,6 +21,7 @@ const SOURCES: [&str; 12] = [
     "vars.c",
     "functions.c",
     "notes.c",
+    "early.c",
     "status.c",
     "wire.c",
 ];

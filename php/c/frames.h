@@ -21,6 +21,8 @@
 #define MR_KIND_LOG 20u
 /* Worker to server: what the script says to the page cache, in the grammar of the header of that name. extra: NOTE_*. */
 #define MR_KIND_NOTE 21u
+/* Worker to server, before HEAD: fields for 103 Early Hints, at once. Payload as HEAD's, without a reason. extra: 103. */
+#define MR_KIND_EARLY 22u
 /* Worker to server, before its first request: a persistent worker's script has come to its loop (FLAG_READY), or has ended before that (FLAG_FAILED). Payload: why it has ended. */
 #define MR_KIND_HANDLER 23u
 /* Server to host: fork a worker; its socket is attached. Payload: u32 slot. */

@@ -132,6 +132,19 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_purge, 0, 0, _IS_BOOL, 0)
 	ZEND_ARG_VARIADIC_TYPE_INFO(0, items, IS_STRING, 0)
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_early_hints, 0, 0, _IS_BOOL, 0)
+	ZEND_ARG_VARIADIC_TYPE_INFO(0, links, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_headers_send, 0, 0, IS_LONG, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, status, IS_LONG, 0, "200")
+ZEND_END_ARG_INFO()
+
+/* What a later PHP may have by itself. */
+static const zend_function_entry functions_if_absent[] = {
+	ZEND_FE(headers_send, arginfo_headers_send)
+	ZEND_FE_END
+};
+
 static const zend_function_entry functions[] = {
 	ZEND_FE(fastcgi_finish_request, arginfo_bool)
 	ZEND_FE(apache_request_headers, arginfo_array)
@@ -141,6 +154,7 @@ static const zend_function_entry functions[] = {
 	ZEND_FE(millrace_cache_control, arginfo_cache_control)
 	ZEND_FE(millrace_tag, arginfo_tag)
 	ZEND_FE(millrace_purge, arginfo_purge)
+	ZEND_FE(millrace_early_hints, arginfo_early_hints)
 	ZEND_FE_END
 };
 
@@ -175,6 +189,9 @@ static PHP_MINIT_FUNCTION(millrace)
 	zend_hash_init(&settings.user_ini, 0, NULL, user_ini_free, 1);
 	REGISTER_INI_ENTRIES();
 	handler_startup();
+	if (!zend_hash_str_exists(CG(function_table), "headers_send", sizeof "headers_send" - 1)) {
+		zend_register_functions(NULL, functions_if_absent, NULL, MODULE_PERSISTENT);
+	}
 	return SUCCESS;
 }
 

@@ -454,6 +454,17 @@ static void say_purges_again(void)
 	}
 }
 
+/* Fields for 103 Early Hints, packed as HEAD has them; at once. False when the answer has begun, or nobody reads it. */
+bool wire_early(const char *payload, size_t length)
+{
+	if (worker->answer != ANSWER_WAITING || length > MR_HEAD_MAX || !wire_flush()) {
+		return false;
+	}
+	struct frame frame = { (uint32_t)length, MR_KIND_EARLY, 0, 103 };
+	struct iovec parts[2] = { { &frame, sizeof frame }, { (void *)(uintptr_t)payload, length } };
+	return write_all(parts, 2);
+}
+
 /* Forgets the notes of an answer that is begun anew; its head is not written. */
 void wire_unsay(void)
 {
@@ -554,7 +565,7 @@ static bool is_token(unsigned char byte)
 }
 
 /* Whether a field can be sent. PHP takes `header("no colon")` and `header("a b: c")`; a server must not. */
-static bool is_legal(const sapi_header_struct *field)
+bool wire_is_legal(const sapi_header_struct *field)
 {
 	size_t name = 0;
 	while (name < field->header_len && is_token((unsigned char)field->header[name])) {
@@ -582,7 +593,7 @@ static bool is_sent(const sapi_header_struct *field, int code)
 	if (code == 304 && is_field(field, "Content-Type:")) {
 		return false;
 	}
-	if (!is_legal(field)) {
+	if (!wire_is_legal(field)) {
 		log_illegal(field);
 		return false;
 	}

@@ -149,6 +149,10 @@ PHP_FUNCTION(millrace_cache_control);
 PHP_FUNCTION(millrace_tag);
 PHP_FUNCTION(millrace_purge);
 
+/* early.c: 103 Early Hints */
+PHP_FUNCTION(millrace_early_hints);
+PHP_FUNCTION(headers_send);
+
 /* status.c: fpm_get_status() */
 PHP_FUNCTION(fpm_get_status);
 
@@ -159,6 +163,8 @@ void wire_head(sapi_headers_struct *headers);
 size_t wire_content(const char *bytes, size_t length);
 bool wire_flush(void);
 void wire_end(uint8_t flags);
+bool wire_early(const char *payload, size_t length);
+bool wire_is_legal(const sapi_header_struct *field);
 bool wire_note(uint16_t what, const char *text, size_t length);
 void wire_unsay(void);
 void wire_log(int priority, const char *message, size_t length);

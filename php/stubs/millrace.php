@@ -1,10 +1,10 @@
 <?php
 
 /**
- * What PHP scripts can say to Millrace's page cache. For editors and static analysis: the functions themselves are in
+ * What PHP scripts can say to Millrace: to its page cache, and to the browser before the page is there. For editors and static analysis: the functions themselves are in
  * the server's PHP worker, and function_exists('millrace_purge') tells whether a script runs there.
  *
- * Each can be called at any time, also when output has begun. The headers Millrace-Cache-Control, Millrace-Tag and
+ * Those of the page cache can be called at any time, also when output has begun. The headers Millrace-Cache-Control, Millrace-Tag and
  * Millrace-Purge say the same where a script would rather send a header; they never reach a client.
  */
 
@@ -50,3 +50,22 @@ function millrace_tag(string ...$tags): bool {}
  * @throws ValueError if one of them is empty or holds a comma or control characters
  */
 function millrace_purge(string ...$items): bool {}
+
+/**
+ * Tells the browser at once what it will need, while the page is still being made: 103 Early Hints (RFC 8297). Each call
+ * sends one such interim answer. The links are not added to the page: say them by header() as well where a browser that
+ * knows no early hints shall see them.
+ *
+ *     millrace_early_hints('</style.css>; rel=preload; as=style', '<https://cdn.example>; rel=preconnect');
+ *
+ *     header('Link: </style.css>; rel=preload; as=style');
+ *     millrace_early_hints();             // without arguments: the Link headers that are set; as headers_send(103)
+ *
+ * They reach who asked first for a page that is being made; a page out of the cache comes without. The server does not
+ * send them to HTTP/1.0, nor with http.early_hints = false.
+ *
+ * @param string ...$links values of Link (RFC 8288)
+ * @return bool false if the answer has begun
+ * @throws ValueError if one of them is empty or holds control characters
+ */
+function millrace_early_hints(string ...$links): bool {}

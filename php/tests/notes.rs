@@ -22,6 +22,7 @@ fn frames(worker: &mut Worker, ask: &Ask) -> Vec<String> {
     loop {
         match worker.next() {
             Sent::Head(..) => seen.push("head".to_owned()),
+            Sent::Early(links) => seen.push(format!("early {links:?}")),
             Sent::Body(piece) => seen.push(format!("{}", String::from_utf8_lossy(&piece))),
             Sent::Note(kind, text) => seen.push(format!("{kind:?} {text}")),
             Sent::Log(text) => seen.push(format!("log {text}")),

@@ -15,7 +15,7 @@
 //! | who writes | kinds | here |
 //! | --- | --- | --- |
 //! | server to worker | REQUEST | [`Request`] builds it, [`Parsed`] reads it (for tests and stand-ins) |
-//! | worker to server | HEAD, BODY, END, READY, LOG, NOTE, HANDLER | [`Decoder`] reads them, [`answer`] writes them (stand-ins) |
+//! | worker to server | HEAD, BODY, END, READY, LOG, NOTE, EARLY, HANDLER | [`Decoder`] reads them, [`answer`] writes them (stand-ins) |
 //! | server to host | SPAWN, RETIRE | [`control::spawn`], [`control::retire`] |
 //! | host to server | READY, FAILED, STARTED, EXITED, LOG | [`control::Message`] |
 //!
@@ -59,6 +59,8 @@ constants! {
     KIND_LOG: u8 = 20;
     /// Worker to server: what the script says to the page cache, in the grammar of the header of that name. extra: NOTE_*.
     KIND_NOTE: u8 = 21;
+    /// Worker to server, before HEAD: fields for 103 Early Hints, at once. Payload as HEAD's, without a reason. extra: 103.
+    KIND_EARLY: u8 = 22;
     /// Worker to server, before its first request: a persistent worker's script has come to its loop (FLAG_READY), or has
     /// ended before that (FLAG_FAILED). Payload: why it has ended.
     KIND_HANDLER: u8 = 23;
@@ -185,7 +187,7 @@ pub struct Header {
     pub kind: u8,
     /// `FLAG_*`; their meaning depends on the kind.
     pub flags: u8,
-    /// HEAD: status code; LOG: syslog priority; NOTE: `NOTE_*`; otherwise 0.
+    /// HEAD, EARLY: status code; LOG: syslog priority; NOTE: `NOTE_*`; otherwise 0.
     pub extra: u16,
 }
 

@@ -86,6 +86,7 @@ impl Answer {
 /// Something that a worker sent.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Sent {
+    Early(Vec<(String, String)>),
     Head(u16, String, Vec<(String, String)>),
     Body(Vec<u8>),
     End(End),
@@ -454,6 +455,7 @@ impl Worker {
                 Sent::Body(piece) => answer.body.extend_from_slice(&piece),
                 Sent::Log(text) => answer.log.push(text),
                 Sent::Note(kind, text) => answer.notes.push((kind, text)),
+                Sent::Early(_) => {}
                 Sent::Ready(_) => return answer,
                 Sent::Closed => panic!("the worker has gone: {answer:?}"),
                 Sent::Handler(booted) => panic!("in the middle of an answer: {booted:?}"),
@@ -502,6 +504,9 @@ pub fn program() -> String {
 fn own(frame: Frame<'_>) -> Sent {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match frame {
+        Frame::Early(head) => {
+            Sent::Early(head.fields().map(|(name, value)| (text(name), text(value))).collect())
+        }
         Frame::Head(head) => Sent::Head(
             head.status,
             text(head.reason),

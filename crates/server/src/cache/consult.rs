@@ -190,14 +190,14 @@ impl Consultation<'_> {
         private: Option<oneshot::Sender<Reply>>,
         told: Told,
     ) {
+        let previous_page = previous.as_ref().map(|(page, _)| &**page);
+        let mut request = settle::for_everybody(self.rules, self.request, previous_page);
+        // Who waits for the page from its start may hear of it early; who has an old one must not.
+        request.hints = self.request.hints.clone().filter(|_| private.is_some());
         let job = Job {
             thread: self.thread.clone(),
             site: self.site.clone(),
-            request: settle::for_everybody(
-                self.rules,
-                self.request,
-                previous.as_ref().map(|(page, _)| &**page),
-            ),
+            request,
             path: self.path.into(),
             rules: self.rules.clone(),
             // A page is filled by GET, whatever was asked.

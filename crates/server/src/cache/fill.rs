@@ -205,7 +205,8 @@ impl Job {
     /// Runs the script and gives everybody what he waits for.
     pub async fn run(mut self, lead: Lead) {
         self.thread.stats.add(Counter::CacheFills, 1);
-        let request = self.request.derived(self.request.head.path_query(), |_| true, &[]);
+        let mut request = self.request.derived(self.request.head.path_query(), |_| true, &[]);
+        request.hints = self.request.hints.take();
         let mut reply =
             (self.make)(self.thread.clone(), self.site.clone(), request, self.script.clone()).await;
         self.thread.clock.read();

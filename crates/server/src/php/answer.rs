@@ -23,6 +23,8 @@ pub struct Answer<'a> {
     pub aside: Option<Box<Aside>>,
     /// Its end.
     pub end: Option<End>,
+    /// Lines for 103 Early Hints that nobody has taken yet.
+    pub early: Vec<u8>,
     unheard: Unheard<'a>,
 }
 
@@ -69,7 +71,7 @@ pub struct Unheard<'a> {
 impl<'a> Answer<'a> {
     /// An answer of which nothing has come.
     pub fn new(unheard: Unheard<'a>) -> Answer<'a> {
-        Answer { head: None, content: Vec::new(), aside: None, end: None, unheard }
+        Answer { head: None, content: Vec::new(), aside: None, end: None, early: Vec::new(), unheard }
     }
 }
 
@@ -84,6 +86,7 @@ impl Sink for Answer<'_> {
                 }
                 self.head = Some(head);
             }
+            Frame::Early(hints) => add_links(hints.fields(), &mut self.early),
             Frame::Body(piece) => self.content.extend_from_slice(piece),
             Frame::End(end) => self.end = Some(end),
             Frame::Ready(_) | Frame::Log { .. } | Frame::Handler(_) => self.unheard.take(frame),
@@ -187,6 +190,15 @@ impl Special {
             ("upgrade", Special::Ours),
         ];
         NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, special)| *special)
+    }
+}
+
+/// Adds the lines of `Link`; nothing else is said early.
+fn add_links<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, lines: &mut Vec<u8>) {
+    for (_, value) in fields.filter(|(name, _)| name.eq_ignore_ascii_case(b"link")) {
+        for part in [b"Link: ", value, b"\r\n"] {
+            lines.extend_from_slice(part);
+        }
     }
 }
 

@@ -125,7 +125,12 @@ async fn attempt(
     let mut answer = Answer::new(shared.unheard(&card));
     let read = poll_fn(|cx| {
         loop {
-            match lease.worker().poll_read(cx, &mut answer) {
+            let polled = lease.worker().poll_read(cx, &mut answer);
+            if !answer.early.is_empty() {
+                let lines = std::mem::take(&mut answer.early);
+                request.hints.iter().for_each(|hints| hints.send(&lines));
+            }
+            match polled {
                 Poll::Ready(Ok(())) if answer.end.is_some() || answer.content.len() >= KEEP_BYTES => {
                     return Poll::Ready(Ok(()));
                 }

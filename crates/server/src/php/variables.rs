@@ -261,7 +261,14 @@ mod tests {
             local: Some("10.0.0.255:8080".parse().unwrap()),
             scheme: Scheme::Http,
         };
-        Request { head, ends, forwarded_host: None, content: Content::Empty, content_is_read: true }
+        Request {
+            head,
+            ends,
+            forwarded_host: None,
+            content: Content::Empty,
+            content_is_read: true,
+            hints: None,
+        }
     }
 
     fn script(path_info: &str) -> Script {

@@ -2,10 +2,12 @@
 
 mod body;
 mod forwarded;
+mod hints;
 
 use std::net::{IpAddr, SocketAddr};
 
 pub use body::Content;
+pub use hints::{Hints, TakesHints};
 use millrace_settings::plan::Network;
 use millrace_wire::head::Head;
 
@@ -59,13 +61,15 @@ pub struct Request {
     pub content: Content,
     /// Whether the content has been read from the connection.
     pub content_is_read: bool,
+    /// Who takes early hints; `None`: nobody.
+    pub hints: Option<Hints>,
 }
 
 impl Request {
     /// A request as it came over a connection whose ends are `ends`, without its content.
     pub fn new(head: Head, ends: Ends, trusted_proxies: &[Network]) -> Request {
         let (ends, forwarded_host) = forwarded::apply(trusted_proxies, ends, &head);
-        Request { head, ends, forwarded_host, content: Content::Empty, content_is_read: false }
+        Request { head, ends, forwarded_host, content: Content::Empty, content_is_read: false, hints: None }
     }
 
     /// A GET by the same client without content, for `path_query`: only the fields that `keeps` says, by their names,
@@ -82,6 +86,7 @@ impl Request {
             forwarded_host: self.forwarded_host.clone(),
             content: Content::Empty,
             content_is_read: true,
+            hints: None,
         }
     }
 

@@ -170,7 +170,8 @@ mod tests {
             head.parse(text.as_bytes(), &limits).unwrap().unwrap();
             let ends = Ends { client: None, local: None, scheme: Scheme::Http };
             let content = if content.is_empty() { Content::Empty } else { Content::Memory(content.into()) };
-            let request = Request { head, ends, forwarded_host: None, content, content_is_read: true };
+            let mut request = Request::new(head, ends, &[]);
+            (request.content, request.content_is_read) = (content, true);
             &self.0.pools[self.1.of(&request).index()].name
         }
     }

@@ -1,14 +1,18 @@
-//! What a worker writes: HEAD, BODY, END, READY, LOG, NOTE, HANDLER. [`Decoder`] reads it; the functions write it, for stand-ins.
+//! What a worker writes: HEAD, BODY, END, READY, LOG, NOTE, EARLY, HANDLER. [`Decoder`] reads it; the functions write it, for stand-ins.
+
+use std::ops::RangeInclusive;
 
 use super::{
     BODY_MAX, Broken, END_BYTES, FLAG_ABORTED, FLAG_EXITING, FLAG_FAILED, FLAG_READY, HANDLER_MAX, HEAD_MAX,
-    HEADER_BYTES, Header, KIND_BODY, KIND_END, KIND_HANDLER, KIND_HEAD, KIND_LOG, KIND_NOTE, KIND_READY,
-    LOG_MAX, NOTE_CONTROL, NOTE_MAX, NOTE_PURGE, NOTE_TAG, u16_at, u32_at, u64_at,
+    HEADER_BYTES, Header, KIND_BODY, KIND_EARLY, KIND_END, KIND_HANDLER, KIND_HEAD, KIND_LOG, KIND_NOTE,
+    KIND_READY, LOG_MAX, NOTE_CONTROL, NOTE_MAX, NOTE_PURGE, NOTE_TAG, u16_at, u32_at, u64_at,
 };
 
 /// One frame of a worker, or a piece of a BODY.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
+    /// Fields that the client is sent with 103 (RFC 8297), before the head and as often as the script likes.
+    Early(Head<'a>),
     /// Status and fields; first of an answer, once.
     Head(Head<'a>),
     /// A piece of the content, never empty. A BODY frame that has not arrived completely is given in pieces.
@@ -50,7 +54,7 @@ pub enum NoteKind {
 /// Status and fields of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head<'a> {
-    /// 200 to 999.
+    /// 200 to 999; 103 of [`Frame::Early`].
     pub status: u16,
     /// Reason that the script gave with the status line; mostly empty: use the standard one.
     pub reason: &'a [u8],
@@ -131,8 +135,9 @@ impl Decoder {
         }
         let Some(payload) = input.get(HEADER_BYTES..total) else { return Ok(Step::Partial(total)) };
         let frame = match header.kind {
+            KIND_EARLY => Frame::Early(Head::decode(header, payload, 103..=103)?),
             KIND_HEAD => {
-                let head = Head::decode(header, payload)?;
+                let head = Head::decode(header, payload, 200..=999)?;
                 self.state = State::Content;
                 Frame::Head(head)
             }
@@ -168,7 +173,7 @@ impl Decoder {
     /// Whether such a frame may come now, and may be so long.
     fn check(&self, header: Header) -> Result<(), Broken> {
         let (allowed, lengths) = match header.kind {
-            KIND_HEAD => (self.state == State::Waiting, 4..=HEAD_MAX),
+            KIND_HEAD | KIND_EARLY => (self.state == State::Waiting, 4..=HEAD_MAX),
             KIND_BODY => (self.state == State::Content, 1..=BODY_MAX),
             KIND_END => (self.state == State::Content, END_BYTES..=END_BYTES),
             KIND_READY => (self.state == State::Background, END_BYTES..=END_BYTES),
@@ -188,8 +193,8 @@ impl Decoder {
 }
 
 impl<'a> Head<'a> {
-    fn decode(header: Header, payload: &'a [u8]) -> Result<Head<'a>, Broken> {
-        if !(200..=999).contains(&header.extra) {
+    fn decode(header: Header, payload: &'a [u8], codes: RangeInclusive<u16>) -> Result<Head<'a>, Broken> {
+        if !codes.contains(&header.extra) {
             return Err(Broken::Status(header.extra));
         }
         let broken = Broken::Length { kind: header.kind, length: header.length };
@@ -296,8 +301,17 @@ impl End {
 
 /// Appends a HEAD. Fields are `Name: value`.
 pub fn head(out: &mut Vec<u8>, status: u16, reason: &str, fields: &[&str]) {
+    fields_frame(out, KIND_HEAD, status, reason, fields);
+}
+
+/// Appends an EARLY. Fields are `Name: value`.
+pub fn early(out: &mut Vec<u8>, fields: &[&str]) {
+    fields_frame(out, KIND_EARLY, 103, "", fields);
+}
+
+fn fields_frame(out: &mut Vec<u8>, kind: u8, status: u16, reason: &str, fields: &[&str]) {
     let length = 4 + reason.len() + fields.iter().map(|field| 4 + field.len()).sum::<usize>();
-    frame(out, KIND_HEAD, 0, status, length);
+    frame(out, kind, 0, status, length);
     out.extend_from_slice(&(reason.len() as u16).to_ne_bytes());
     out.extend_from_slice(reason.as_bytes());
     out.extend_from_slice(&(fields.len() as u16).to_ne_bytes());
@@ -392,6 +406,7 @@ mod tests {
 
     fn example() -> Vec<u8> {
         let mut out = Vec::new();
+        early(&mut out, &["Link: </a.css>; rel=preload; as=style"]);
         log(&mut out, 3, b"PHP Warning:  x");
         note(&mut out, NoteKind::Tag, b"post-1, front");
         head(&mut out, 404, "Nope", &["Set-Cookie: a=1", "Set-Cookie:b=2 ", "X-Empty:"]);
@@ -410,7 +425,7 @@ mod tests {
         let input = example();
         let whole = decode(&input, input.len()).unwrap();
         assert_eq!(whole.1, b"Hello World");
-        assert_eq!(whole.0.len(), 8);
+        assert_eq!(whole.0.len(), 9);
         for step in 1..input.len() {
             assert_eq!(decode(&input, step).unwrap(), whole);
         }
@@ -440,6 +455,12 @@ mod tests {
         assert_eq!(one(&|out| end(out, End::default())), Broken::Order(KIND_END));
         assert_eq!(one(&|out| ready(out, End::default())), Broken::Order(KIND_READY));
         assert_eq!(one(&|out| head(out, 100, "", &[])), Broken::Status(100));
+        assert_eq!(one(&|out| fields_frame(out, KIND_EARLY, 200, "", &[])), Broken::Status(200));
+        let late = |out: &mut Vec<u8>| {
+            head(out, 200, "", &[]);
+            early(out, &["Link: </a>"]);
+        };
+        assert_eq!(one(&late), Broken::Order(KIND_EARLY));
         assert_eq!(one(&|out| head(out, 200, "a\r\nb", &[])), Broken::Field);
         for bad in ["no colon", ": x", "a b: x", "a: b\nc: d", "a: b\0"] {
             assert_eq!(one(&|out| head(out, 200, "", &[bad])), Broken::Field, "{bad:?}");

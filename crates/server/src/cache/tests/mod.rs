@@ -147,7 +147,14 @@ impl Scene {
         let mut head = Head::default();
         head.parse(text.as_bytes(), &Limits { bytes: 16384, fields: 100, target: 8192 }).unwrap().unwrap();
         let ends = Ends { client: None, local: None, scheme: Scheme::Http };
-        Request { head, ends, forwarded_host: None, content: Content::Empty, content_is_read: true }
+        Request {
+            head,
+            ends,
+            forwarded_host: None,
+            content: Content::Empty,
+            content_is_read: true,
+            hints: None,
+        }
     }
 
     /// Asks as the protocol does.

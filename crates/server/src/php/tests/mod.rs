@@ -138,7 +138,7 @@ impl Scene {
         let limits = Limits { bytes: 16384, fields: 100, target: 8192 };
         head.parse(text.as_bytes(), &limits).unwrap().unwrap();
         let ends = Ends { client: None, local: None, scheme: Scheme::Http };
-        Request { head, ends, forwarded_host: None, content, content_is_read: true }
+        Request { head, ends, forwarded_host: None, content, content_is_read: true, hints: None }
     }
 
     /// Asks; the answer as it comes out of the room.

@@ -2,14 +2,14 @@
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::io::IoSlice;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use crate::accept::{Accepted, Permit, Stream};
 use crate::engine::{Deadline, Expire, HasDeadline, Stage, Thread};
 use crate::log::{Asked, Entry};
 use crate::reply::{self, Reply};
-use crate::request::{Ends, Request};
+use crate::request::{Ends, Hints, Request, TakesHints};
 use crate::stats::Counter;
 use millrace_wire::head::Version;
 
@@ -54,6 +54,10 @@ pub struct Connection {
     phase: Cell<Phase>,
     deadline: Deadline,
     requests: Cell<u64>,
+    /// The request that waits for its answer and may be told of it early; 0: none.
+    hinted: Cell<u64>,
+    /// What the socket did not take of early hints: it goes before the answer.
+    unsent_hints: RefCell<Vec<u8>>,
     timed_out: Cell<bool>,
     _permit: Permit,
 }
@@ -70,6 +74,8 @@ impl Connection {
             phase: Cell::new(Phase::Idle),
             deadline: Deadline::default(),
             requests: Cell::new(0),
+            hinted: Cell::new(0),
+            unsent_hints: RefCell::default(),
             timed_out: Cell::new(false),
             _permit: permit,
         })
@@ -133,6 +139,23 @@ impl Connection {
         }
     }
 
+    /// The way for early hints to the client of a request that has just come.
+    pub(super) fn hints(self: &Rc<Self>) -> Hints {
+        let to: Weak<Connection> = Rc::downgrade(self);
+        Hints::new(to, self.requests.get() + 1)
+    }
+
+    /// From now on the client of this request may be told of its answer early.
+    pub(super) fn begin_hints(&self, request: &Request) {
+        self.hinted.set(request.hints.as_ref().map_or(0, Hints::number));
+    }
+
+    /// The answer is there. Returns what is left to be sent of early hints.
+    pub(super) fn end_hints(&self) -> Vec<u8> {
+        self.hinted.set(0);
+        self.unsent_hints.take()
+    }
+
     /// Counts the request, and says whether another may follow its answer.
     pub(super) fn keeps(&self, request: &Request, reply: &Reply) -> bool {
         self.requests.set(self.requests.get() + 1);
@@ -193,6 +216,22 @@ impl Expire for Connection {
         }
         // The task that waits for the socket wakes up and finds it at its end.
         let _ = socket.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+impl TakesHints for Connection {
+    fn hint(&self, number: u64, lines: &[u8]) {
+        // A client that has not taken the last ones gets no more.
+        let mut unsent = self.unsent_hints.borrow_mut();
+        if number != self.hinted.get() || !unsent.is_empty() {
+            return;
+        }
+        let whole = [b"HTTP/1.1 103 Early Hints\r\n", lines, b"\r\n"].concat();
+        // If the client has gone, the answer will find out.
+        let written = self.stream().try_write(&[IoSlice::new(&whole)]).unwrap_or(0);
+        self.thread.stats.add(Counter::BytesSent, written as u64);
+        self.thread.stats.add(Counter::EarlyHints, 1);
+        unsent.extend_from_slice(&whole[written..]);
     }
 }
 

@@ -52,6 +52,7 @@ impl Exchange {
     /// Answers it. `rest` holds the bytes that have come behind its head, and afterwards those behind its content.
     pub(super) async fn run(mut self: Box<Self>, connection: &Connection, rest: &mut Vec<u8>) -> Step {
         connection.enter(Phase::Running);
+        connection.begin_hints(&self.request);
         let thread = connection.thread.clone();
         let mut reply = match self.reply(connection, rest).await {
             Ok(reply) => reply,
@@ -65,6 +66,7 @@ impl Exchange {
                 reply
             }
         };
+        let hints = connection.end_hints();
         let unread = !self.skip_content(rest);
         reply.close |= unread;
         let close = !connection.keeps(&self.request, &reply);
@@ -72,7 +74,7 @@ impl Exchange {
         thread.clock.read();
         let first_byte = thread.clock.now().duration_since(self.started);
         connection.enter(Phase::Running);
-        let sent = send::reply(connection, &self.request, reply, close).await;
+        let sent = send::reply(connection, &self.request, hints, reply, close).await;
         thread.clock.read();
         self.record(&thread, status, sent.bytes, first_byte);
         thread.buffers.give_back(self.request.head);

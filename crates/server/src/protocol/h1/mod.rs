@@ -164,7 +164,7 @@ async fn wait(connection: &Connection, idle: bool) -> io::Result<usize> {
 }
 
 /// Answers what can be answered of the `read` bytes in the thread's buffer, after what was left before.
-fn advance(thread: &Rc<Thread>, connection: &Connection, rest: &mut Vec<u8>, read: usize) -> Step {
+fn advance(thread: &Rc<Thread>, connection: &Rc<Connection>, rest: &mut Vec<u8>, read: usize) -> Step {
     let input = thread.buffers.input.borrow();
     let mut output = thread.buffers.output.borrow_mut();
     output.clear();
@@ -202,7 +202,12 @@ struct Answers {
 
 /// Answers the requests at the start of `input` until one has to wait, or the bytes end, or content is to be written from
 /// where it lies.
-fn answer_all(thread: &Rc<Thread>, connection: &Connection, input: &[u8], output: &mut Vec<u8>) -> Answers {
+fn answer_all(
+    thread: &Rc<Thread>,
+    connection: &Rc<Connection>,
+    input: &[u8],
+    output: &mut Vec<u8>,
+) -> Answers {
     let setup = thread.setup();
     let mut taken = 0;
     let after = |step, taken| Answers { step, taken, tail: Tail::default() };
@@ -232,7 +237,7 @@ fn answer_all(thread: &Rc<Thread>, connection: &Connection, input: &[u8], output
 
 fn next_request(
     thread: &Thread,
-    connection: &Connection,
+    connection: &Rc<Connection>,
     setup: &Setup,
     input: &[u8],
 ) -> Result<Option<(Request, usize)>, Refusal> {
@@ -241,7 +246,10 @@ fn next_request(
     let mut head = thread.buffers.head.take();
     match head.parse(input, &limits) {
         Ok(Some(length)) => {
-            let request = Request::new(head, connection.ends, &setup.plan.server.trusted_proxies);
+            let mut request = Request::new(head, connection.ends, &setup.plan.server.trusted_proxies);
+            if http.early_hints && connection::knows_chunks(&request) {
+                request.hints = Some(connection.hints());
+            }
             Ok(Some((request, length)))
         }
         other => {

@@ -75,12 +75,19 @@ pub(super) fn refusal(thread: &Thread, reply: &Reply, output: &mut Vec<u8>) {
     output.extend_from_slice(content);
 }
 
-/// Sends an answer of any kind.
-pub(super) async fn reply(connection: &Connection, request: &Request, reply: Reply, close: bool) -> Sent {
+/// Sends an answer of any kind, `before` before it.
+pub(super) async fn reply(
+    connection: &Connection,
+    request: &Request,
+    before: Vec<u8>,
+    reply: Reply,
+    close: bool,
+) -> Sent {
     let mut framing = framing(request, &reply);
     let close = close || framing == Framing::Close;
     let mut output = connection.thread.buffers.spare.take();
     output.clear();
+    output.extend_from_slice(&before);
     head(&connection.thread, request, &reply, framing, close, &mut output);
     if request.is_head() {
         framing = Framing::Nothing;
