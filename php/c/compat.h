@@ -53,6 +53,13 @@
 # define MR_FORGET_SEEDS() ((void)0)
 #endif
 
+/* Has the VM call zend_interrupt_function soon; the flag is atomic since 8.2. */
+#if PHP_VERSION_ID < 80200
+# define MR_INTERRUPT() (EG(vm_interrupt) = 1)
+#else
+# define MR_INTERRUPT() zend_atomic_bool_store_ex(&EG(vm_interrupt), true)
+#endif
+
 /* Exported, but in no header; sapi/cli/php_cli.c declares them so too. */
 PHPAPI extern char *php_ini_opened_path;
 PHPAPI extern char *php_ini_scanned_path;

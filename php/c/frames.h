@@ -29,16 +29,20 @@
 #define MR_CONTROL_SPAWN 1u
 /* Server to host: end when all workers have ended. No payload. */
 #define MR_CONTROL_RETIRE 2u
+/* Server to host: say where a worker is, by TRACED; with FLAG_LET_GO: get it out of what it waits for. Payload: u32 slot. */
+#define MR_CONTROL_TRACE 3u
 /* Host to server: PHP is started. Payload: lines key=value. */
 #define MR_CONTROL_READY 16u
 /* Host to server: PHP did not start, the host ends. Payload: the message. */
 #define MR_CONTROL_FAILED 17u
 /* Host to server: a worker runs. Payload: u32 slot, u32 process id. */
 #define MR_CONTROL_STARTED 18u
-/* Host to server: a worker ended. Payload: u32 slot, u32 process id, i32 wait status, u64 greatest resident size in KiB. */
+/* Host to server: a worker ended. Payload: u32 slot, u32 process id, i32 wait status, u64 greatest resident size in KiB, then what it left about its crash, as TRACED's text. */
 #define MR_CONTROL_EXITED 19u
 /* Host to server: a message for the error log. extra: syslog priority. */
 #define MR_CONTROL_LOG 20u
+/* Host to server: where a worker is. Payload: u32 slot, u32 process id, u64 sequence of the request, then lines of text: first what it waits for, which may be empty, then a line for each PHP frame, the innermost first. */
+#define MR_CONTROL_TRACED 21u
 /* REQUEST: the body follows the variables. */
 #define MR_FLAG_BODY_INLINE 1u
 /* REQUEST: the body is in a file, attached to the first byte of the frame, from offset 0. */
@@ -53,6 +57,8 @@
 #define MR_FLAG_FAILED 4u
 /* END: the client had gone, the script was aborted. */
 #define MR_FLAG_ABORTED 8u
+/* TRACE: the time of the worker's request is up; no TRACED comes. */
+#define MR_FLAG_LET_GO 1u
 /* NOTE: tags of the page, `Millrace-Tag`. */
 #define MR_NOTE_TAG 1u
 /* NOTE: what to purge, `Millrace-Purge`. Sent when the script says it and again before END and READY. */
@@ -81,6 +87,8 @@
 #define MR_HANDLER_MAX 4096u
 /* Most bytes of a control message. */
 #define MR_CONTROL_MAX 32768u
+/* Most bytes of text about where a worker is, or was when it crashed. */
+#define MR_TRACE_MAX 4096u
 /* First word of the scoreboard. */
 #define MR_SCOREBOARD_MAGIC 1297240898u
 /* Bytes of the scoreboard's head: u32 magic, u32 PROTOCOL, u32 bytes a slot, u32 slots. */
@@ -107,6 +115,8 @@
 #define MR_SLOT_PEAK 56u
 /* Two u64, for requests of even and of odd sequence, written by both by compare-and-swap: twice the sequence of a request that is offered. The worker adds 1 and so takes it, before it runs it; the server puts 0 there and so takes it back; whoever is first has it. Two, because the next request may be offered before the worker has come to the last one, which it is sure to get. */
 #define MR_SLOT_OFFERED 64u
+/* u64, written by the server: sequence of a request that is to be ended because its time is up. A SIGURG follows. The worker puts 0 there when it does so. */
+#define MR_SLOT_TERMINATE 80u
 /* Nobody's slot. */
 #define MR_STATE_FREE 0u
 /* The worker is being forked. */

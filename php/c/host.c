@@ -19,11 +19,15 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Bytes from one slot's crash area to the next's. */
+#define CRASH_STEP ((CRASH_BYTES + 63) / 64 * 64)
+
 static struct {
 	char *board;        /* the scoreboard */
 	size_t board_bytes;
 	uint32_t slots;
 	pid_t *pids;        /* a slot's worker, or 0 */
+	char *crashes;      /* CRASH_BYTES a slot, shared with the workers */
 	uint32_t running;   /* workers that run */
 	int control;        /* -1 when the server has gone */
 	int signals;
@@ -32,6 +36,7 @@ static struct {
 } host = { .control = MR_CONTROL_DESCRIPTOR, .signals = -1 };
 
 static bool map_scoreboard(void);
+static char *crash_area(uint32_t slot);
 static bool watch_signals(void);
 static void read_control(void);
 static void read_signals(void);
@@ -95,11 +100,44 @@ void host_log(int priority, const char *message, size_t length)
 	send_control(MR_CONTROL_LOG, (uint16_t)priority, message, MIN(length, MR_CONTROL_MAX - MR_HEADER_BYTES));
 }
 
+/* EXITED, with what the worker has left about its crash. */
 static void worker_ended(uint32_t slot, pid_t pid, int status, uint64_t max_rss_kib)
 {
-	struct __attribute__((packed)) { uint32_t slot, pid; int32_t status; uint64_t rss; } ended
-		= { slot, (uint32_t)pid, status, max_rss_kib };
-	send_control(MR_CONTROL_EXITED, 0, &ended, sizeof ended);
+	struct __attribute__((packed)) { uint32_t slot, pid; int32_t status; uint64_t rss; char report[MR_TRACE_MAX]; } ended
+		= { slot, (uint32_t)pid, status, max_rss_kib, "" };
+	uint32_t length = pid && WIFSIGNALED(status) ? board_get32(crash_area(slot), 0) : 0;
+	length = MIN(length, MR_TRACE_MAX);
+	if (length) {
+		memcpy(ended.report, crash_area(slot) + sizeof length, length);
+		board_set32(crash_area(slot), 0, 0);
+	}
+	send_control(MR_CONTROL_EXITED, 0, &ended, sizeof ended - MR_TRACE_MAX + length);
+}
+
+/* TRACE: tells the server where a worker is, or gets it out of where it is. */
+static void trace(uint32_t slot, bool let_go)
+{
+	pid_t pid = slot < host.slots ? host.pids[slot] : 0;
+	if (!pid) {
+		return;
+	}
+	if (let_go) {
+		trace_let_go(pid);
+		return;
+	}
+	const char *board = board_slot(host.board, slot);
+	struct __attribute__((packed)) { uint32_t slot, pid; uint64_t sequence; char text[MR_TRACE_MAX]; } traced
+		= { slot, (uint32_t)pid, board_get64(board, MR_SLOT_RECEIVED), "" };
+	struct text text = { traced.text, 0, sizeof traced.text };
+	trace_waiting(&text, pid);
+	size_t first = text.length;
+	trace_frames(&text, pid);
+	if (board_get64(board, MR_SLOT_RECEIVED) != traced.sequence) {
+		text.length = 0; /* it has gone on to another */
+	} else if (text.length == first) {
+		text_put(&text, "\n");
+	}
+	send_control(MR_CONTROL_TRACED, 0, &traced, sizeof traced - sizeof traced.text + text.length);
 }
 
 /* In the child: leaves behind what is the host's and serves. */
@@ -108,7 +146,7 @@ static ZEND_NORETURN void become_worker(int socket, uint32_t slot)
 	close(host.control);
 	close(host.signals);
 	host.control = -1;
-	_exit(loop_run(socket, slot, host.board));
+	_exit(loop_run(socket, slot, host.board, crash_area(slot)));
 }
 
 /* SPAWN. A worker that cannot be started is told as one that ended at once, with process id 0. */
@@ -187,6 +225,8 @@ static void read_control(void)
 	int socket = got > 0 ? descriptor(&message) : -1;
 	if (got == sizeof frame && frame.kind == MR_CONTROL_SPAWN) {
 		spawn(frame.slot, socket);
+	} else if (got == sizeof frame && frame.kind == MR_CONTROL_TRACE) {
+		trace(frame.slot, frame.flags & MR_FLAG_LET_GO);
 	} else if (got >= (ssize_t)MR_HEADER_BYTES && frame.kind == MR_CONTROL_RETIRE) {
 		/* For the second time: nobody has one of its workers any more, and still some have not ended. */
 		host.deadline = host.retiring && !host.deadline ? monotonic() : host.deadline;
@@ -276,7 +316,14 @@ static bool map_scoreboard(void)
 	}
 	host.slots = head[3];
 	host.pids = calloc(host.slots ? host.slots : 1, sizeof *host.pids);
-	return host.pids != NULL;
+	/* Of these, memory is taken only where a worker crashes. */
+	host.crashes = mmap(NULL, (host.slots + 1) * CRASH_STEP, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return host.pids != NULL && host.crashes != MAP_FAILED;
+}
+
+static char *crash_area(uint32_t slot)
+{
+	return host.crashes + slot * CRASH_STEP;
 }
 
 static bool watch_signals(void)

@@ -20,13 +20,13 @@
 
 struct worker *worker;
 
-static bool start(int socket, uint32_t slot, char *scoreboard);
+static bool start(int socket, uint32_t slot, char *scoreboard, char *crash);
 static void run_request(void);
 
 /* Serves requests until the socket ends; the exit status of the process. */
-int loop_run(int socket, uint32_t slot, char *scoreboard)
+int loop_run(int socket, uint32_t slot, char *scoreboard, char *crash)
 {
-	if (!start(socket, slot, scoreboard)) {
+	if (!start(socket, slot, scoreboard, crash)) {
 		return 71;
 	}
 	int status = 0;
@@ -98,7 +98,7 @@ static void yield_to_the_server(void)
 }
 
 /* Makes this forked process a worker. */
-static bool start(int socket, uint32_t slot, char *scoreboard)
+static bool start(int socket, uint32_t slot, char *scoreboard, char *crash)
 {
 	worker = mmap(NULL, sizeof *worker, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (worker == MAP_FAILED) {
@@ -118,6 +118,8 @@ static bool start(int socket, uint32_t slot, char *scoreboard)
 	prctl(PR_SET_NAME, "php-worker");
 	yield_to_the_server();
 	start_signals();
+	limits_watch();
+	crash_watch(crash);
 	vars_install();
 	/* The script's directory is entered by run_script(), with one call less than php_execute_script needs. */
 	SG(options) |= SAPI_OPTION_NO_CHDIR;
@@ -131,6 +133,7 @@ static bool start(int socket, uint32_t slot, char *scoreboard)
 void loop_received(void)
 {
 	struct timespec now;
+	worker->time_is_up = worker->ended = false;
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
 	board_set64(worker->board, MR_SLOT_STARTED_MS, (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
 	board_set32(worker->board, MR_SLOT_STATE, MR_STATE_RUNNING);
@@ -311,7 +314,7 @@ static bool run_injected(const char *path)
 	return done;
 }
 
-/* Runs the script of the request. */
+/* Runs the script of the request. What it made of a call that was cut short is no answer: hence the look at its end. */
 static void run_script(void)
 {
 	zend_file_handle file;
@@ -319,6 +322,9 @@ static void run_script(void)
 		return;
 	}
 	php_execute_script(&file);
+	zend_try {
+		limits_check();
+	} zend_end_try();
 	/* in_list: opened by the compiler, which closes it (fpm_main.c says when). */
 	if (!file.in_list) {
 		zend_destroy_file_handle(&file);
@@ -363,7 +369,8 @@ static void run_request(void)
 	if (!begin_request()) {
 		return;
 	}
-	if (worker->request.inject && !run_injected(worker->request.inject) && worker->answer == ANSWER_WAITING) {
+	bool injected = !worker->request.inject || run_injected(worker->request.inject);
+	if (!injected && !worker->ended && worker->answer == ANSWER_WAITING) {
 		/* Nothing of ours may cost the site its page: once more, without it. */
 		worker->answer = ANSWER_VOID;
 		loop_end_request();
@@ -374,6 +381,8 @@ static void run_request(void)
 			return;
 		}
 	}
-	run_script();
+	if (!worker->ended) {
+		run_script();
+	}
 	loop_end_request();
 }

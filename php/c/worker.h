@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* A variable of $_SERVER, inside the frame it came in; name and value end with NUL. */
 struct variable {
@@ -78,6 +79,8 @@ struct worker {
 	struct buffer purges;     /* NOTE frames of this request's purges, to be said again at its end */
 	bool purge_all, hard;     /* more of them than are kept; one of them was hard */
 	bool controlled;          /* the script said how its page may be kept, not only as a fallback */
+	volatile bool time_is_up; /* the server wants this request ended, and it is not yet */
+	bool ended;               /* it was ended because its time was up */
 };
 
 /* The worker of this process; NULL in the host. */
@@ -97,6 +100,26 @@ extern struct options options;
 /* main.c */
 ZEND_ATTRIBUTE_FORMAT(printf, 1, 2) void main_fail(const char *format, ...);
 
+/* limits.c: the end of a request whose time is up */
+void limits_watch(void);
+void limits_check(void);
+
+/* crash.c: the last words of a worker that crashes */
+#define CRASH_BYTES (sizeof(uint32_t) + MR_TRACE_MAX)
+void crash_watch(char *area);
+
+/* trace.c: where a worker is */
+struct text {
+	char *bytes;
+	size_t length, room; /* what does not fit is left out */
+};
+void text_put(struct text *text, const char *bytes);
+void text_number(struct text *text, uint64_t number);
+void text_address(struct text *text, uint64_t address);
+void trace_frames(struct text *text, pid_t pid);
+void trace_waiting(struct text *text, pid_t pid);
+void trace_let_go(pid_t pid);
+
 /* host.c */
 int host_run(void);
 void host_log(int priority, const char *message, size_t length);
@@ -105,7 +128,7 @@ void host_log(int priority, const char *message, size_t length);
 size_t check_report(char *text, size_t room);
 
 /* loop.c */
-int loop_run(int socket, uint32_t slot, char *scoreboard);
+int loop_run(int socket, uint32_t slot, char *scoreboard, char *crash);
 void loop_received(void);
 void loop_finished(void);
 void loop_request_info(bool script);

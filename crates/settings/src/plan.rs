@@ -337,8 +337,14 @@ pub struct Php {
     pub idle_timeout: Duration,
     /// Requests after which a worker is replaced; 0: never.
     pub max_requests: u64,
-    /// Wall-clock time of one request; beyond it the worker is killed and the client gets 504. 0: none.
+    /// Wall-clock time of one request; beyond it the script is ended and the client gets 504. 0: none.
     pub request_timeout: Duration,
+    /// How long a script whose time is up may take to end before its worker is killed. 0: killed at once.
+    pub terminate_grace: Duration,
+    /// A request that takes longer is noted with PHP's backtrace. 0: only if its time is nearly up.
+    pub slow_log: Duration,
+    /// How long a page is not run whose script has killed three workers within a minute. 0: it always is.
+    pub crash_pause: Duration,
     /// Requests that may wait for a worker; beyond: 503.
     pub queue: usize,
     /// How long a request may wait for a worker; beyond: 503.

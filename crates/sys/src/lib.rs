@@ -14,6 +14,6 @@ mod shared;
 
 pub use child::give_descriptors;
 pub use limits::raise_descriptor_limit;
-pub use process::Process;
+pub use process::{Process, Signal};
 pub use schedule::run_when_idle;
 pub use shared::SharedWords;

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::{Pid, PidfdFlags};
 
 /// A process known by its number; held by a descriptor where the kernel has those (Linux 5.3), so that a signal never
 /// reaches a later process with the same number.
@@ -11,6 +11,15 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 pub struct Process {
     pid: Pid,
     descriptor: Option<OwnedFd>,
+}
+
+/// What a process can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// To end at once, whatever it is doing (SIGKILL).
+    Kill,
+    /// That something needs its attention (SIGURG). Does nothing to a process that has no handler for it.
+    Urgent,
 }
 
 impl Process {
@@ -30,9 +39,21 @@ impl Process {
     /// # Errors
     /// It has ended already, or belongs to another user.
     pub fn kill(&self) -> io::Result<()> {
+        self.signal(Signal::Kill)
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// As [`Process::kill`].
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        let signal = match signal {
+            Signal::Kill => rustix::process::Signal::KILL,
+            Signal::Urgent => rustix::process::Signal::URG,
+        };
         match &self.descriptor {
-            Some(descriptor) => rustix::process::pidfd_send_signal(descriptor, Signal::KILL)?,
-            None => rustix::process::kill_process(self.pid, Signal::KILL)?,
+            Some(descriptor) => rustix::process::pidfd_send_signal(descriptor, signal)?,
+            None => rustix::process::kill_process(self.pid, signal)?,
         }
         Ok(())
     }
@@ -49,6 +70,9 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let process = Process::open(child.id()).unwrap();
         assert_eq!(process.id(), child.id());
+        process.signal(Signal::Urgent).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(child.try_wait().unwrap().is_none());
         process.kill().unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(9));
         assert!(process.kill().is_err(), "it is gone");

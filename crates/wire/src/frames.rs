@@ -15,7 +15,7 @@
 //! | who writes | kinds | here |
 //! | --- | --- | --- |
 //! | server to worker | REQUEST | [`Request`] builds it, [`Parsed`] reads it (for tests and stand-ins) |
-//! | worker to server | HEAD, BODY, END, READY, LOG, NOTE, EARLY, HANDLER | [`Decoder`] reads them, [`answer`] writes them (stand-ins) |
+//! | worker to server | HEAD, BODY, END, READY, LOG, NOTE, EARLY, EARLY, HANDLER | [`Decoder`] reads them, [`answer`] writes them (stand-ins) |
 //! | server to host | SPAWN, RETIRE | [`control::spawn`], [`control::retire`] |
 //! | host to server | READY, FAILED, STARTED, EXITED, LOG | [`control::Message`] |
 //!
@@ -69,16 +69,23 @@ constants! {
     CONTROL_SPAWN: u8 = 1;
     /// Server to host: end when all workers have ended. No payload.
     CONTROL_RETIRE: u8 = 2;
+    /// Server to host: say where a worker is, by TRACED; with FLAG_LET_GO: get it out of what it waits for. Payload: u32
+    /// slot.
+    CONTROL_TRACE: u8 = 3;
     /// Host to server: PHP is started. Payload: lines key=value.
     CONTROL_READY: u8 = 16;
     /// Host to server: PHP did not start, the host ends. Payload: the message.
     CONTROL_FAILED: u8 = 17;
     /// Host to server: a worker runs. Payload: u32 slot, u32 process id.
     CONTROL_STARTED: u8 = 18;
-    /// Host to server: a worker ended. Payload: u32 slot, u32 process id, i32 wait status, u64 greatest resident size in KiB.
+    /// Host to server: a worker ended. Payload: u32 slot, u32 process id, i32 wait status, u64 greatest resident size in KiB,
+    /// then what it left about its crash, as TRACED's text.
     CONTROL_EXITED: u8 = 19;
     /// Host to server: a message for the error log. extra: syslog priority.
     CONTROL_LOG: u8 = 20;
+    /// Host to server: where a worker is. Payload: u32 slot, u32 process id, u64 sequence of the request, then lines of text:
+    /// first what it waits for, which may be empty, then a line for each PHP frame, the innermost first.
+    CONTROL_TRACED: u8 = 21;
 
     /// REQUEST: the body follows the variables.
     FLAG_BODY_INLINE: u8 = 1;
@@ -94,6 +101,8 @@ constants! {
     FLAG_FAILED: u8 = 4;
     /// END: the client had gone, the script was aborted.
     FLAG_ABORTED: u8 = 8;
+    /// TRACE: the time of the worker's request is up; no TRACED comes.
+    FLAG_LET_GO: u8 = 1;
 
     /// NOTE: tags of the page, `Millrace-Tag`.
     NOTE_TAG: u16 = 1;
@@ -124,6 +133,8 @@ constants! {
     HANDLER_MAX: usize = 4 << 10;
     /// Most bytes of a control message.
     CONTROL_MAX: usize = 32 << 10;
+    /// Most bytes of text about where a worker is, or was when it crashed.
+    TRACE_MAX: usize = 4 << 10;
 
     /// First word of the scoreboard.
     SCOREBOARD_MAGIC: u32 = 0x4d52_5342;
@@ -154,6 +165,9 @@ constants! {
     /// takes it back; whoever is first has it. Two, because the next request may be offered before the worker has come
     /// to the last one, which it is sure to get.
     SLOT_OFFERED: usize = 64;
+    /// u64, written by the server: sequence of a request that is to be ended because its time is up. A SIGURG follows. The
+    /// worker puts 0 there when it does so.
+    SLOT_TERMINATE: usize = 80;
 
     /// Nobody's slot.
     STATE_FREE: u32 = 0;

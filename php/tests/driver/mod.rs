@@ -30,6 +30,8 @@ pub struct Host {
     pub ready: Vec<(String, String)>,
     /// Messages of the host, among them those of PHP's start.
     pub log: Vec<String>,
+    /// What the worker whose end was told last has left about its crash.
+    pub report: String,
     /// A directory for scripts, gone with the host.
     pub root: PathBuf,
 }
@@ -40,6 +42,7 @@ pub enum Event {
     Failed(String),
     Started { slot: u32, pid: u32 },
     Exited { slot: u32, pid: u32, status: i32, max_rss_kib: u64 },
+    Traced { slot: u32, pid: u32, sequence: u64, text: String },
     Log(String),
     Gone,
 }
@@ -142,8 +145,8 @@ impl Host {
             .env("ASAN_OPTIONS", "detect_leaks=0")
             .spawn()
             .unwrap();
-        let mut host =
-            Host { child, control: Some(control), scoreboard, ready: Vec::new(), log: Vec::new(), root };
+        let (ready, log, report) = (Vec::new(), Vec::new(), String::new());
+        let mut host = Host { child, control: Some(control), scoreboard, ready, log, report, root };
         loop {
             match host.event() {
                 Event::Log(text) if host.ready.is_empty() => host.log.push(text),
@@ -174,8 +177,12 @@ impl Host {
             }
             control::Message::Failed(text) => Event::Failed(text.to_owned()),
             control::Message::WorkerStarted { slot, pid } => Event::Started { slot, pid },
-            control::Message::WorkerExited { slot, pid, status, max_rss_kib } => {
+            control::Message::WorkerExited { slot, pid, status, max_rss_kib, report } => {
+                self.report = String::from_utf8_lossy(report).into_owned();
                 Event::Exited { slot, pid, status, max_rss_kib }
+            }
+            control::Message::Traced { slot, pid, sequence, text } => {
+                Event::Traced { slot, pid, sequence, text: String::from_utf8_lossy(text).into_owned() }
             }
             control::Message::Log { message, .. } => {
                 Event::Log(String::from_utf8_lossy(message).into_owned())
@@ -221,6 +228,30 @@ impl Host {
     /// Sends RETIRE.
     pub fn retire(&self) {
         send_with(self.control.as_ref().unwrap(), &control::retire(), None);
+    }
+
+    /// Asks where the worker of a slot is: the number of its request, and the text.
+    pub fn trace(&mut self, slot: u32) -> (u64, String) {
+        send_with(self.control.as_ref().unwrap(), &control::trace(slot), None);
+        loop {
+            match self.event() {
+                Event::Traced { slot: traced, sequence, text, .. } if traced == slot => {
+                    return (sequence, text);
+                }
+                Event::Gone => panic!("the host has gone"),
+                _ => {}
+            }
+        }
+    }
+
+    /// Has the worker of a slot got out of what it waits for.
+    pub fn let_go(&self, slot: u32) {
+        send_with(self.control.as_ref().unwrap(), &control::let_go(slot), None);
+    }
+
+    /// Says that the time of that request is up; a SIGURG has to follow.
+    pub fn terminate(&self, slot: u32, sequence: u64) {
+        self.scoreboard.write_all_at(&sequence.to_ne_bytes(), place(slot, frames::SLOT_TERMINATE)).unwrap();
     }
 
     /// Closes the control socket, as a server that dies.

@@ -1,9 +1,10 @@
 //! What is known of a worker without the pool's lock.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millrace_sys::Process;
+use millrace_sys::{Process, Signal};
 
 use super::scoreboard::Scoreboard;
 use crate::request::Request;
@@ -11,8 +12,9 @@ use crate::route::{Script, Site};
 
 /// A worker's card: shared by whoever has the worker, its seat in the pool, and the supervisor.
 ///
-/// Times are milliseconds since the pool was made. `since` and `deadline` are written by the worker's holder,
-/// `overdue` by the supervisor.
+/// Times are milliseconds since the pool was made. `sequence`, `since` and `deadline` are written by the worker's holder,
+/// `overdue` by the supervisor. That one reads `sequence` first: if the time is up according to the others, it is that of
+/// this request or of an earlier one, never of a later one.
 #[derive(Debug)]
 pub struct Card {
     /// Its slot in the scoreboard.
@@ -27,7 +29,10 @@ pub struct Card {
     since: AtomicU64,
     /// When the request is to be over; 0: whenever.
     deadline: AtomicU64,
-    overdue: AtomicBool,
+    /// The number of its request, or of its last one.
+    sequence: AtomicU64,
+    /// The number of the last request whose time was up; 0: of none.
+    overdue: AtomicU64,
     killed: AtomicBool,
     task: Mutex<Task>,
 }
@@ -39,6 +44,10 @@ pub struct Task {
     pub site: String,
     /// Host and port that the client asked for.
     pub host: String,
+    /// The request's method.
+    pub method: String,
+    /// The path and the query that the client asked for.
+    pub target: Vec<u8>,
     /// The script's path.
     pub script: Vec<u8>,
 }
@@ -50,8 +59,25 @@ impl Task {
         self.site.push_str(site.name().unwrap_or_default());
         self.host.clear();
         self.host.push_str(request.authority());
+        self.method.clear();
+        self.method.push_str(request.head.method());
+        self.target.clear();
+        self.target.extend_from_slice(request.head.path_query());
         self.script.clear();
         self.script.extend_from_slice(&script.filename);
+    }
+
+    /// The target without its query.
+    pub fn path(&self) -> &[u8] {
+        self.target.split(|byte| *byte == b'?').next().unwrap_or_default()
+    }
+}
+
+/// `GET example.org/path?query (/srv/site/index.php)`
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (target, script) = (String::from_utf8_lossy(&self.target), String::from_utf8_lossy(&self.script));
+        write!(f, "{} {}{target} ({script})", self.method, self.host)
     }
 }
 
@@ -66,7 +92,8 @@ impl Card {
             pid,
             since: AtomicU64::new(0),
             deadline: AtomicU64::new(0),
-            overdue: AtomicBool::new(false),
+            sequence: AtomicU64::new(0),
+            overdue: AtomicU64::new(0),
             killed: AtomicBool::new(false),
             task: Mutex::default(),
         })
@@ -111,20 +138,38 @@ impl Card {
         self.scoreboard.received(self.slot) > 0
     }
 
-    /// Whether its request should be over by now.
-    pub fn is_late(&self, now: u64) -> bool {
+    /// The number of its request, or of its last one.
+    pub fn sequence(&self) -> u64 {
+        self.sequence.load(Ordering::Acquire)
+    }
+
+    /// It gets the request of this number.
+    pub fn set_sequence(&self, sequence: u64) {
+        self.sequence.store(sequence, Ordering::Release);
+    }
+
+    /// How long its request may take, milliseconds; `None`: as long as it likes.
+    pub fn limit(&self) -> Option<u64> {
         let deadline = self.deadline.load(Ordering::Relaxed);
-        deadline != 0 && deadline <= now && self.is_busy()
+        Some(deadline.saturating_sub(self.busy_since()?)).filter(|_| deadline != 0)
     }
 
-    /// Notes that the worker is killed because it took too long; false if that is known already.
-    pub fn set_overdue(&self) -> bool {
-        !self.overdue.swap(true, Ordering::AcqRel)
+    /// The time of this request is up: it is told so. A worker that does nothing but wait for a signal may need a few.
+    pub fn terminate(&self, sequence: u64) {
+        self.overdue.store(sequence, Ordering::Release);
+        self.scoreboard.terminate(self.slot, sequence);
+        self.urge();
     }
 
-    /// Whether it was killed because it took too long.
+    /// Has it look whether the time of its request is up.
+    pub fn urge(&self) {
+        let _ = self.process.as_ref().map(|process| process.signal(Signal::Urgent));
+    }
+
+    /// Whether the time of its request was up, or of its last one.
     pub fn is_overdue(&self) -> bool {
-        self.overdue.load(Ordering::Acquire)
+        let overdue = self.overdue.load(Ordering::Acquire);
+        overdue != 0 && overdue == self.sequence()
     }
 
     /// Ends the process at once.

@@ -65,6 +65,11 @@ pub async fn run(thread: &Rc<Thread>, site: &Arc<Site>, request: &mut Request, s
     let lane = site.lanes.of(request);
     let (mut attempts, mut repeated) = (0, false);
     loop {
+        let now = || pool.shared().since_epoch(thread.clock.now());
+        if pool.shared().ban.is_refused(&script.filename, request.raw_path(), now) {
+            stats.add(Counter::PhpCrashRefused, 1);
+            return plain(500);
+        }
         let short = || short(pool.shared(), site, request, script);
         let lease = match pool.shared().acquire(thread, lane, local(request), short).await {
             Ok(lease) => lease,
@@ -103,8 +108,12 @@ pub fn note_loss(thread: &Thread, lease: &mut Lease, error: &io::Error) {
         let log = &thread.process.log;
         log.error(format_args!("PHP worker {} sent garbage and is killed: {error}", worker.card.pid()));
     }
-    let late = worker.card.is_overdue();
+    let (late, begun) = (worker.card.is_overdue(), worker.has_received());
     thread.stats.add(if late { Counter::PhpTimeouts } else { Counter::PhpLost }, 1);
+    if begun {
+        let card = worker.card.clone();
+        lease.shared().blame(&card, lease.shared().since_epoch(thread.clock.now()));
+    }
 }
 
 /// One attempt with one worker.
@@ -155,6 +164,14 @@ async fn attempt(
     if end.is_some_and(|end| end.failed) {
         thread.stats.add(Counter::PhpFailures, 1);
         aside.get_or_insert_default().failed = true;
+    }
+    if card.is_overdue() && end.is_some() {
+        thread.stats.add(Counter::PhpTimeouts, 1);
+        if head.status == 504 && content.is_empty() {
+            // The script has been ended, and had nothing to say to that.
+            lease.finish(thread.clock.now());
+            return Ok(Reply { aside, ..plain(504) });
+        }
     }
     let AnswerHead { status, reason, fields, length, .. } = head;
     // What a script writes that has handed over a file is for nobody.

@@ -119,6 +119,22 @@ impl Host {
         Ok(ours)
     }
 
+    /// Asks where the worker of a slot is: TRACED answers, if there is one.
+    ///
+    /// # Errors
+    /// The host does not keep up (`WouldBlock`), or is gone.
+    pub fn trace(&self, slot: u32) -> io::Result<()> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        send(&self.control, &control::trace(slot), flags)?;
+        Ok(())
+    }
+
+    /// Has the worker of a slot, whose time is up, got out of what it waits for.
+    pub fn let_go(&self, slot: u32) {
+        // If the host is gone or hangs, the worker is killed when its grace is over.
+        let _ = send(&self.control, &control::let_go(slot), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+
     /// Tells it to end when its workers have.
     pub fn retire(&self) {
         // If it is gone or hangs: whoever retires it waits for its end, and kills it when that does not come.

@@ -18,6 +18,7 @@
 //! - [`supervisor`]: the pool's own thread: it starts and restarts the host, has workers forked and ended, ends what
 //!   takes too long, and looks after workers that nobody waits for any more;
 //! - [`renewal`]: a new PHP takes over from the one that runs;
+//! - [`trace`]: where a worker is when it takes long, and was when it crashed; [`crashes`]: scripts that kill theirs;
 //! - [`loopback`]: scripts that wait for their own site;
 //! - [`host`]: starting the program `millrace-php`, and its control socket; [`inject`]: the PHP file it is given;
 //! - [`worker`]: one worker's socket; [`card`]: what is known of it without a lock; [`scoreboard`];
@@ -30,6 +31,7 @@
 
 mod answer;
 mod card;
+mod crashes;
 mod exchange;
 mod host;
 mod inject;
@@ -42,6 +44,7 @@ mod stream;
 mod supervisor;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod variables;
 mod worker;
 

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 use millrace_sys::SharedWords;
 use millrace_wire::frames::{
     PROTOCOL, SCOREBOARD_HEAD, SCOREBOARD_MAGIC, SLOT_ABORTED, SLOT_BYTES, SLOT_FINISHED, SLOT_OFFERED,
-    SLOT_PEAK, SLOT_PID, SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS, SLOT_STARTED_MS, SLOT_STATE, STATE_FREE,
-    STATE_STARTING,
+    SLOT_PEAK, SLOT_PID, SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS, SLOT_STARTED_MS, SLOT_STATE, SLOT_TERMINATE,
+    STATE_FREE, STATE_STARTING,
 };
 
 /// The scoreboard of one host.
@@ -43,6 +43,16 @@ impl Scoreboard {
     /// Tells the worker that nobody waits any more for the answer to this request.
     pub fn abort(&self, slot: u32, sequence: u64) {
         self.words.u64_at(at(slot, SLOT_ABORTED)).store(sequence, Ordering::Release);
+    }
+
+    /// Tells the worker that the time of this request is up.
+    pub fn terminate(&self, slot: u32, sequence: u64) {
+        self.words.u64_at(at(slot, SLOT_TERMINATE)).store(sequence, Ordering::Release);
+    }
+
+    /// Whether the worker has not yet begun to end this request.
+    pub fn is_terminating(&self, slot: u32, sequence: u64) -> bool {
+        self.get(slot, SLOT_TERMINATE) == sequence
     }
 
     /// The worker may take the request of this number, which is about to be sent, when it has finished what it has.
@@ -93,6 +103,7 @@ impl Scoreboard {
             SLOT_RECEIVED,
             SLOT_FINISHED,
             SLOT_ABORTED,
+            SLOT_TERMINATE,
             SLOT_STARTED_MS,
             SLOT_REQUESTS,
             SLOT_RSS,

@@ -185,6 +185,9 @@ async fn pump(thread: Rc<Thread>, mut lease: Lease, pipe: Rc<Pipe>) {
             pipe.end.set(Some(false));
         }
         Ok(()) if end.is_some() || !pipe.closed.get() => {
+            if end.is_some() && card.is_overdue() {
+                thread.stats.add(Counter::PhpTimeouts, 1);
+            }
             if end.is_some_and(|end| end.failed) {
                 thread.stats.add(Counter::PhpFailures, 1);
                 pipe.aside.borrow_mut().get_or_insert_default().failed = true;

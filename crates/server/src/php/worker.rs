@@ -184,6 +184,7 @@ impl Worker {
     fn begin_number(&mut self, sequence: u64) {
         debug_assert!(self.phase == Phase::Ready || self.lost);
         self.sequence = sequence;
+        self.card.set_sequence(sequence);
         if !self.lost {
             self.phase = Phase::Running;
         }

@@ -87,7 +87,8 @@ table! {
     PhpRetried          Counter "php_retried_total"          "Requests run again because their worker died before it sent anything."
     PhpQueueFull        Counter "php_queue_full_total"       "Requests refused because too many waited for a worker."
     PhpQueueTimeouts    Counter "php_queue_timeouts_total"   "Requests refused because they waited too long for a worker."
-    PhpTimeouts         Counter "php_timeouts_total"         "PHP runs killed because they took too long."
+    PhpTimeouts         Counter "php_timeouts_total"         "PHP runs ended because they took too long."
+    PhpCrashRefused     Counter "php_crash_refused_total"    "Requests answered 500 because their script had killed its workers."
     LogDropped          Counter "log_lines_dropped_total"    "Access log lines dropped because the disk could not keep up."
 }
 

@@ -2,13 +2,27 @@
 
 use super::{
     Broken, CONTROL_EXITED, CONTROL_FAILED, CONTROL_LOG, CONTROL_READY, CONTROL_RETIRE, CONTROL_SPAWN,
-    CONTROL_STARTED, HEADER_BYTES, Header, u32_at, u64_at,
+    CONTROL_STARTED, CONTROL_TRACE, CONTROL_TRACED, FLAG_LET_GO, HEADER_BYTES, Header, u32_at, u64_at,
 };
 
 /// SPAWN: fork a worker for this slot; its socket is attached to the message.
 pub fn spawn(slot: u32) -> [u8; HEADER_BYTES + 4] {
+    about_slot(CONTROL_SPAWN, 0, slot)
+}
+
+/// TRACE: say where the worker of this slot is; TRACED answers.
+pub fn trace(slot: u32) -> [u8; HEADER_BYTES + 4] {
+    about_slot(CONTROL_TRACE, 0, slot)
+}
+
+/// TRACE: the time of what the worker of this slot does is up, and it has been told so: get it out of what it waits for.
+pub fn let_go(slot: u32) -> [u8; HEADER_BYTES + 4] {
+    about_slot(CONTROL_TRACE, FLAG_LET_GO, slot)
+}
+
+fn about_slot(kind: u8, flags: u8, slot: u32) -> [u8; HEADER_BYTES + 4] {
     let mut out = [0; HEADER_BYTES + 4];
-    let header = Header { length: 4, kind: CONTROL_SPAWN, flags: 0, extra: 0 };
+    let header = Header { length: 4, kind, flags, extra: 0 };
     out[..HEADER_BYTES].copy_from_slice(&header.encode());
     out[HEADER_BYTES..].copy_from_slice(&slot.to_ne_bytes());
     out
@@ -43,6 +57,19 @@ pub enum Message<'a> {
         status: i32,
         /// The most resident memory that it had, KiB.
         max_rss_kib: u64,
+        /// What it left about its crash, as the text of `Traced`; empty if it did not crash.
+        report: &'a [u8],
+    },
+    /// Where a worker is: the answer to TRACE.
+    Traced {
+        /// Its slot in the scoreboard.
+        slot: u32,
+        /// Its process id.
+        pid: u32,
+        /// The request that it ran then.
+        sequence: u64,
+        /// What it waits for, in a line that may be empty; then a line for each PHP frame.
+        text: &'a [u8],
     },
     /// A message for the error log.
     Log {
@@ -93,6 +120,13 @@ impl<'a> Message<'a> {
                 pid: word(4)?,
                 status: word(8)? as i32,
                 max_rss_kib: u64_at(payload, 12).ok_or(broken)?,
+                report: &payload[20..],
+            },
+            CONTROL_TRACED => Message::Traced {
+                slot: word(0)?,
+                pid: word(4)?,
+                sequence: u64_at(payload, 8).ok_or(broken)?,
+                text: &payload[16..],
             },
             CONTROL_LOG => Message::Log { priority: header.extra, message: payload },
             kind => return Err(Broken::Kind(kind)),
@@ -123,8 +157,13 @@ mod tests {
             payload.extend_from_slice(&word.to_ne_bytes());
         }
         payload.extend_from_slice(&1234u64.to_ne_bytes());
-        let expected = Message::WorkerExited { slot: 3, pid: 77, status: 9, max_rss_kib: 1234 };
+        let (slot, pid, report) = (3, 77, &b""[..]);
+        let expected = Message::WorkerExited { slot, pid, status: 9, max_rss_kib: 1234, report };
         assert_eq!(Message::decode(&datagram(CONTROL_EXITED, &payload)), Ok(expected));
+        let traced = [&payload[..8], &5u64.to_ne_bytes(), b"\n#0 f()"].concat();
+        let expected = Message::Traced { slot, pid, sequence: 5, text: b"\n#0 f()" };
+        assert_eq!(Message::decode(&datagram(CONTROL_TRACED, &traced)), Ok(expected));
+        assert!(Message::decode(&datagram(CONTROL_TRACED, &traced[..15])).is_err());
         assert_eq!(
             Message::decode(&datagram(CONTROL_LOG, b"x")),
             Ok(Message::Log { priority: 4, message: b"x" })

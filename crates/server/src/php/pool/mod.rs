@@ -41,6 +41,7 @@ use tokio::sync::oneshot;
 
 use super::answer::{OnPurge, Unheard};
 use super::card::{Card, Task};
+use super::crashes::Ban;
 use super::inject::Injected;
 use super::supervisor;
 use super::worker::{Phase, Worker};
@@ -83,6 +84,7 @@ impl Pool {
             log: log.clone(),
             on_purge,
             epoch: Instant::now(),
+            ban: Ban::new(settings.crash_pause),
             injected: Injected::write()?,
             state: Mutex::new(State::new(settings)),
             wake,
@@ -140,6 +142,8 @@ pub struct Shared {
     pub log: Log,
     /// Who is told what scripts want purged.
     pub on_purge: OnPurge,
+    /// Scripts that kill their workers.
+    pub ban: Ban,
     /// The PHP files that it gives to workers.
     pub injected: Arc<Injected>,
     epoch: Instant,
@@ -304,6 +308,24 @@ impl Shared {
             let mut state = self.lock();
             state.end(&mut worker);
             self.place(state, worker, now);
+        }
+    }
+
+    /// A worker died over its request, if it was not killed by us.
+    pub fn blame(&self, card: &Card, now: u64) {
+        if card.is_killed() {
+            return;
+        }
+        let task = card.task();
+        if let Some(pause) = self.ban.died(&task.script, task.path(), card.pid(), now) {
+            let (script, path) =
+                (String::from_utf8_lossy(&task.script), String::from_utf8_lossy(task.path()));
+            self.log.error(format_args!(
+                "{script} kills PHP workers when it is asked for {}{path}: it is answered 500 without being run for the \
+                 next {:?}; see php.crash_pause",
+                task.host,
+                Duration::from_millis(pause)
+            ));
         }
     }
 

@@ -126,9 +126,10 @@ impl Supervisor {
                 return self.host_failed(&text);
             }
             Message::WorkerStarted { slot, pid } => self.worker_started(slot as usize, pid),
-            Message::WorkerExited { slot, pid, status, .. } => {
-                self.worker_ended(slot as usize, pid, ExitStatus::from_raw(status));
+            Message::WorkerExited { slot, pid, status, report, .. } => {
+                self.worker_ended(slot as usize, pid, ExitStatus::from_raw(status), report);
             }
+            Message::Traced { slot, pid, sequence, text } => self.traced(slot, pid, sequence, text),
             Message::Log { priority, message } => self.shared.log.php("", "", priority as u8, message),
         }
         true

@@ -20,6 +20,8 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use limits::Slow;
+
 use super::card::Card;
 use super::host::{Errors, Host};
 use super::pool::growth::{free_seats, retire_idle, wanted};
@@ -67,6 +69,10 @@ struct Supervisor {
     left: Vec<Box<Worker>>,
     /// Cards of workers of earlier hosts.
     orphans: Vec<Arc<Card>>,
+    /// What the kernel's count of processes killed for want of memory was when last looked at.
+    oom_kills: Option<u64>,
+    /// Requests that take long.
+    slow: Vec<Slow>,
     /// Hosts in a row that have not worked.
     failed_hosts: u32,
     /// When the next host may be started, milliseconds.
@@ -90,7 +96,7 @@ impl Drop for Supervisor {
 /// What one look at the state found to do.
 #[derive(Default)]
 struct Chores {
-    late: Vec<Arc<Card>>,
+    slow: Vec<Arc<Card>>,
     kill: Vec<Arc<Card>>,
     discard: Vec<Box<Worker>>,
     spawn: Vec<usize>,
@@ -111,6 +117,8 @@ impl Supervisor {
             fading: Vec::new(),
             left: Vec::new(),
             orphans: Vec::new(),
+            oom_kills: workers::oom_kills(),
+            slow: Vec::new(),
             failed_hosts: 0,
             launch_at: 0,
             helped: 0,
@@ -149,7 +157,7 @@ impl Supervisor {
         self.renew();
         let chores = self.look();
         let now = self.now();
-        chores.late.iter().for_each(|card| self.end_late(card));
+        self.see_to_slow(&chores.slow);
         chores.kill.iter().for_each(|card| card.kill());
         for worker in chores.discard {
             self.shared.discard(worker, now);
@@ -256,7 +264,7 @@ impl Supervisor {
         let settings = &self.shared.settings;
         let times = settings.pools.iter().flat_map(|pool| [pool.request_timeout, pool.queue_timeout]);
         let shortest = times
-            .chain([settings.idle_timeout])
+            .chain([settings.idle_timeout, settings.terminate_grace, settings.slow_log])
             .filter(|time| !time.is_zero())
             .min()
             .unwrap_or(Duration::MAX);

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
@@ -73,6 +74,12 @@ impl Supervisor {
         self.fade();
     }
 
+    /// The host, current or not, that forked this worker.
+    pub(super) fn host_of(&self, card: &Card) -> Option<&Host> {
+        let mut hosts = self.host.iter().chain(self.fading.iter().map(|fading| &fading.host));
+        hosts.find(|host| Arc::ptr_eq(&host.scoreboard, &card.scoreboard))
+    }
+
     /// What `wait` waits for besides the current host.
     pub(super) fn other_hosts(&self) -> Vec<PollFd<'_>> {
         let next = self.next.iter().flat_map(|next| [next.host.control(), next.errors.pipe()]);
@@ -87,13 +94,14 @@ impl Supervisor {
         for at in 0..self.fading.len() {
             while let Ok(Some(message)) = self.fading[at].host.receive(&mut bytes) {
                 match message {
-                    Message::WorkerExited { pid, status, .. } => {
+                    Message::WorkerExited { pid, status, report, .. } => {
+                        let ended = self.ending_of(pid, ExitStatus::from_raw(status), report);
                         let card = self.orphans.iter().find(|card| card.pid() == pid);
-                        let status = ExitStatus::from_raw(status);
-                        if let Some(card) = card.filter(|_| !status.success()) {
-                            self.tell_ending(card, pid, status, card.is_busy());
+                        if let Some(card) = card.filter(|_| !ended.status.success()) {
+                            self.tell_ending(card, &ended, card.is_busy());
                         }
                     }
+                    Message::Traced { slot, pid, sequence, text } => self.traced(slot, pid, sequence, text),
                     Message::Log { priority, message } => {
                         self.shared.log.php("", "", priority as u8, message);
                     }
@@ -167,6 +175,8 @@ impl Supervisor {
                     self.shared.log.php("", "", priority as u8, message);
                     continue;
                 }
+                // Nobody asks the next host.
+                Ok(Some(Message::Traced { .. })) => continue,
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     format!("PHP talks nonsense ({error})")
                 }

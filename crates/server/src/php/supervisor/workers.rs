@@ -1,6 +1,8 @@
 //! Workers are forked, end, and are looked after when nobody waits for them.
 
+use std::fmt;
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use super::super::card::Card;
@@ -9,11 +11,49 @@ use super::super::loopback;
 use super::super::pool::Seat;
 use super::super::pool::growth::{free_seats, wanted};
 use super::super::pool::lane::Lane;
+use super::super::trace::Trace;
 use super::super::worker::{Phase, Worker};
 use super::Supervisor;
 
 /// No worker has become free for so long: a waiting request may be one that a worker waits for.
 const STUCK_MS: u64 = 100;
+
+/// How a worker ended.
+pub(super) struct Ended<'a> {
+    pid: u32,
+    pub(super) status: ExitStatus,
+    /// What it has left about its crash.
+    report: &'a [u8],
+    /// Killed by the kernel for want of memory.
+    out_of_memory: Option<bool>,
+}
+
+impl Ended<'_> {
+    /// PHP's frames after a crash, a line each.
+    fn frames(&self) -> String {
+        if self.report.is_empty() { String::new() } else { Trace::read(self.report).to_string() }
+    }
+}
+
+impl fmt::Display for Ended<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&ending(self.status))?;
+        let reason = Trace::read(self.report).reason;
+        match (self.status.signal(), self.out_of_memory) {
+            (Some(9), Some(true)) => f.write_str(", by the kernel's out-of-memory killer,"),
+            (Some(9), Some(false)) => f.write_str(", by somebody who may do that,"),
+            (Some(9), None) => f.write_str(", by the kernel's out-of-memory killer?,"),
+            (Some(_), _) if !reason.is_empty() => write!(f, ", {reason},"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How many processes the kernel has killed for want of memory since it was started; `None` if it does not say.
+pub(super) fn oom_kills() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/vmstat").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
+}
 
 impl Supervisor {
     pub(super) fn spawn(&mut self, slots: Vec<usize>) {
@@ -94,8 +134,10 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn worker_ended(&mut self, slot: usize, pid: u32, status: ExitStatus) {
+    /// A worker's process has ended; `report`: what it has left about its crash.
+    pub(super) fn worker_ended(&mut self, slot: usize, pid: u32, status: ExitStatus, report: &[u8]) {
         let now = self.now();
+        let ended = self.ending_of(pid, status, report);
         let mut state = self.shared.lock();
         if slot >= state.seats().len() {
             return;
@@ -106,7 +148,7 @@ impl Supervisor {
             Seat::Live(card) => {
                 gone =
                     state.idle.take_if(|w| w.card.slot as usize == slot && w.card.generation == generation);
-                self.tell_ending(&card, pid, status, gone.is_empty());
+                self.tell_ending(&card, &ended, gone.is_empty());
                 if !card.has_received_any() {
                     state.note_death(now);
                 }
@@ -115,7 +157,7 @@ impl Supervisor {
                 }
             }
             // Whoever had it saw its end before.
-            Seat::Leaving(card, _) if !status.success() => self.tell_ending(&card, pid, status, true),
+            Seat::Leaving(card, _) if !status.success() => self.tell_ending(&card, &ended, true),
             Seat::Starting(..) => state.note_death(now),
             Seat::Ended(card) => drop(state.set_seat(slot, Seat::Ended(card))),
             Seat::Free | Seat::Leaving(..) => (),
@@ -124,22 +166,42 @@ impl Supervisor {
         drop(gone);
     }
 
+    /// How a worker ended, and why.
+    pub(super) fn ending_of<'a>(&mut self, pid: u32, status: ExitStatus, report: &'a [u8]) -> Ended<'a> {
+        Ended { pid, status, report, out_of_memory: self.was_out_of_memory(status) }
+    }
+
+    /// Whether a process that ended so was killed by the kernel for want of memory; `None` if it is not known.
+    fn was_out_of_memory(&mut self, status: ExitStatus) -> Option<bool> {
+        if status.signal() != Some(9) {
+            return Some(false);
+        }
+        let before = std::mem::replace(&mut self.oom_kills, oom_kills());
+        Some(self.oom_kills? > before?)
+    }
+
     /// A worker has ended, and nobody had told it to.
-    pub(super) fn tell_ending(&self, card: &Card, pid: u32, status: ExitStatus, busy: bool) {
+    pub(super) fn tell_ending(&self, card: &Card, ended: &Ended<'_>, busy: bool) {
         if card.is_killed() {
             return;
         }
+        let (pid, status) = (ended.pid, ended.status);
+        if status.signal() == Some(9) {
+            // Who is short of memory kills whom he finds.
+            self.shared.ban.forgive(pid);
+        }
         let task = card.task();
-        let script = String::from_utf8_lossy(&task.script);
         let log = &self.shared.log;
-        let ending = ending(status);
         // Its END may still lie in the socket: it had answered, and ended as it should.
         let busy = busy && !(status.success() && card.scoreboard.has_answered(card.slot));
         match (busy, status.success()) {
-            (true, _) => log.error(format_args!("PHP worker {pid} {ending} while it ran {script}")),
-            (false, false) => {
-                log.error(format_args!("idle PHP worker {pid} {ending}; its last script was {script}"))
+            (true, _) => {
+                log.error(format_args!("PHP worker {pid} {ended} while it ran {task}{}", ended.frames()))
             }
+            (false, false) => log.error(format_args!(
+                "idle PHP worker {pid} {ended}; its last request was {task}{}",
+                ended.frames()
+            )),
             (false, true) => log.info(format_args!("PHP worker {pid} ended")),
         }
     }
@@ -154,6 +216,7 @@ impl Supervisor {
                 Ok(false) => break,
                 Err(error) => {
                     worker.give_up();
+                    self.shared.blame(&card, self.now());
                     if error.kind() == io::ErrorKind::InvalidData {
                         self.shared
                             .log

@@ -34,6 +34,51 @@ fn begun_is_run_again_once_if_idempotent() {
 }
 
 #[test]
+fn a_page_that_kills_is_not_run_for_a_while() {
+    let rig = Rig::logging(|php| php.crash_pause = Duration::from_secs(1));
+    rig.play(async |scene| {
+        let script = format!("note:{};log:now;flush;raw:x;flush;crash", scene.file("ran"));
+        for _ in 0..3 {
+            assert_eq!(scene.post(&script).await.status, 502);
+        }
+        let refused = Instant::now();
+        for _ in 0..3 {
+            assert_eq!((scene.post(&script).await.status, scene.get(HELLO).await.status), (500, 500));
+        }
+        assert_eq!((scene.lines("ran"), scene.count(Counter::PhpCrashRefused)), (3, 6), "not run");
+        assert_eq!(scene.post_to("/x.php/other", HELLO).await.text, "hello", "the same script, another page");
+        let log = scene.logged("kills PHP workers").await;
+        assert!(
+            log.contains("/x.php kills PHP workers when it is asked for a.test/x.php: it is answered 500"),
+            "{log}"
+        );
+        assert!(log.contains("SIGABRT") && log.contains("while it ran POST a.test/x.php?note:"), "{log}");
+        while scene.get(HELLO).await.status != 200 {
+            assert!(refused.elapsed() < Duration::from_secs(5), "it is never tried again");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(refused.elapsed() > Duration::from_millis(900));
+        assert_eq!(log.matches("kills PHP workers").count(), 1, "{log}");
+    });
+}
+
+#[test]
+fn a_page_whose_workers_are_killed_from_outside_is_not_to_blame() {
+    let rig = Rig::logging(|php| php.crash_pause = Duration::from_secs(60));
+    rig.play(async |scene| {
+        for number in 1..5 {
+            assert_eq!(scene.post("die").await.status, 502);
+            let mut log = String::new();
+            while log.matches("(SIGKILL)").count() < number {
+                log = scene.logged("(SIGKILL)").await;
+            }
+            assert!(log.contains("by somebody who may do that") || log.contains("out-of-memory"), "{log}");
+        }
+        assert_eq!(scene.post(HELLO).await.text, "hello");
+    });
+}
+
+#[test]
 fn dead_in_the_middle_of_the_head() {
     Rig::new(|_| ()).play(async |scene| {
         let script = format!("raw:{};flush;die-once:{};{HELLO}", "%01%02", scene.file("died"));

@@ -11,19 +11,22 @@
 //! | `pid`, `input`, `vars` | BODY with the process id; the request's content; the variables, a line each |
 //! | `ahead` | BODY with whether the request was sent ahead |
 //! | `log:TEXT` | LOG |
-//! | `end`, `end:exiting`, `end:background`, `ready` | END, READY |
+//! | `end`, `end:exiting`, `end:background`, `end:failed`, `ready` | END, READY |
 //! | `raw:TEXT` | those bytes, no frame |
 //! | `flush` | what was written so far leaves; at the end everything does |
 //! | `torn` | the same, byte by byte |
 //! | `sleep:MS`, `aborted:MS` | waits; waits until the server says that the client has gone |
+//! | `late:MS` | waits until the server says that its time is up, and notes that it has heard so |
 //! | `note:FILE` | appends the process id to the file |
+//! | `crash` | ends by SIGABRT |
 //! | `die`, `die-once:FILE` | is killed; only if the file is not there yet |
 //!
 //! `deaf` and `deaf-once:FILE` before all others: as `die`, before the request is acknowledged.
 //!
-//! The host obeys ini values: `fake.fail=TEXT` (FAILED), `fake.protocol=N` (says that it speaks that version), `fake.words=TEXT` (says that on standard error and ends),
+//! Asked where a worker is, the host says that it waits for a database. It obeys ini values: `fake.fail=TEXT` (FAILED), `fake.protocol=N` (says that it speaks that version), `fake.words=TEXT` (says that on standard error and ends),
 //! `fake.once=FILE` (with those: only if the file is not there yet), `fake.while=FILE` (only while it is there).
 
+use std::collections::HashMap;
 use std::env;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSliceMut, Write};
@@ -39,9 +42,10 @@ use std::time::Duration;
 
 use millrace_sys::SharedWords;
 use millrace_wire::frames::{
-    Body, CONTROL_EXITED, CONTROL_FAILED, CONTROL_READY, CONTROL_RETIRE, CONTROL_SPAWN, CONTROL_STARTED, End,
-    Header, PROTOCOL, Parsed, SCOREBOARD_DESCRIPTOR, SCOREBOARD_HEAD, SLOT_ABORTED, SLOT_BYTES, SLOT_OFFERED,
-    SLOT_RECEIVED, SLOT_STATE, STATE_IDLE, STATE_RUNNING, answer,
+    Body, CONTROL_EXITED, CONTROL_FAILED, CONTROL_READY, CONTROL_RETIRE, CONTROL_SPAWN, CONTROL_STARTED,
+    CONTROL_TRACE, CONTROL_TRACED, End, Header, PROTOCOL, Parsed, SCOREBOARD_DESCRIPTOR, SCOREBOARD_HEAD,
+    SLOT_ABORTED, SLOT_BYTES, SLOT_OFFERED, SLOT_RECEIVED, SLOT_STATE, SLOT_TERMINATE, STATE_IDLE,
+    STATE_RUNNING, answer,
 };
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
 
@@ -104,6 +108,7 @@ fn host() {
     let protocol = ini("fake.protocol").unwrap_or(PROTOCOL.to_string());
     say(CONTROL_READY, format!("php_version=8.2.0-fake\nopcache=on\nprotocol={protocol}\n").as_bytes());
     let children = Arc::new(Mutex::new(0));
+    let (board, pids) = (scoreboard(), Pids::default());
     let mut retiring = false;
     loop {
         if retiring && *children.lock().unwrap() == 0 {
@@ -129,9 +134,18 @@ fn host() {
             None => std::process::exit(0),
             Some(header) if header.kind == CONTROL_SPAWN => {
                 let slot = u32::from_ne_bytes(bytes[8..12].try_into().unwrap());
-                spawn(slot, descriptor.unwrap(), children.clone());
+                spawn(slot, descriptor.unwrap(), children.clone(), &pids);
             }
-            Some(header) => retiring = header.kind == CONTROL_RETIRE,
+            Some(header) if header.kind == CONTROL_TRACE && header.flags == 0 => {
+                let slot = u32::from_ne_bytes(bytes[8..12].try_into().unwrap());
+                let at = SCOREBOARD_HEAD + slot as usize * SLOT_BYTES;
+                let pid = pids.lock().unwrap()[&slot];
+                let received = board.u64_at(at + SLOT_RECEIVED).load(SeqCst);
+                let text = b"poll() for 127.0.0.1:3306\n#0 mysqli_query()\n#1 {main} in /x.php:7";
+                let head = [slot.to_ne_bytes(), pid.to_ne_bytes()].concat();
+                say(CONTROL_TRACED, &[&head[..], &received.to_ne_bytes(), text].concat());
+            }
+            Some(header) => retiring |= header.kind == CONTROL_RETIRE,
         }
     }
 }
@@ -141,7 +155,10 @@ fn say(kind: u8, payload: &[u8]) {
     let _ = send(io::stdin(), &[&header.encode()[..], payload].concat(), SendFlags::NOSIGNAL);
 }
 
-fn spawn(slot: u32, socket: OwnedFd, children: Arc<Mutex<u32>>) {
+/// The processes of the slots.
+type Pids = Mutex<HashMap<u32, u32>>;
+
+fn spawn(slot: u32, socket: OwnedFd, children: Arc<Mutex<u32>>, pids: &Pids) {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", "php::tests::fake::play", "--nocapture"]);
     command.env(PART, "worker").env(SLOT, slot.to_string());
@@ -150,6 +167,7 @@ fn spawn(slot: u32, socket: OwnedFd, children: Arc<Mutex<u32>>) {
     drop(command);
     *children.lock().unwrap() += 1;
     let pid = child.id();
+    pids.lock().unwrap().insert(slot, pid);
     say(CONTROL_STARTED, &[slot.to_ne_bytes(), pid.to_ne_bytes()].concat());
     std::thread::spawn(move || {
         let status = child.wait().unwrap().into_raw();
@@ -257,7 +275,9 @@ impl Fake {
             "log" => answer::log(out, 4, argument.as_bytes()),
             "end" | "ready" => {
                 let ready = argument.is_empty();
-                let end = End { ready, exiting: argument == "exiting", ..End::default() };
+                let failed = argument == "failed";
+                let ready = ready || failed;
+                let end = End { ready, failed, exiting: argument == "exiting", ..End::default() };
                 if name == "end" {
                     answer::end(out, end)
                 } else {
@@ -288,10 +308,21 @@ impl Fake {
                 }
                 std::process::exit(9);
             }
+            "late" => {
+                let word = self.board.u64_at(self.at + SLOT_TERMINATE);
+                for _ in 0..argument.parse().unwrap() {
+                    if word.compare_exchange(request.sequence, 0, SeqCst, SeqCst).is_ok() {
+                        return;
+                    }
+                    sleep(Duration::from_millis(1));
+                }
+                std::process::exit(9);
+            }
             "note" => {
                 let mut file = OpenOptions::new().append(true).create(true).open(argument).unwrap();
                 writeln!(file, "{}", std::process::id()).unwrap();
             }
+            "crash" => std::process::abort(),
             "die" | "die-once" => {
                 self.flush();
                 die(argument);

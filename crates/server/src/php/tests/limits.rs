@@ -31,6 +31,49 @@ fn what_takes_too_long_is_killed() {
 }
 
 #[test]
+fn who_ends_when_told_lives_on() {
+    let rig = Rig::logging(|php| {
+        php.request_timeout = Duration::from_millis(300);
+        php.terminate_grace = Duration::from_secs(20);
+    });
+    rig.play(async |scene| {
+        let pid = scene.get("head:200;pid;end").await.text;
+        let script = format!("note:{};late:9000;head:504;end:failed", scene.file("ran"));
+        let answer = scene.get(&script).await;
+        assert_eq!((answer.status, scene.lines("ran")), (504, 1));
+        assert!(answer.text.contains("took too long"), "a page of ours, as there is none: {}", answer.text);
+        // What the script says to its end is not ours to change.
+        let answer = scene.get("late:9000;head:500,X-A:b;body:sorry;end:failed").await;
+        assert_eq!((answer.status, &answer.text[..], answer.fields), (500, "sorry", vec!["X-A: b".into()]));
+        let answer = scene.get("head:200;body:some;flush;late:9000;body:-more;end:failed").await;
+        assert_eq!((answer.status, &answer.text[..]), (200, "some-more"));
+        assert_eq!((scene.count(Counter::PhpTimeouts), scene.count(Counter::PhpLost)), (3, 0));
+        assert_eq!(scene.get("head:200;pid;end").await.text, pid);
+        let log = scene.logged("its script is ended").await;
+        assert!(log.contains("GET a.test/x.php?note:") && log.contains("(/x.php) has taken 0.3 s"), "{log}");
+        assert!(!log.contains("is killed"), "{log}");
+    });
+}
+
+#[test]
+fn slow_requests_are_noted() {
+    let rig = Rig::logging(|php| {
+        php.slow_log = Duration::from_millis(150);
+        php.request_timeout = Duration::from_millis(500);
+    });
+    rig.play(async |scene| {
+        assert_eq!(scene.get("sleep:60;head:200;end").await.status, 200);
+        assert_eq!(scene.get("sleep:800").await.status, 504);
+        let log = scene.logged("is killed").await;
+        let slow = "slow: GET a.test/x.php?sleep:800 (/x.php) has taken 0.";
+        assert_eq!(log.matches(slow).count(), 2, "when it was slow, and when its time was nearly up: {log}");
+        let wait = "it waits for the database, in mysqli_query(): poll() for 127.0.0.1:3306\n    #0 mysqli_query()\n    #1 {main} in /x.php:7\n";
+        assert_eq!(log.matches(wait).count(), 2, "{log}");
+        assert!(!log.contains("sleep:60"), "{log}");
+    });
+}
+
+#[test]
 fn background_work_takes_part_in_the_limit() {
     Rig::new(|php| php.request_timeout = Duration::from_millis(300)).play(async |scene| {
         assert_eq!(scene.get("head:200;body:x;end:background;flush;sleep:9000").await.text, "x");

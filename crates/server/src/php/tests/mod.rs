@@ -12,7 +12,7 @@ mod talk;
 
 use std::future::Future;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -46,6 +46,19 @@ impl Rig {
     }
 
     fn start(change: impl FnOnce(&mut plan::Php)) -> Result<Rig, String> {
+        Rig::start_with(change, |_| Log::quiet())
+    }
+
+    /// With an error log in its folder.
+    fn logging(change: impl FnOnce(&mut plan::Php)) -> Rig {
+        let open = |dir: &Path| Log::open(&crate::log::tests::plan(&dir.join("error.log"))).unwrap();
+        Rig::start_with(change, open).unwrap()
+    }
+
+    fn start_with(
+        change: impl FnOnce(&mut plan::Php),
+        log: impl FnOnce(&Path) -> Log,
+    ) -> Result<Rig, String> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("millrace-pool-{}-{number}", std::process::id()));
@@ -58,6 +71,8 @@ impl Rig {
         (php.workers, php.workers_start, php.workers_spare) = (1, 1, 1);
         php.request_timeout = Duration::from_secs(20);
         php.queue_timeout = Duration::from_secs(20);
+        php.terminate_grace = Duration::from_millis(100);
+        php.crash_pause = Duration::ZERO;
         (php.user, php.group, php.ini_file) = (None, None, None);
         php.ini.clear();
         change(&mut php);
@@ -66,7 +81,7 @@ impl Rig {
                 (php.queue, php.queue_timeout, php.request_timeout);
         }
         site.php = Some(php.clone());
-        let (log, stats) = (Log::quiet(), Registry::new(2));
+        let (log, stats) = (log(&dir), Registry::new(2));
         let pool = Pool::start(&php, &log, OnPurge(Arc::new(|_, _, _| ())))
             .inspect_err(|_| drop(std::fs::remove_dir_all(&dir)))?;
         let site = Site::new(0, site, Some(pool));
@@ -135,19 +150,41 @@ impl Scene {
     fn request(&self, method: &str, script: &str, content: Content) -> Request {
         let text = format!("{method} /x.php?{script} HTTP/1.1\r\nHost: a.test\r\n\r\n");
         let mut head = Head::default();
-        let limits = Limits { bytes: 16384, fields: 100, target: 8192 };
-        head.parse(text.as_bytes(), &limits).unwrap().unwrap();
+        head.parse(text.as_bytes(), &LIMITS).unwrap().unwrap();
         let ends = Ends { client: None, local: None, scheme: Scheme::Http };
         Request { head, ends, forwarded_host: None, content, content_is_read: true, hints: None }
     }
 
     /// Asks; the answer as it comes out of the room.
     async fn ask(&self, method: &str, script: &str, content: Content) -> Reply {
-        let mut request = self.request(method, script, content);
+        self.run(self.request(method, script, content)).await
+    }
+
+    /// Asks for another path.
+    async fn post_to(&self, path: &str, script: &str) -> Answer {
+        let mut request = self.request("POST", script, Content::Empty);
+        let text = format!("POST {path}?{script} HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        request.head.parse(text.as_bytes(), &LIMITS).unwrap().unwrap();
+        read(self.run(request).await).await
+    }
+
+    async fn run(&self, mut request: Request) -> Reply {
         let script =
             Script { filename: (*b"/x.php").into(), name: b"/x.php".to_vec(), path_info: Vec::new() };
         self.thread.clock.read();
         run(&self.thread, &self.site, &mut request, &script).await
+    }
+
+    /// Waits until the error log says that.
+    async fn logged(&self, what: &str) -> String {
+        for _ in 0..500 {
+            let text = std::fs::read_to_string(self.dir.join("error.log")).unwrap();
+            if text.contains(what) {
+                return text;
+            }
+            tokio::time::sleep(Duration::from_millis(4)).await;
+        }
+        panic!("no {what:?} in {:?}", std::fs::read_to_string(self.dir.join("error.log")));
     }
 
     async fn get(&self, script: &str) -> Answer {
@@ -215,5 +252,7 @@ async fn read(reply: Reply) -> Answer {
 fn runs(pid: &str) -> bool {
     std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty())
 }
+
+const LIMITS: Limits = Limits { bytes: 16384, fields: 100, target: 8192 };
 
 const HELLO: &str = "head:200,Content-Type:text/html;body:hello;end";

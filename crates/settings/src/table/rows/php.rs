@@ -101,11 +101,47 @@ pub(super) static PHP: &[Setting] = &[
         place: Place::Both,
         kind: Kind::Duration { min: 100 * MS, max: 7 * DAY, zero: Some("none") },
         default: Default::Fixed("5m"),
-        line: "Wall-clock time of one request. Beyond it the worker is killed and the client gets 504.",
+        line: "Wall-clock time of one request. Beyond it the script is ended and the client gets 504.",
         reason: "PHP's own max_execution_time doesn't count waiting: a hung database or remote service would hold a \
-                 worker for ever. Imports and updates get by with five minutes.",
+                 worker for ever. Imports and updates get by with five minutes. When four fifths of it have passed the log \
+                 says where the script is.",
         example: "\"30s\"",
         elsewhere: &["fastcgi_read_timeout", "request_terminate_timeout", "proxy_read_timeout"],
+        ..ROW
+    },
+    Setting {
+        key: "php.terminate_grace",
+        place: Place::Both,
+        kind: Kind::Duration { min: 10 * MS, max: H, zero: Some("killed at once") },
+        default: Default::Fixed("5s"),
+        line: "How long a script whose time is up may take for its shutdown functions before its worker is killed.",
+        reason: "It is ended as by max_execution_time: locks are given back, error pages are shown. What doesn't end by \
+                 that, or can't, has had its time.",
+        example: "\"1s\"",
+        elsewhere: &["process_control_timeout"],
+        ..ROW
+    },
+    Setting {
+        key: "php.slow_log",
+        place: Place::Both,
+        kind: Kind::Duration { min: 10 * MS, max: 7 * DAY, zero: Some("only before a time-out") },
+        default: Default::Fixed("0"),
+        line: "A request that takes longer than this is noted in the error log, with PHP's backtrace and what it waits for.",
+        reason: "Without stopping the script; a request near its time-out is noted in any case.",
+        example: "\"5s\"",
+        elsewhere: &["request_slowlog_timeout", "slowlog"],
+        ..ROW
+    },
+    Setting {
+        key: "php.crash_pause",
+        place: Place::Both,
+        kind: Kind::Duration { min: S, max: DAY, zero: Some("never") },
+        default: Default::Fixed("1m"),
+        line: "A page whose script has killed three workers within a minute is answered 500, without being run, for that long.",
+        reason: "A crash costs its worker, and others wait while it is replaced. Each time the page crashes again when it \
+                 is tried after that, the pause doubles, up to sixteen times.",
+        example: "\"10m\"",
+        elsewhere: &["emergency_restart_threshold", "emergency_restart_interval"],
         ..ROW
     },
     Setting {

@@ -1,0 +1,83 @@
+/*
+ * The end of a request whose time is up. The server writes the request's number into the scoreboard and sends SIGURG; the
+ * handler makes the VM look up from its work, and there a fatal error ends the script, as for max_execution_time: shutdown
+ * functions run, buffers are flushed. A call that blocks ends early, because the handler is installed without SA_RESTART;
+ * PHP begins some again, so the host, who sees them, sends the signal once more with their descriptor (trace_let_go).
+ * Whoever does not end in time by that is killed by the server.
+ */
+#include "worker.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+static void (*next_interrupt)(zend_execute_data *frame);
+
+/* Whether the server wants the running request ended. */
+static bool is_up(void)
+{
+	uint64_t sequence = worker->request.sequence;
+	return worker->answer != ANSWER_NONE && sequence && board_get64(worker->board, MR_SLOT_TERMINATE) == sequence;
+}
+
+static void on_urgent(int signal, siginfo_t *info, void *context)
+{
+	(void)signal;
+	(void)context;
+	int error = errno;
+	if (worker && is_up()) {
+		worker->time_is_up = true;
+		MR_INTERRUPT();
+		if (info->si_code == SI_QUEUE && info->si_int > 2 && info->si_int != worker->socket) {
+			shutdown(info->si_int, SHUT_RDWR);
+		}
+	}
+	errno = error;
+}
+
+/* Called by the VM, between two opcodes. */
+static void on_interrupt(zend_execute_data *frame)
+{
+	if (worker) {
+		limits_check();
+	}
+	if (next_interrupt) {
+		next_interrupt(frame);
+	}
+}
+
+/* In a worker that begins. */
+void limits_watch(void)
+{
+	struct sigaction urgent = { .sa_sigaction = on_urgent, .sa_flags = SA_SIGINFO };
+	sigaction(SIGURG, &urgent, NULL);
+	next_interrupt = zend_interrupt_function;
+	zend_interrupt_function = on_interrupt;
+}
+
+/*
+ * Ends the script by a fatal error if its time is up; does not come back then. The status is 504 instead of a fatal error's
+ * 500, unless the script or what it does at its end sets one.
+ */
+void limits_check(void)
+{
+	if (!worker->time_is_up) {
+		return;
+	}
+	worker->time_is_up = false;
+	if (!board_swap64(worker->board, MR_SLOT_TERMINATE, worker->request.sequence, 0)) {
+		return;
+	}
+	worker->ended = true;
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	uint64_t ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	ms -= MIN(ms, board_get64(worker->board, MR_SLOT_STARTED_MS));
+	if (worker->answer == ANSWER_WAITING && !SG(headers_sent) && SG(sapi_headers).http_response_code == 200) {
+		sapi_header_op(SAPI_HEADER_SET_STATUS, (void *)(zend_intptr_t)504);
+	}
+	zend_error_noreturn(E_ERROR, "Maximum wall-clock time exceeded: ended after %u.%u seconds (php.request_timeout)",
+		(unsigned)(ms / 1000), (unsigned)(ms % 1000 / 100));
+}
