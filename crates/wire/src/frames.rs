@@ -15,9 +15,9 @@
 //! | who writes | kinds | here |
 //! | --- | --- | --- |
 //! | server to worker | REQUEST | [`Request`] builds it, [`Parsed`] reads it (for tests and stand-ins) |
-//! | worker to server | HEAD, BODY, END, READY, LOG, NOTE, EARLY, EARLY, HANDLER | [`Decoder`] reads them, [`answer`] writes them (stand-ins) |
-//! | server to host | SPAWN, RETIRE | [`control::spawn`], [`control::retire`] |
-//! | host to server | READY, FAILED, STARTED, EXITED, LOG | [`control::Message`] |
+//! | worker to server | HEAD, BODY, END, READY, LOG, NOTE, EARLY, HANDLER | [`Decoder`] reads them, [`answer`] writes them (stand-ins) |
+//! | server to host | SPAWN, RETIRE, TRACE | [`control::spawn`], [`control::retire`], [`control::trace`] |
+//! | host to server | READY, FAILED, STARTED, EXITED, LOG, TRACED | [`control::Message`] |
 //!
 //! The control socket to the host is `SOCK_SEQPACKET`: one message is one frame. Beside the sockets, server, host and
 //! workers share one memory page table, the scoreboard (`SCOREBOARD_*`, `SLOT_*`: offsets in bytes).
