@@ -244,7 +244,12 @@ static void reap(void)
 	int status;
 	struct rusage usage;
 	pid_t pid;
-	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
+	while ((pid = wait4(-1, &status, WNOHANG | WUNTRACED, &usage)) > 0) {
+		if (WIFSTOPPED(status)) {
+			/* A script has stopped this worker: the next request that it gets would hang. There is no terminal. */
+			kill(pid, SIGCONT);
+			continue;
+		}
 		uint32_t slot = 0;
 		while (slot < host.slots && host.pids[slot] != pid) {
 			slot++;
@@ -261,16 +266,12 @@ static void reap(void)
 	}
 }
 
-/* SIGCHLD: workers ended. SIGTERM: no further workers, end with the last. */
+/* SIGCHLD: workers ended, or were stopped. */
 static void read_signals(void)
 {
 	struct signalfd_siginfo signal;
 	while (read(host.signals, &signal, sizeof signal) == sizeof signal) {
-		if (signal.ssi_signo == SIGCHLD) {
-			reap();
-		} else if (signal.ssi_signo == SIGTERM) {
-			host.retiring = true;
-		}
+		reap();
 	}
 }
 
@@ -326,13 +327,22 @@ static char *crash_area(uint32_t slot)
 	return host.crashes + slot * CRASH_STEP;
 }
 
+/*
+ * Only SIGCHLD means something to the host: the server tells it when to end, by a message or by closing the control
+ * socket. A script runs as the same user and may send it any signal; a service manager that stops the server sends
+ * SIGTERM to all processes at once, and workers are still needed then. A worker takes all signals again.
+ */
 static bool watch_signals(void)
 {
+	static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS };
 	sigset_t set;
+	sigfillset(&set);
+	for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+		sigdelset(&set, faults[i]);
+	}
+	sigprocmask(SIG_BLOCK, &set, NULL);
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
-	sigaddset(&set, SIGTERM);
-	sigprocmask(SIG_BLOCK, &set, NULL);
 	host.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return host.signals >= 0;
 }

@@ -120,6 +120,7 @@ static bool start(int socket, uint32_t slot, char *scoreboard, char *crash)
 	start_signals();
 	limits_watch();
 	crash_watch(crash);
+	taint_forks();
 	vars_install();
 	/* The script's directory is entered by run_script(), with one call less than php_execute_script needs. */
 	SG(options) |= SAPI_OPTION_NO_CHDIR;

@@ -256,6 +256,7 @@ static int startup(sapi_module_struct *module)
 		return FAILURE;
 	}
 	functions_hide();
+	taint_watch();
 	return SUCCESS;
 }
 

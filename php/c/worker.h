@@ -64,7 +64,7 @@ struct worker {
 	uint64_t max_requests;    /* with jitter; 0: no limit */
 	uint64_t requests;        /* served */
 	uint64_t sequence;        /* of the last REQUEST */
-	volatile bool stop;       /* SIGTERM: no further request */
+	volatile bool stop;       /* no further request: SIGTERM, or see taint.c */
 	bool broken;              /* the socket cannot be written any more */
 	bool exiting;             /* the last END said so */
 	bool last;                /* persistent: the next END has to say so */
@@ -166,6 +166,10 @@ extern zend_module_entry functions_module;
 bool functions_fix_pathinfo(void);
 HashTable *functions_user_ini_cache(void);
 void functions_hide(void);
+
+/* taint.c */
+void taint_watch(void);
+void taint_forks(void);
 
 /* notes.c: what scripts say to the page cache */
 PHP_FUNCTION(millrace_cache_control);

@@ -184,14 +184,37 @@ fn retire_ends_the_host_with_its_last_worker() {
     assert_eq!(host.wait(), Some(0));
 }
 
+/// A script may send any signal; a service manager sends SIGTERM to all processes at once.
 #[test]
-fn sigterm_to_the_host_is_retire() {
+fn signals_do_not_end_the_host() {
     let (mut host, worker) = start("", &[]);
-    send_signal(host.pid(), Signal::TERM);
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::ALARM] {
+        send_signal(host.pid(), signal);
+    }
     let pid = worker.pid;
     drop(worker);
     assert_eq!(host.exited(pid).0, 0);
+    let pid = host.worker(1).pid;
+    host.retire();
+    assert_eq!(host.exited(pid).0, 0);
     assert_eq!(host.wait(), Some(0));
+}
+
+#[test]
+fn a_stopped_worker_goes_on() {
+    let (host, mut worker) = start("extension=posix\n", &[]);
+    let script = host.script("stop.php", "<?php posix_kill(getmypid(), 19); echo 'went on';");
+    assert_eq!(worker.run(&Ask::get(&script)).text(), "went on");
+}
+
+/// What a script does to its process for good does not reach the next one.
+#[test]
+fn a_worker_whose_limits_were_lowered_ends() {
+    let (mut host, mut worker) = start("extension=posix\n", &[]);
+    let script = host.script("limit.php", "<?php posix_setrlimit(POSIX_RLIMIT_CPU, 5, 5); echo 'said';");
+    let answer = worker.run(&Ask::get(&script));
+    assert_eq!((answer.text().as_str(), answer.end.exiting), ("said", true));
+    assert_eq!(host.exited(worker.pid).0, 0);
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! What is known of a worker without the pool's lock.
 
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millrace_sys::{Process, Signal};
+use rustix::net::{Shutdown, shutdown};
 
 use super::scoreboard::Scoreboard;
 use crate::request::Request;
@@ -24,6 +26,8 @@ pub struct Card {
     /// Which of the pool's hosts forked it: 1, 2, ...
     pub generation: u64,
     process: Option<Process>,
+    /// The server's end of its socket, once more: to end what is read of it, whoever reads.
+    socket: Option<OwnedFd>,
     pid: u32,
     /// When it got its request; 0: it has none.
     since: AtomicU64,
@@ -82,13 +86,20 @@ impl fmt::Display for Task {
 }
 
 impl Card {
-    /// The card of a worker that has just been forked.
-    pub fn new(slot: u32, pid: u32, generation: u64, scoreboard: Arc<Scoreboard>) -> Arc<Card> {
+    /// The card of a worker that has just been forked; `socket` is the server's end.
+    pub fn new(
+        slot: u32,
+        pid: u32,
+        generation: u64,
+        scoreboard: Arc<Scoreboard>,
+        socket: Option<OwnedFd>,
+    ) -> Arc<Card> {
         Arc::new(Card {
             slot,
             scoreboard,
             generation,
             process: Process::open(pid),
+            socket,
             pid,
             since: AtomicU64::new(0),
             deadline: AtomicU64::new(0),
@@ -177,6 +188,16 @@ impl Card {
         self.killed.store(true, Ordering::Release);
         // It may have ended by itself: nothing to do then.
         let _ = self.process.as_ref().map(Process::kill);
+        self.end_socket();
+    }
+
+    /// The process is no more. What it has said can still be read, and is followed by the end, even where another
+    /// process holds its end of the socket: a child that a script has forked.
+    pub fn end_socket(&self) {
+        if let Some(socket) = &self.socket {
+            // It has no other end any more, in most cases.
+            let _ = shutdown(socket, Shutdown::Both);
+        }
     }
 
     /// Whether that was done.

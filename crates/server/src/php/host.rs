@@ -18,6 +18,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
     recv, send, sendmsg, socketpair,
 };
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::pool::growth::EXTRA;
 use super::scoreboard::Scoreboard;
@@ -159,6 +160,16 @@ impl Host {
         Message::decode(&bytes[..length])
             .map(Some)
             .map_err(|broken| io::Error::new(io::ErrorKind::InvalidData, broken))
+    }
+
+    /// Has it go on if a signal has stopped it: a script may send one.
+    pub fn go_on(&self) {
+        let Ok(pid) = i32::try_from(self.pid()) else { return };
+        let Some(pid) = Pid::from_raw(pid) else { return };
+        if let Ok(Some(_)) = waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG) {
+            // It may have ended meanwhile.
+            let _ = kill_process(pid, Signal::CONT);
+        }
     }
 
     /// How it ended, if it has.

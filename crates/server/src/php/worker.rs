@@ -95,6 +95,13 @@ enum Socket {
     Lost,
 }
 
+impl Drop for Worker {
+    /// Closed: the process ends. Its card has the socket, too.
+    fn drop(&mut self) {
+        self.card.end_socket();
+    }
+}
+
 /// Who takes what a worker says.
 pub trait Sink {
     /// A frame, or a piece of content.

@@ -43,7 +43,7 @@ use super::answer::{OnPurge, Unheard};
 use super::card::{Card, Task};
 use super::crashes::Ban;
 use super::inject::Injected;
-use super::supervisor;
+use super::supervisor::{self, LEAVING_MS, LOST_MS};
 use super::worker::{Phase, Worker};
 use crate::log::Log;
 
@@ -382,7 +382,9 @@ impl Shared {
                     if worker.is_lost() && !card.has_received_any() {
                         state.note_death(now);
                     }
-                    state.set_seat(slot, Seat::Leaving(card, now));
+                    // One that has closed its socket has ended, or does what it is not here for.
+                    let patience = if worker.is_lost() { LOST_MS } else { LEAVING_MS };
+                    state.set_seat(slot, Seat::Leaving(card, now + patience));
                 }
                 Seat::Ended(_) => (),
                 other => drop(state.set_seat(slot, other)),

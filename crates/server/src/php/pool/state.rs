@@ -85,7 +85,7 @@ pub enum Seat {
     Starting(OwnedFd, u64),
     /// A worker that takes requests.
     Live(Arc<Card>),
-    /// The worker has been closed and will end; since when.
+    /// The worker has been closed and will end; it is killed at this time, milliseconds.
     Leaving(Arc<Card>, u64),
     /// The process has ended, but whoever has the worker does not know yet.
     Ended(Arc<Card>),

@@ -334,7 +334,7 @@ mod tests {
 
     /// A card of a worker that needs no process.
     fn card() -> Arc<Card> {
-        Card::new(0, 0, 1, Arc::new(Scoreboard::create(1).unwrap()))
+        Card::new(0, 0, 1, Arc::new(Scoreboard::create(1).unwrap()), None)
     }
 
     fn short() -> Option<Short> {

@@ -16,6 +16,8 @@ use super::{HOST_END, Supervisor};
 pub(super) const LAST_WORDS: usize = 4 << 10;
 /// A host that ends sooner than this has not worked.
 const HOST_WORKED: Duration = Duration::from_secs(1);
+/// For how many failures at most it counts if PHP was up.
+const HOST_ENDED: u32 = 2;
 
 impl Supervisor {
     /// Starts a host; false if the pool can't go on without.
@@ -69,8 +71,10 @@ impl Supervisor {
         let over = state.stage != Stage::Serving && state.dropped;
         drop(state);
         drop(idle);
-        if was_up && age >= HOST_WORKED {
-            self.failed_hosts = 0;
+        if was_up {
+            // PHP can be started. Whoever ends its hosts one after the other must not have others wait longer and longer.
+            let most = if age >= HOST_WORKED { 0 } else { HOST_ENDED };
+            self.failed_hosts = self.failed_hosts.min(most);
         }
         if over {
             return true;

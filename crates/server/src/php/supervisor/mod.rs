@@ -36,7 +36,9 @@ const HOST_START: Duration = Duration::from_secs(60);
 /// How long forking a worker may take before the host counts as hung, milliseconds.
 const FORK_MS: u64 = 10_000;
 /// How long a closed worker may take to end before it is killed, milliseconds.
-const LEAVING_MS: u64 = 10_000;
+pub const LEAVING_MS: u64 = 10_000;
+/// The same for one that was lost.
+pub const LOST_MS: u64 = 500;
 
 /// Starts the thread; returns when PHP is up.
 ///
@@ -155,6 +157,7 @@ impl Supervisor {
             }
         }
         self.renew();
+        self.host.iter().for_each(Host::go_on);
         let chores = self.look();
         let now = self.now();
         self.see_to_slow(&chores.slow);
@@ -189,7 +192,7 @@ impl Supervisor {
         for seat in state.seats() {
             match seat {
                 Seat::Live(card) => self.judge(card, killing, &mut chores),
-                Seat::Leaving(card, since) if since + LEAVING_MS <= now => chores.kill.push(card.clone()),
+                Seat::Leaving(card, until) if *until <= now => chores.kill.push(card.clone()),
                 Seat::Starting(_, since) if since + FORK_MS <= now => chores.hung = true,
                 _ => (),
             }

@@ -97,6 +97,7 @@ impl Supervisor {
                     Message::WorkerExited { pid, status, report, .. } => {
                         let ended = self.ending_of(pid, ExitStatus::from_raw(status), report);
                         let card = self.orphans.iter().find(|card| card.pid() == pid);
+                        card.inspect(|card| card.end_socket());
                         if let Some(card) = card.filter(|_| !ended.status.success()) {
                             self.tell_ending(card, &ended, card.is_busy());
                         }
@@ -232,7 +233,8 @@ impl Supervisor {
         drop(idle);
         for (slot, worker) in workers.into_iter().enumerate() {
             let Fork::Up(socket, pid) = worker else { continue };
-            let card = Card::new(slot as u32, pid, generation, scoreboard.clone());
+            let again = socket.try_clone().ok();
+            let card = Card::new(slot as u32, pid, generation, scoreboard.clone(), again);
             let mut state = shared.lock();
             state.set_seat(slot, Seat::Live(card.clone()));
             shared.place(state, Box::new(Worker::new(card, socket)), now);
@@ -253,6 +255,7 @@ impl Supervisor {
             if fading.host.ended().is_some() {
                 return false;
             }
+            fading.host.go_on();
             if orphans.iter().any(|card| card.generation == fading.generation) {
                 fading.busy = now;
             } else if fading.busy + LEAVING_MS <= now && !fading.told_to_end {

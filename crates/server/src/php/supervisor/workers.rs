@@ -124,10 +124,9 @@ impl Supervisor {
     pub(super) fn worker_started(&mut self, slot: usize, pid: u32) {
         let Some(host) = &self.host else { return };
         let mut state = self.shared.lock();
-        if !matches!(state.seats().get(slot), Some(Seat::Starting(..))) {
-            return;
-        }
-        let card = Card::new(slot as u32, pid, state.generation, host.scoreboard.clone());
+        let Some(Seat::Starting(socket, _)) = state.seats().get(slot) else { return };
+        let socket = socket.try_clone().ok();
+        let card = Card::new(slot as u32, pid, state.generation, host.scoreboard.clone(), socket);
         if let Seat::Starting(socket, _) = state.set_seat(slot, Seat::Live(card.clone())) {
             let worker = Box::new(Worker::new(card, socket));
             self.shared.place(state, worker, self.now());
@@ -153,6 +152,7 @@ impl Supervisor {
                     state.note_death(now);
                 }
                 if gone.is_empty() {
+                    card.end_socket();
                     state.set_seat(slot, Seat::Ended(card));
                 }
             }
