@@ -242,6 +242,8 @@ static bool switch_user(void)
 			main_fail("the user \"%s\" could become root again", options.user);
 			return false;
 		}
+		/* A process that has switched users is closed to its own user; but the host reads where its workers are (trace.c). */
+		prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 	}
 	if (options.no_new_privileges && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
 		main_fail("no_new_privileges: %s", strerror(errno));
