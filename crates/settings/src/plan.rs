@@ -286,6 +286,8 @@ pub struct Site {
     pub internal: Vec<(String, PathBuf)>,
     /// How its pages are kept.
     pub cache: SiteCache,
+    /// The file that visitors get for whom there is no PHP worker.
+    pub overload_page: Option<PathBuf>,
     /// How PHP runs; `None`: the site has no PHP.
     pub php: Option<Php>,
 }
@@ -377,6 +379,10 @@ pub struct PhpPool {
     pub queue: usize,
     /// How long a request may wait for a worker of it; beyond: 503.
     pub queue_timeout: Duration,
+    /// For how long a wait it is admitted when many come at once; `None`: any.
+    pub queue_wait: Option<Duration>,
+    /// Whether fewer run at once while more would only make each slower.
+    pub adaptive: bool,
     /// Wall-clock time of one request. 0: none.
     pub request_timeout: Duration,
     /// How much its workers give way to other processes, 0 to 19, on top of what the server itself does.

@@ -181,6 +181,7 @@ fn site(view: &View<'_>) -> Site {
         sendfile_roots: view.folders("site.sendfile_roots"),
         internal: view.pairs("site.internal").into_iter().map(|(at, folder)| (at, folder.into())).collect(),
         cache: site_cache(view),
+        overload_page: view.path("php.overload_page"),
         php: view.switch("php.enabled").then(|| php(view)),
     }
 }
@@ -216,6 +217,8 @@ fn pool(view: &View<'_>, name: &str) -> PhpPool {
         borrow: view.written_count("php.pool.NAME.borrow"),
         queue: view.count("php.pool.NAME.queue"),
         queue_timeout: view.duration("php.pool.NAME.queue_timeout"),
+        queue_wait: Some(view.duration("php.pool.NAME.queue_wait")).filter(|wait| !wait.is_zero()),
+        adaptive: view.switch("php.adaptive"),
         request_timeout: view.duration("php.pool.NAME.request_timeout"),
         nice: u8::try_from(view.number("php.pool.NAME.nice")).unwrap_or(19),
         paths: words(view, "php.pool.NAME.paths"),

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millrace_sys::{Process, Signal};
 use rustix::net::{Shutdown, shutdown};
 
+use super::pool::lane::LaneId;
 use super::scoreboard::Scoreboard;
 use crate::request::Request;
 use crate::route::{Script, Site};
@@ -37,6 +38,8 @@ pub struct Card {
     sequence: AtomicU64,
     /// The number of the last request whose time was up; 0: of none.
     overdue: AtomicU64,
+    /// The lane of its request, or of its last one.
+    lane: AtomicUsize,
     killed: AtomicBool,
     task: Mutex<Task>,
 }
@@ -105,6 +108,7 @@ impl Card {
             deadline: AtomicU64::new(0),
             sequence: AtomicU64::new(0),
             overdue: AtomicU64::new(0),
+            lane: AtomicUsize::new(0),
             killed: AtomicBool::new(false),
             task: Mutex::default(),
         })
@@ -121,6 +125,16 @@ impl Card {
         set(&mut self.task());
         self.deadline.store(if limit == 0 { 0 } else { now + limit }, Ordering::Relaxed);
         self.since.store(now.max(1), Ordering::Release);
+    }
+
+    /// It runs for this lane from now on.
+    pub fn set_lane(&self, lane: LaneId) {
+        self.lane.store(lane.index(), Ordering::Relaxed);
+    }
+
+    /// The position of the lane of its request, or of its last one.
+    pub fn lane(&self) -> usize {
+        self.lane.load(Ordering::Relaxed)
     }
 
     /// The worker has no request any more.

@@ -18,6 +18,7 @@ use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 use super::answer::{Answer, AnswerHead};
 use super::card::Task;
 use super::loopback::Ports;
+use super::pool::queue::Asker;
 use super::pool::waiters::Short;
 use super::pool::{Lease, Refused, Shared};
 use super::stream::{self, KEEP_BYTES};
@@ -70,16 +71,21 @@ pub async fn run(thread: &Rc<Thread>, site: &Arc<Site>, request: &mut Request, s
             stats.add(Counter::PhpCrashRefused, 1);
             return plain(500);
         }
-        let short = || short(pool.shared(), site, request, script);
-        let lease = match pool.shared().acquire(thread, lane, local(request), short).await {
+        let asker = || Asker {
+            rank: site.lanes.rank(request, lane),
+            local: local(request),
+            short: short(pool.shared(), site, request, script),
+        };
+        let lease = match pool.shared().acquire(thread, lane, asker).await {
             Ok(lease) => lease,
             Err(refused) => {
                 let counter = match refused {
                     Refused::Full => Counter::PhpQueueFull,
                     Refused::Timeout => Counter::PhpQueueTimeouts,
+                    Refused::Overload => Counter::PhpOverload,
                 };
                 stats.add(counter, 1);
-                return plain(503);
+                return overloaded(site);
             }
         };
         let failure = match attempt(lease, pool.shared(), thread, site, request, script).await {
@@ -324,6 +330,17 @@ fn failure(thread: &Thread, lease: &mut Lease, error: io::Error) -> Failure {
     } else {
         Failure::NotBegun
     }
+}
+
+/// The answer to whom there is no worker for: 503, when to come again, and a page that can be edited (`php.overload_page`). A page
+/// cache that has an old page sends that instead.
+fn overloaded(site: &Site) -> Reply {
+    let Some(page) = &site.overload_page else {
+        return plain(503).with("Cache-Control", "no-store");
+    };
+    let reply =
+        Reply::new(503).with("Content-Type", "text/html; charset=utf-8").with("Cache-Control", "no-store");
+    reply.with("Retry-After", "5").body(Body::Shared { bytes: page.clone(), start: 0, end: page.len() })
 }
 
 fn refusal(thread: &Thread, script: &Script, failure: &Failure) -> Reply {

@@ -51,5 +51,6 @@ mod worker;
 pub use answer::OnPurge;
 pub use exchange::run;
 pub use pool::Pool;
+pub use pool::gate::Rank;
 pub use pool::lane::LaneId;
 pub use renewal::Renewal;

@@ -27,7 +27,7 @@ impl Pool {
             most: state.lanes.most() as u64,
             waiting: state.lanes.waiting() as u64,
             trouble: state.trouble.clone(),
-            lanes: lanes(shared, &state),
+            lanes: lanes(shared, &state, now),
             ..PoolStatus::default()
         };
         for seat in state.seats() {
@@ -63,7 +63,7 @@ impl Pool {
     }
 }
 
-fn lanes(shared: &Shared, state: &State) -> Vec<LaneStatus> {
+fn lanes(shared: &Shared, state: &State, now: u64) -> Vec<LaneStatus> {
     let lanes = state.lanes.iter().zip(&shared.settings.pools);
     let status = lanes.map(|((_, lane), pool)| LaneStatus {
         name: pool.name.clone(),
@@ -72,6 +72,12 @@ fn lanes(shared: &Shared, state: &State) -> Vec<LaneStatus> {
         limit: lane.limit().min(state.lanes.most_now()) as u64,
         waiting: lane.waiters.len() as u64,
         queue: pool.queue as u64,
+        held_to: (lane.throttle != usize::MAX).then_some(lane.throttle as u64),
+        overloaded: lane
+            .gate
+            .overloaded_since()
+            .map(|since| Duration::from_millis(now.saturating_sub(since))),
+        service: lane.gate.mean().map(|mean| Duration::from_micros((mean * 1e3) as u64)),
     });
     status.collect()
 }

@@ -8,7 +8,7 @@ use millrace_settings::plan;
 use millrace_wire::path;
 
 use super::profile::{LaneRule, Profile};
-use crate::php::LaneId;
+use crate::php::{LaneId, Rank};
 use crate::request::{Content, Request};
 
 /// A longer form is not searched for arguments, bytes.
@@ -23,6 +23,10 @@ thread_local! {
 #[derive(Debug, Default)]
 pub struct Lanes {
     rules: Vec<Rule>,
+    /// The lane of those who work at the site.
+    admin: Option<LaneId>,
+    /// Cookies of visitors whom the site knows: logged in, with a cart.
+    known: Patterns,
 }
 
 /// Requests of one lane. Of each list that is not empty one has to be met.
@@ -37,7 +41,7 @@ struct Rule {
 
 impl Lanes {
     /// The rules for a site: those of its pools, and for pools that it has those of its application.
-    pub fn new(php: Option<&plan::Php>, profile: &Profile) -> Lanes {
+    pub fn new(php: Option<&plan::Php>, profile: &Profile, cookies: &[String]) -> Lanes {
         let pools = php.map_or(&[][..], |php| &php.pools);
         let written = pools.iter().enumerate().flat_map(|(at, pool)| written(LaneId::new(at), pool));
         let known = profile.lanes.iter().filter_map(|rule| {
@@ -48,7 +52,17 @@ impl Lanes {
         if rules.iter().all(|rule| rule.lane == LaneId::FRONT) {
             rules.clear();
         }
-        Lanes { rules }
+        let admin = pools.iter().position(|pool| pool.name == plan::PhpPool::ADMIN).map(LaneId::new);
+        let mut known = Patterns::new(profile.caching.bypass_cookies);
+        known.extend(["PHPSESSID"]);
+        known.extend(cookies);
+        Lanes { rules, admin, known }
+    }
+
+    /// Whether whoever sends this request of that lane goes before strangers when there are not enough workers.
+    pub fn rank(&self, request: &Request, lane: LaneId) -> Rank {
+        let known = self.admin == Some(lane) || has_cookie(&self.known, request);
+        if known { Rank::Known } else { Rank::Stranger }
     }
 
     /// The lane for a request, whose content has been read.
@@ -159,7 +173,7 @@ mod tests {
             let (plan, _) = millrace_settings::load(&source).unwrap_or_else(|problems| panic!("{problems}"));
             let mut php = plan.sites[0].php.clone().unwrap();
             change(&mut php.pools);
-            let lanes = Lanes::new(Some(&php), Profile::of(plan.sites[0].profile));
+            let lanes = Lanes::new(Some(&php), Profile::of(plan.sites[0].profile), &[]);
             Site(php, lanes)
         }
 

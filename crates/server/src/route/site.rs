@@ -27,6 +27,8 @@ pub struct Site {
     pub cache: Option<Arc<Rules>>,
     /// Which of its PHP pools a request runs in.
     pub lanes: Lanes,
+    /// What those get for whom there is no PHP worker; `None`: a page of ours.
+    pub overload_page: Option<Arc<[u8]>>,
     /// A number for what it is, as far as stored pages depend on it.
     pub origin: u64,
 }
@@ -40,8 +42,10 @@ impl Site {
         let profile = Profile::of(plan.profile);
         let cache = profile.caching.rules(&plan).map(Arc::new);
         let origin = origin(&plan);
-        let lanes = Lanes::new(plan.php.as_ref(), profile);
-        Arc::new(Site { index, profile, cache, lanes, origin, plan, header_lines, pool })
+        let lanes = Lanes::new(plan.php.as_ref(), profile, &plan.cache.bypass_cookies);
+        let overload_page = plan.overload_page.as_deref().and_then(|path| std::fs::read(path).ok());
+        let overload_page = overload_page.map(Arc::from);
+        Arc::new(Site { index, profile, cache, lanes, overload_page, origin, plan, header_lines, pool })
     }
 
     /// Whether `host`, without port, is one of the site's names.

@@ -46,6 +46,12 @@ pub struct LaneStatus {
     pub waiting: u64,
     /// Requests that may.
     pub queue: u64,
+    /// How many run at once because more would only make each slower; `None`: nothing of that kind was found.
+    pub held_to: Option<u64>,
+    /// For how long more has come than can be served; `None`: it has not.
+    pub overloaded: Option<std::time::Duration>,
+    /// How long its last requests took on average once they had a worker.
+    pub service: Option<std::time::Duration>,
 }
 
 /// A worker that runs a script.

@@ -89,6 +89,7 @@ table! {
     PhpQueueTimeouts    Counter "php_queue_timeouts_total"   "Requests refused because they waited too long for a worker."
     PhpTimeouts         Counter "php_timeouts_total"         "PHP runs ended because they took too long."
     PhpCrashRefused     Counter "php_crash_refused_total"    "Requests answered 500 because their script had killed its workers."
+    PhpOverload         Counter "php_overload_refused_total" "Requests refused because more came than could be served."
     LogDropped          Counter "log_lines_dropped_total"    "Access log lines dropped because the disk could not keep up."
 }
 

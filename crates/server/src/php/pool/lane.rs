@@ -14,9 +14,11 @@ use std::fmt::Debug;
 
 use millrace_settings::plan;
 
+use super::gate::{Admit, Gate, Queue, Rank};
 use super::growth::EXTRA;
+use super::pace::Pace;
 use super::shares::{Share, shares};
-use super::waiters::Waiters;
+use super::waiters::{Line, Waiters};
 
 /// A lane of a pool, by its position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,12 +61,56 @@ pub struct Lane<T> {
     pub waiters: Waiters<T>,
     /// How much its workers give way, beyond the server.
     pub nice: u8,
+    /// Who may wait for one.
+    pub gate: Gate,
+    /// Whether that is asked: what nobody looks at may wait.
+    pub gated: bool,
+    /// How many should run at once.
+    pub pace: Pace,
+    /// Requests that were finished, and that were refused, since somebody asked.
+    pub lately: (u64, u64),
 }
 
 impl<T> Lane<T> {
     /// Most that may run for it at once, if others leave it what it may borrow.
     pub fn limit(&self) -> usize {
         (self.share.workers + self.share.borrow).min(self.throttle).max(1) + self.extra
+    }
+
+    /// One of its requests is finished, after so many milliseconds.
+    pub fn finished(&mut self, now: u64, took: Option<u64>) {
+        self.last_release = now;
+        self.lately.0 += 1;
+        if let Some(took) = took {
+            self.gate.served(now, took as f64);
+        }
+    }
+
+    /// A request comes that can't run at once, while up to `limit` may: the line in which it waits, and whether somebody
+    /// has to leave it for that.
+    pub fn admit(&mut self, now: u64, rank: Rank, limit: usize) -> Option<(Line, bool)> {
+        let waiting = |line| self.waiters.in_line(line);
+        let (known, patient, brief) = (waiting(Line::Known), waiting(Line::Patient), waiting(Line::Brief));
+        let admit = if self.gated {
+            self.gate.arrive(now, rank, Queue { running: self.running, known, patient, brief }, limit)
+        } else {
+            Admit::Wait
+        };
+        match admit {
+            Admit::Wait if rank == Rank::Known => Some((Line::Known, false)),
+            Admit::Wait => Some((Line::Patient, false)),
+            Admit::Briefly => Some((Line::Brief, brief >= self.gate.room(limit))),
+            Admit::Refuse => {
+                self.lately.1 += 1;
+                None
+            }
+        }
+    }
+
+    /// A request was refused that had been admitted.
+    pub fn refused(&mut self, now: u64) {
+        self.lately.1 += 1;
+        self.gate.refused(now);
     }
 
     /// How good its right to one worker more is; the least is the best.
@@ -104,6 +150,10 @@ impl<T: Debug> Lanes<T> {
             last_release: 0,
             waiters: Waiters::default(),
             nice: pool.nice,
+            gate: Gate::new(pool.queue_wait.map_or(0, |wait| wait.as_millis() as u64)),
+            gated: pool.queue_wait.is_some(),
+            pace: Pace::new(cores(), share.workers + share.borrow),
+            lately: (0, 0),
         };
         let lanes = shares(settings, most).into_iter().zip(settings).map(lane).collect();
         Lanes { lanes, settings: settings.to_vec(), most, running: 0, extra: 0 }
@@ -120,6 +170,7 @@ impl<T: Debug> Lanes<T> {
         self.most = most;
         for (lane, share) in self.lanes.iter_mut().zip(shares(&self.settings, most)) {
             lane.share = share;
+            lane.pace.set_most(share.workers + share.borrow);
         }
     }
 
@@ -157,6 +208,12 @@ impl<T: Debug> Lanes<T> {
     /// All, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Lane<T>> {
         self.lanes.iter_mut()
+    }
+
+    /// How many run at once for this lane while it has waiters.
+    pub fn at_once(&self, id: LaneId) -> usize {
+        let free = self.most_now().saturating_sub(self.kept_of_others(id));
+        self.get(id).limit().min(free.max(1))
     }
 
     /// Whether one worker more may run for this lane.
@@ -254,6 +311,11 @@ impl<T: Debug> Lanes<T> {
     }
 }
 
+/// Cores that this process may use.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,7 +344,7 @@ mod tests {
     }
 
     fn wait(lanes: &mut Lanes<()>, id: LaneId, since: u64) {
-        lanes.get_mut(id).waiters.push(0, since, None, None, ());
+        lanes.get_mut(id).waiters.push(0, Line::Patient, since, None, None, ());
     }
 
     #[test]

@@ -18,13 +18,17 @@
 //! host, and when the waiter leaves or has waited too long. Of two that would do it at once, worker and server, a word
 //! of the scoreboard lets one win.
 
+pub mod gate;
 pub mod growth;
 mod idle;
 pub mod lane;
 mod lease;
 mod nice;
-mod queue;
+pub mod pace;
+pub mod queue;
 mod shares;
+#[cfg(test)]
+mod simulation;
 mod state;
 pub mod waiters;
 
@@ -198,12 +202,13 @@ impl Shared {
     /// A worker has finished its request: the next waiter gets it, or it becomes idle.
     pub fn release(self: &Arc<Self>, mut worker: Box<Worker>, now: u64) {
         debug_assert_eq!(worker.phase(), Phase::Ready);
-        worker.quick = worker.card.busy_since().is_some_and(|since| now - since.min(now) <= QUICK_MS);
+        let took = worker.card.busy_since().map(|since| now.saturating_sub(since));
+        worker.quick = took.is_some_and(|took| took <= QUICK_MS);
         worker.card.end();
         let mut state = self.lock();
         state.stillborn = 0;
         state.last_release = now;
-        state.lanes.get_mut(worker.lane).last_release = now;
+        state.lanes.get_mut(worker.lane).finished(now, took);
         state.end(&mut worker);
         self.place(state, worker, now);
     }

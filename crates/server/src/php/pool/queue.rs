@@ -2,11 +2,13 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
+use super::gate::Rank;
 use super::lane::LaneId;
-use super::waiters::{Place, Short};
+use super::waiters::{Line, Place, Short};
 use super::{Lease, Shared, Stage, State};
 use crate::engine::Thread;
 use crate::php::loopback::Ports;
@@ -19,41 +21,58 @@ pub enum Refused {
     Full,
     /// It has waited as long as it may.
     Timeout,
+    /// More comes than can be served.
+    Overload,
+}
+
+/// What has to be known of a request only if it waits.
+#[derive(Debug, Default)]
+pub struct Asker {
+    /// Whether its site knows who it is.
+    pub rank: Rank,
+    /// Its connection, if that begins on this machine.
+    pub local: Option<Ports>,
+    /// Its frame, if it can be sent by others.
+    pub short: Option<Short>,
 }
 
 impl Shared {
-    /// A worker for a request of this thread in this lane, waiting for one if need be. `local`: its connection, if that
-    /// begins on this machine. `short` makes its frame if it can be sent by others; a worker that was waited for has got it
-    /// then and is [`Phase::Running`](crate::php::worker::Phase::Running). Cancel-safe.
+    /// A worker for a request of this thread in this lane, waiting for one if need be; `asker` is called then. A worker that
+    /// was waited for has got the request already if that is short, and is [`Phase::Running`](crate::php::worker::Phase::Running). Cancel-safe.
     ///
     /// # Errors
-    /// Too many wait, or it took too long.
+    /// Too many wait, or more comes than can be served, or it took too long.
     pub async fn acquire(
         self: &Arc<Self>,
         thread: &Rc<Thread>,
         lane: LaneId,
-        local: Option<Ports>,
-        short: impl FnOnce() -> Option<Short>,
+        asker: impl FnOnce() -> Asker,
     ) -> Result<Lease, Refused> {
-        let (waiting, woken) = match self.take_or_queue(thread, lane, local, short)? {
+        let (waiting, mut woken) = match self.take_or_queue(thread, lane, asker)? {
             Turn::Now(lease) => return Ok(lease),
             Turn::Later(waiting, woken) => (waiting, woken),
         };
-        // The supervisor lets go of those that have waited too long.
-        let lease = woken.await;
+        let Some(patience) = waiting.patience else {
+            // The supervisor lets go of those that have waited too long.
+            let lease = woken.await;
+            std::mem::forget(waiting);
+            return finish(thread, lease, Refused::Timeout);
+        };
+        let lease = match tokio::time::timeout(Duration::from_millis(patience), &mut woken).await {
+            Ok(lease) => lease,
+            Err(_) if waiting.give_up() => return Err(Refused::Overload),
+            // A worker is on its way.
+            Err(_) => woken.await,
+        };
         std::mem::forget(waiting);
-        if !lease.as_ref().is_ok_and(Lease::is_begun) {
-            thread.clock.read();
-        }
-        lease.map_err(|_| Refused::Timeout)
+        finish(thread, lease, Refused::Overload)
     }
 
     fn take_or_queue(
         self: &Arc<Self>,
         thread: &Thread,
         lane: LaneId,
-        local: Option<Ports>,
-        short: impl FnOnce() -> Option<Short>,
+        asker: impl FnOnce() -> Asker,
     ) -> Result<Turn<'_>, Refused> {
         let now = |mut worker: Box<Worker>| {
             self.make_way(&mut worker);
@@ -63,26 +82,34 @@ impl Shared {
         if let Some(worker) = taken {
             return now(worker);
         }
-        let short = short();
+        let Asker { rank, local, short } = asker();
         let mut state = self.lock();
         if let Some(worker) = self.take_idle(&mut state, thread.index, lane) {
             drop(state);
             return now(worker);
         }
         let ending = state.stage >= Stage::Stopping(0);
-        let queue = &mut state.lanes.get_mut(lane).waiters;
-        if queue.len() >= self.settings.pools[lane.index()].queue || ending {
+        let at_once = state.lanes.at_once(lane);
+        let queue = state.lanes.get_mut(lane);
+        if queue.waiters.len() >= self.settings.pools[lane.index()].queue || ending {
             return Err(Refused::Full);
         }
-        let (wake, woken) = oneshot::channel();
         let now = self.since_epoch(thread.clock.now());
-        let place = queue.push(thread.index, now, local, short, wake);
+        let (line, full) = queue.admit(now, rank, at_once).ok_or(Refused::Overload)?;
+        let leaves = if full { queue.waiters.take_oldest_brief() } else { None };
+        if leaves.is_some() {
+            queue.refused(now);
+        }
+        let patience = (line == Line::Brief).then(|| queue.gate.patience());
+        let (wake, woken) = oneshot::channel();
+        let place = queue.waiters.push(thread.index, line, now, local, short, wake);
         let act = state.raise(self.lowers());
         drop(state);
+        drop(leaves);
         if act {
             self.wake();
         }
-        Ok(Turn::Later(Waiting { shared: self, lane, place }, woken))
+        Ok(Turn::Later(Waiting { shared: self, lane, place, patience }, woken))
     }
 
     /// An idle worker for this lane, if one more may run for it.
@@ -97,6 +124,18 @@ impl Shared {
     }
 }
 
+/// What has become of waiting. Whoever was not given a worker was let go.
+fn finish(
+    thread: &Thread,
+    lease: Result<Lease, oneshot::error::RecvError>,
+    refused: Refused,
+) -> Result<Lease, Refused> {
+    if !lease.as_ref().is_ok_and(Lease::is_begun) {
+        thread.clock.read();
+    }
+    lease.map_err(|_| refused)
+}
+
 /// What a request gets.
 enum Turn<'a> {
     Now(Lease),
@@ -108,6 +147,21 @@ struct Waiting<'a> {
     shared: &'a Shared,
     lane: LaneId,
     place: Place,
+    /// It leaves when it has waited for so long, milliseconds.
+    patience: Option<u64>,
+}
+
+impl Waiting<'_> {
+    /// It has waited for long enough; false if a worker is on its way.
+    fn give_up(&self) -> bool {
+        let mut state = self.shared.lock();
+        let lane = state.lanes.get_mut(self.lane);
+        let left = lane.waiters.take_out(self.place);
+        if left.is_some() {
+            lane.refused(self.shared.since_epoch(Instant::now()));
+        }
+        left.is_some()
+    }
 }
 
 impl Drop for Waiting<'_> {

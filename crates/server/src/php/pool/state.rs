@@ -176,6 +176,7 @@ impl State {
     pub(super) fn begin(&mut self, worker: &mut Worker, lane: LaneId) {
         debug_assert!(!worker.counted);
         (worker.lane, worker.counted) = (lane, true);
+        worker.card.set_lane(lane);
         self.lanes.begin(lane);
     }
 

@@ -1,8 +1,10 @@
 //! Requests that wait for a worker.
 //!
-//! First come, first served - but a worker that becomes free on an event loop goes to one of that loop's own waiters
-//! if the oldest of all is older by less than [`LEAD_MS`] only: moving a worker's socket to another loop costs more
-//! than those milliseconds of order are worth.
+//! They stand in three lines ([`Line`]), of which each is served before the next: those whom the site knows, the others who wait
+//! as long as it takes, and those who were admitted only briefly. In the first two it is first come, first served - but a worker
+//! that becomes free on an event loop goes to one of that loop's own waiters if the oldest of all is older by less than [`LEAD_MS`]
+//! only: moving a worker's socket to another loop costs more than those milliseconds of order are worth. In the last
+//! it is the newest: somebody is served in time, instead of everybody late.
 //!
 //! A waiter whose request was sent ahead to a worker that is still busy waits on in its place. It gets that worker, or
 //! any other that is free before that one has taken the request.
@@ -19,13 +21,35 @@ use crate::php::loopback::Ports;
 /// How much older a waiter of another event loop must be to be served first, milliseconds.
 const LEAD_MS: u64 = 10;
 
-/// Waiting requests with what is needed to wake them, a queue for each event loop.
+/// Waiting requests with what is needed to wake them.
 #[derive(Debug)]
 pub struct Waiters<T> {
+    lines: [Queues<T>; Line::ALL.len()],
+    next_id: u64,
+}
+
+/// One line: a queue for each event loop.
+#[derive(Debug)]
+struct Queues<T> {
     /// Ordered by `id`.
     queues: Vec<VecDeque<Waiter<T>>>,
     count: usize,
-    next_id: u64,
+}
+
+/// In which line somebody waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// Those whom the site knows.
+    Known,
+    /// Others, who wait as long as it takes.
+    Patient,
+    /// Others, who wait briefly.
+    Brief,
+}
+
+impl Line {
+    /// All, the first to be served first.
+    pub const ALL: [Line; 3] = [Line::Known, Line::Patient, Line::Brief];
 }
 
 /// A waiting request.
@@ -103,6 +127,7 @@ impl Offer {
 pub struct Place {
     /// The event loop.
     pub thread: usize,
+    line: Line,
     id: u64,
 }
 
@@ -121,56 +146,151 @@ impl<T> Waiter<T> {
     }
 }
 
+impl<T> Default for Queues<T> {
+    fn default() -> Self {
+        Queues { queues: Vec::new(), count: 0 }
+    }
+}
+
 impl<T> Default for Waiters<T> {
     fn default() -> Self {
-        Waiters { queues: Vec::new(), count: 0, next_id: 0 }
+        Waiters { lines: Default::default(), next_id: 0 }
     }
 }
 
 impl<T> Waiters<T> {
     /// How many wait.
     pub fn len(&self) -> usize {
-        self.count
+        self.lines.iter().map(|line| line.count).sum()
+    }
+
+    /// How many wait in one line.
+    pub fn in_line(&self, line: Line) -> usize {
+        self.lines[line as usize].count
     }
 
     /// The event loop of one that waits.
     pub fn first_thread(&self) -> Option<usize> {
-        self.queues.iter().position(|queue| !queue.is_empty())
+        self.lines.iter().find_map(|line| line.queues.iter().position(|queue| !queue.is_empty()))
     }
 
     /// Since when the oldest waits, or the one that has waited longest of those that a worker runs already.
     pub fn oldest_since(&self) -> Option<u64> {
-        self.queues.iter().filter_map(|queue| Some(queue.front()?.since)).min()
+        let queues = self.lines.iter().flat_map(|line| &line.queues);
+        queues.filter_map(|queue| Some(queue.front()?.since)).min()
     }
 
     /// Adds a waiter of event loop `thread`.
     pub fn push(
         &mut self,
         thread: usize,
+        line: Line,
         since: u64,
         local: Option<Ports>,
         short: Option<Short>,
         wake: T,
     ) -> Place {
-        if self.queues.len() <= thread {
-            self.queues.resize_with(thread + 1, VecDeque::new);
+        let queues = &mut self.lines[line as usize];
+        if queues.queues.len() <= thread {
+            queues.queues.resize_with(thread + 1, VecDeque::new);
         }
         self.next_id += 1;
         let id = self.next_id;
-        self.queues[thread].push_back(Waiter { id, since, local, short, offer: None, wake });
-        self.count += 1;
-        Place { thread, id }
+        queues.queues[thread].push_back(Waiter { id, since, local, short, offer: None, wake });
+        queues.count += 1;
+        Place { thread, line, id }
     }
 
     /// Removes a waiter that gave up; it may be gone already. Returns its offer if a worker has taken that.
     pub fn remove(&mut self, place: Place) -> Option<Offer> {
-        let at = self.find(place)?;
-        let mut waiter = self.take(place.thread, at)?;
+        let mut waiter = self.take_out(place)?;
         if waiter.claim() { None } else { waiter.offer }
+    }
+
+    /// Takes out a waiter; `None` if it is gone.
+    pub fn take_out(&mut self, place: Place) -> Option<Waiter<T>> {
+        let queues = &mut self.lines[place.line as usize];
+        let at = queues.find(place)?;
+        queues.take(place.thread, at)
+    }
+
+    /// Takes out the one that has waited longest of those who wait briefly.
+    pub fn take_oldest_brief(&mut self) -> Option<Waiter<T>> {
+        let queues = &mut self.lines[Line::Brief as usize];
+        let (thread, at, _) = queues.oldest()?;
+        queues.take(thread, at)
     }
 
     /// Takes out the next to be served by a worker that is at home on `thread` (`None`: nowhere) and free.
     pub fn next(&mut self, thread: Option<usize>) -> Option<(usize, Waiter<T>)> {
+        let [known, patient, brief] = &mut self.lines;
+        known.next(thread).or_else(|| patient.next(thread)).or_else(|| brief.newest())
+    }
+
+    /// Offers a waiter to a worker that has just got another request and is at home on `thread`: the first that is not
+    /// offered yet. None if that is no short request, or if another waits for so long that the worker shall be free
+    /// for it, or if it waits briefly only: another that comes now is to be served first. Appends its frame to `out`; returns its
+    /// place.
+    pub fn offer(
+        &mut self,
+        thread: usize,
+        offer: impl FnOnce() -> Offer,
+        out: &mut Vec<u8>,
+    ) -> Option<Place> {
+        for line in [Line::Known, Line::Patient] {
+            let queues = &mut self.lines[line as usize];
+            let others = queues.queues.iter().enumerate().filter(|(other, _)| *other != thread);
+            if others.flat_map(|(_, queue)| queue).any(|waiter| !waiter.is_taken()) || queues.has_open(thread)
+            {
+                let id = queues.offer(thread, offer, out)?;
+                return Some(Place { thread, line, id });
+            }
+        }
+        None
+    }
+
+    /// Takes out a waiter for the worker to which it was offered; `None` if it has gone elsewhere.
+    pub fn accept(&mut self, place: Place, card: &Arc<Card>, sequence: u64) -> Option<Waiter<T>> {
+        let queues = &mut self.lines[place.line as usize];
+        let at = queues.find(place)?;
+        let offer = queues.queues[place.thread][at].offer.as_ref()?;
+        let same = Arc::ptr_eq(&offer.card, card) && offer.sequence == sequence;
+        if same { queues.take(place.thread, at) } else { None }
+    }
+
+    /// The worker to which a waiter was offered does not come: it waits as if it had not been. False if the worker has
+    /// taken the request.
+    pub fn retract(&mut self, place: Place) -> bool {
+        let queues = &mut self.lines[place.line as usize];
+        queues.find(place).is_none_or(|at| queues.queues[place.thread][at].claim())
+    }
+
+    /// Takes out all that have waited since `limit` or longer and that no worker runs.
+    pub fn take_older(&mut self, limit: u64) -> Vec<Waiter<T>> {
+        self.lines.iter_mut().flat_map(|line| line.take_older(limit)).collect()
+    }
+
+    /// Takes out all.
+    pub fn take_all(&mut self) -> Vec<Waiter<T>> {
+        let mut taken = Vec::new();
+        for line in &mut self.lines {
+            line.count = 0;
+            taken.extend(line.queues.iter_mut().flat_map(|queue| queue.drain(..)));
+        }
+        taken
+    }
+
+    /// The connections from this machine that have waited since `limit` or longer.
+    pub fn local_older(&self, limit: u64) -> HashSet<Ports> {
+        let queues = self.lines.iter().flat_map(|line| &line.queues);
+        let old = queues.flat_map(|queue| queue.iter().take_while(|waiter| waiter.since <= limit));
+        old.filter_map(|waiter| waiter.local).collect()
+    }
+}
+
+impl<T> Queues<T> {
+    /// Takes out the oldest that no worker runs, or an own one that is hardly younger.
+    fn next(&mut self, thread: Option<usize>) -> Option<(usize, Waiter<T>)> {
         while self.count > 0 {
             let (oldest, at, since) = self.oldest()?;
             let own = thread.and_then(|own| {
@@ -187,15 +307,20 @@ impl<T> Waiters<T> {
         None
     }
 
-    /// Offers a waiter to a worker that has just got another request and is at home on `thread`: the first that is not
-    /// offered yet. None if that is no short request, or if another waits for so long that the worker shall be free
-    /// for it. Appends its frame to `out`; returns its place.
-    pub fn offer(
-        &mut self,
-        thread: usize,
-        offer: impl FnOnce() -> Offer,
-        out: &mut Vec<u8>,
-    ) -> Option<Place> {
+    /// Takes out the one that came last. Nobody in such a line is offered to anybody.
+    fn newest(&mut self) -> Option<(usize, Waiter<T>)> {
+        let lasts = self.queues.iter().enumerate().filter_map(|(at, queue)| Some((queue.back()?.id, at)));
+        let (_, thread) = lasts.max()?;
+        let at = self.queues[thread].len() - 1;
+        Some((thread, self.take(thread, at)?))
+    }
+
+    /// Whether one of this event loop waits that is not offered.
+    fn has_open(&self, thread: usize) -> bool {
+        self.queues.get(thread).is_some_and(|queue| queue.iter().any(|waiter| waiter.offer.is_none()))
+    }
+
+    fn offer(&mut self, thread: usize, offer: impl FnOnce() -> Offer, out: &mut Vec<u8>) -> Option<u64> {
         let queue = self.queues.get(thread)?;
         let at = queue.iter().position(|waiter| waiter.offer.is_none())?;
         let (_, _, oldest) = self.oldest()?;
@@ -208,25 +333,10 @@ impl<T> Waiters<T> {
         number(frame, offer.sequence, true);
         out.extend_from_slice(frame);
         waiter.offer = Some(offer);
-        Some(Place { thread, id: waiter.id })
+        Some(waiter.id)
     }
 
-    /// Takes out a waiter for the worker to which it was offered; `None` if it has gone elsewhere.
-    pub fn accept(&mut self, place: Place, card: &Arc<Card>, sequence: u64) -> Option<Waiter<T>> {
-        let at = self.find(place)?;
-        let offer = self.queues[place.thread][at].offer.as_ref()?;
-        let same = Arc::ptr_eq(&offer.card, card) && offer.sequence == sequence;
-        if same { self.take(place.thread, at) } else { None }
-    }
-
-    /// The worker to which a waiter was offered does not come: it waits as if it had not been. False if the worker has
-    /// taken the request.
-    pub fn retract(&mut self, place: Place) -> bool {
-        self.find(place).is_none_or(|at| self.queues[place.thread][at].claim())
-    }
-
-    /// Takes out all that have waited since `limit` or longer and that no worker runs.
-    pub fn take_older(&mut self, limit: u64) -> Vec<Waiter<T>> {
+    fn take_older(&mut self, limit: u64) -> Vec<Waiter<T>> {
         let mut taken = Vec::new();
         for queue in &mut self.queues {
             let old = queue.iter().take_while(|waiter| waiter.since <= limit).count();
@@ -242,19 +352,6 @@ impl<T> Waiters<T> {
         }
         self.count -= taken.len();
         taken
-    }
-
-    /// Takes out all.
-    pub fn take_all(&mut self) -> Vec<Waiter<T>> {
-        self.count = 0;
-        self.queues.iter_mut().flat_map(|queue| queue.drain(..)).collect()
-    }
-
-    /// The connections from this machine that have waited since `limit` or longer.
-    pub fn local_older(&self, limit: u64) -> HashSet<Ports> {
-        let old =
-            self.queues.iter().flat_map(|queue| queue.iter().take_while(|waiter| waiter.since <= limit));
-        old.filter_map(|waiter| waiter.local).collect()
     }
 
     /// The oldest that no worker runs: its thread, its index there, and since when it waits.
@@ -292,9 +389,9 @@ mod tests {
     fn first_come_first_served() {
         let mut waiters = Waiters::default();
         assert_eq!(next(&mut waiters, Some(0)), None);
-        waiters.push(0, 100, None, None, "a");
-        waiters.push(1, 100, None, None, "b");
-        waiters.push(0, 150, None, None, "c");
+        waiters.push(0, Line::Patient, 100, None, None, "a");
+        waiters.push(1, Line::Patient, 100, None, None, "b");
+        waiters.push(0, Line::Patient, 150, None, None, "c");
         assert_eq!(waiters.len(), 3);
         for (thread, expected) in [(None, (0, "a")), (None, (1, "b")), (None, (0, "c"))] {
             assert_eq!(next(&mut waiters, thread), Some(expected));
@@ -305,9 +402,9 @@ mod tests {
     #[test]
     fn own_thread_is_preferred_for_a_moment() {
         let mut waiters = Waiters::default();
-        waiters.push(0, 100, None, None, "a");
-        waiters.push(1, 100 + LEAD_MS - 1, None, None, "b");
-        waiters.push(1, 100 + LEAD_MS, None, None, "c");
+        waiters.push(0, Line::Patient, 100, None, None, "a");
+        waiters.push(1, Line::Patient, 100 + LEAD_MS - 1, None, None, "b");
+        waiters.push(1, Line::Patient, 100 + LEAD_MS, None, None, "c");
         assert_eq!(next(&mut waiters, Some(1)), Some((1, "b")), "hardly younger, and at home");
         assert_eq!(next(&mut waiters, Some(1)), Some((0, "a")), "it has waited long enough");
         assert_eq!(next(&mut waiters, Some(7)), Some((1, "c")));
@@ -316,11 +413,11 @@ mod tests {
     #[test]
     fn some_give_up_and_some_are_too_old() {
         let mut waiters = Waiters::default();
-        let gone = waiters.push(0, 1, None, None, "a");
+        let gone = waiters.push(0, Line::Patient, 1, None, None, "a");
         let from = |client| Some(Ports { client, server: 80 });
-        waiters.push(0, 2, from(2), None, "b");
-        waiters.push(1, 3, from(3), None, "c");
-        waiters.push(1, 4, from(4), None, "d");
+        waiters.push(0, Line::Patient, 2, from(2), None, "b");
+        waiters.push(1, Line::Patient, 3, from(3), None, "c");
+        waiters.push(1, Line::Patient, 4, from(4), None, "d");
         waiters.remove(gone);
         waiters.remove(gone);
         waiters.remove(Place { thread: 9, ..gone });
@@ -362,9 +459,9 @@ mod tests {
     fn offers_go_to_the_first_that_has_none() {
         let (mut waiters, x, y) = (Waiters::default(), card(), card());
         for name in ["a", "b", "c"] {
-            waiters.push(0, 100, None, short(), name);
+            waiters.push(0, Line::Patient, 100, None, short(), name);
         }
-        waiters.push(0, 100, None, None, "long");
+        waiters.push(0, Line::Patient, 100, None, None, "long");
         let (a, b) = (offer(&mut waiters, &x, 1).unwrap(), offer(&mut waiters, &y, 7).unwrap());
         assert!(waiters.accept(a, &y, 1).is_none(), "another worker's");
         assert_eq!(waiters.accept(b, &y, 7).map(|waiter| waiter.wake), Some("b"));
@@ -380,7 +477,7 @@ mod tests {
     #[test]
     fn a_free_worker_gets_what_is_offered_to_another_unless_that_has_taken_it() {
         let (mut waiters, x) = (Waiters::default(), card());
-        let places = ["a", "b", "c"].map(|name| waiters.push(0, 100, None, short(), name));
+        let places = ["a", "b", "c"].map(|name| waiters.push(0, Line::Patient, 100, None, short(), name));
         offer(&mut waiters, &x, 1);
         offer(&mut waiters, &x, 2);
         x.scoreboard.take(0, 1);
@@ -398,23 +495,23 @@ mod tests {
     #[test]
     fn no_offer_passes_one_that_waits_for_long() {
         let (mut waiters, x, y) = (Waiters::default(), card(), card());
-        waiters.push(0, 100, None, short(), "a");
+        waiters.push(0, Line::Patient, 100, None, short(), "a");
         offer(&mut waiters, &x, 1);
-        waiters.push(0, 100 + LEAD_MS, None, short(), "b");
+        waiters.push(0, Line::Patient, 100 + LEAD_MS, None, short(), "b");
         assert_eq!(offer(&mut waiters, &y, 1), None, "the next free worker is for the first");
         x.scoreboard.take(0, 1);
         assert!(offer(&mut waiters, &y, 1).is_some(), "it runs");
         let mut others = Waiters::default();
-        others.push(1, 100, None, short(), "a");
-        others.push(0, 100 + LEAD_MS, None, short(), "b");
+        others.push(1, Line::Patient, 100, None, short(), "a");
+        others.push(0, Line::Patient, 100 + LEAD_MS, None, short(), "b");
         assert_eq!(offer(&mut others, &y, 2), None, "nor one of another event loop");
     }
 
     #[test]
     fn who_leaves_or_is_too_old_takes_his_offer_back() {
         let (mut waiters, x) = (Waiters::default(), card());
-        let a = waiters.push(0, 1, None, short(), "a");
-        waiters.push(0, 2, None, short(), "b");
+        let a = waiters.push(0, Line::Patient, 1, None, short(), "a");
+        waiters.push(0, Line::Patient, 2, None, short(), "b");
         offer(&mut waiters, &x, 1);
         offer(&mut waiters, &x, 2);
         assert!(waiters.remove(a).is_none() && !x.scoreboard.is_offered(0, 1));

@@ -7,10 +7,12 @@
 //! - [`host_life`]: the host is started, heard, lost and started again;
 //! - [`workers`]: workers are forked, end, and are looked after when nobody waits for them;
 //! - [`renew`]: another host takes its place;
-//! - [`limits`]: what takes too long.
+//! - [`limits`]: what takes too long;
+//! - [`observe`]: how many should run at once.
 
 mod host_life;
 mod limits;
+mod observe;
 mod renew;
 mod workers;
 
@@ -82,6 +84,7 @@ struct Supervisor {
     /// When it was last looked whether workers wait for themselves, milliseconds.
     helped: u64,
     message: Vec<u8>,
+    observed: observe::Observed,
 }
 
 impl Drop for Supervisor {
@@ -125,6 +128,7 @@ impl Supervisor {
             launch_at: 0,
             helped: 0,
             message: Vec::new(),
+            observed: observe::Observed::default(),
         }
     }
 
@@ -170,6 +174,7 @@ impl Supervisor {
         }
         self.spawn(chores.spawn);
         self.help_stuck();
+        self.observe();
         !chores.over
     }
 

@@ -1,5 +1,7 @@
 //! `[php]`: how PHP runs. All of it may stand in a site's `[site.php]` too.
 
+use std::time::Duration;
+
 use super::{DAY, H, MB, MS, ROW, S, count, count_or_zero, duration};
 use crate::plan::PhpPool;
 use crate::resolve::View;
@@ -167,6 +169,43 @@ pub(super) static PHP: &[Setting] = &[
         ..ROW
     },
     Setting {
+        key: "php.queue_wait",
+        place: Place::Both,
+        kind: Kind::Duration { min: 10 * MS, max: H, zero: Some("as long as `queue_timeout`") },
+        default: Default::Fixed("1s"),
+        line: "How long a request is let wait for a worker when many come at once. Who would wait for longer is refused at once: 503.",
+        reason: "A crowd that comes at once waits and is served; when more keeps coming than can be served, waiting makes every \
+                 page late and none more. So three times as much is allowed for what comes at once, and a quarter when \
+                 somebody has waited all the time for a second. Those who are logged in or have a cart wait up to three times as long.",
+        example: "\"3s\"",
+        elsewhere: &["max_queue_wait", "queue_wait_timeout"],
+        ..ROW
+    },
+    Setting {
+        key: "php.adaptive",
+        place: Place::Both,
+        kind: Kind::Switch,
+        default: Default::Fixed("true"),
+        line: "Whether fewer requests run at once while more of them would only make each slower.",
+        reason: "Two cores run three or four pages best, sixteen only take turns; but sixteen pages that wait for a slow \
+                 service may. The server sees which it is, never goes below one a core, and says it in `millrace status`.",
+        example: "false",
+        elsewhere: &["adaptive_concurrency"],
+        ..ROW
+    },
+    Setting {
+        key: "php.overload_page",
+        place: Place::Both,
+        kind: Kind::Path { word: None },
+        default: Default::Unset("a short page of the server's own"),
+        line: "The file, in HTML, that visitors get with a 503 when there is no PHP worker for them.",
+        reason: "A shop tells its customers in its own words, and in their language, to come back in a moment. Read at the start and \
+                 by a reload.",
+        example: "\"overload.html\"",
+        elsewhere: &["errordocument", "error_page"],
+        ..ROW
+    },
+    Setting {
         key: "php.ini_file",
         place: Place::Both,
         kind: Kind::Path { word: None },
@@ -289,6 +328,23 @@ pub(super) static POOL: &[Setting] = &[
         reason: "A webhook is sent again after a minute; a visitor is gone after seconds.",
         example: "\"5s\"",
         elsewhere: &["max_wait_time"],
+        ..ROW
+    },
+    Setting {
+        key: "php.pool.NAME.queue_wait",
+        place: Place::Both,
+        kind: Kind::Duration { min: 10 * MS, max: H, zero: Some("as long as `queue_timeout`") },
+        default: Default::Computed {
+            says: "php.queue_wait; 0 for `background`",
+            from: |view| {
+                let any = view.pool_name() == Some(PhpPool::BACKGROUND);
+                Value::Duration(if any { Duration::ZERO } else { view.duration("php.queue_wait") })
+            },
+        },
+        line: "How long a request is let wait for a worker of it when many come at once. Who would wait for longer is refused at once.",
+        reason: "Nobody looks at what is done in the background: it may wait as long as it takes.",
+        example: "\"3s\"",
+        elsewhere: &["max_queue_wait"],
         ..ROW
     },
     Setting {

@@ -1,0 +1,381 @@
+//! How many requests should run at once: a value without clock and sockets that finds it out by looking.
+//!
+//! More workers than the machine can run do not serve more pages: they take turns, and every page takes longer. But
+//! workers that wait for a slow service cost nothing, and fewer of them would leave the machine idle. So nothing is
+//! limited until there is a sign that it is of use, and only while requests wait:
+//!
+//! 1. *The processor is full.* The kernel says of each process how long it ran and how long it was ready to run and had
+//!    to wait for a core. If more than a few workers ([`Pace::slack`]) stand there all the time, the limit falls by those who
+//!    are too many. This needs no experiment, and no idea of how long a script should take: a mixture of quick and slow
+//!    ones does not confuse it.
+//! 2. *Something behind PHP is full*, a database or its disk: scripts stand still for longer for the same work than they
+//!    did with few at once. That may also be other scripts, so it is tried: with a quarter less at once, is as much work
+//!    done? Then it stays so, and goes on. If not, all is as before, and that much standing still counts as usual.
+//! 3. *Neither*: a few more are tried; more work must come of it, or they are taken back.
+//!
+//! After an experiment that failed the next one waits, for twice as long each time. Work is the processor time that
+//! scripts used, not their number: it has less chance in it. When nobody has waited for some seconds all that is
+//! forgotten.
+
+/// A decision needs that long to look at, milliseconds; an experiment the second.
+const LOOK_MS: u64 = 400;
+const TRIAL_MS: u64 = 600;
+/// And so many finished requests, unless they are so slow that the third, milliseconds, passes before.
+const LOOK_FINISHED: u64 = 1;
+const TRIAL_FINISHED: u64 = 30;
+const LONGEST_MS: u64 = 6_000;
+/// In that part of the time somebody must have waited.
+const PRESSED: f64 = 0.7;
+/// Nobody has waited for that long: the limit is lifted, milliseconds.
+const QUIET_MS: u64 = 3_000;
+/// Pause after the first failed experiment and the longest, milliseconds.
+const HOLD_MS: u64 = 4_000;
+const HOLD_MOST_MS: u64 = 60_000;
+/// An experiment shows that the number matters if the work changes by that part of what the number does.
+const MATTERS: f64 = 0.3;
+/// Standing still for so much longer than usual, for the same work, is a sign.
+const LONGER: f64 = 2.0;
+/// But only if workers stand still for that part of their time: a processor that is full is no sign of anything else.
+const STILL: f64 = 0.3;
+/// Steps of experiments.
+const LESS: f64 = 0.75;
+const MORE: f64 = 1.34;
+/// What the limit grows by in a look when hardly any worker waits for a core.
+const QUICKLY: f64 = 1.25;
+
+/// What was seen of a pool's workers since the last look.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// Workers that have a request.
+    pub busy: usize,
+    /// Processor time that they used, microseconds; `None`: nobody knows.
+    pub cpu_us: Option<u64>,
+    /// Time that they were ready to run and had no core, microseconds; `None`: the kernel does not say.
+    pub ready_us: Option<u64>,
+    /// Requests that were finished.
+    pub finished: u64,
+    /// Whether requests wait, or were refused.
+    pub pressed: bool,
+}
+
+/// Finds out how many requests should run at once. Times are milliseconds of one clock.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    floor: usize,
+    most: usize,
+    cores: usize,
+    limit: f64,
+    /// The most that were found to be of use: above it more is not done, only later.
+    ceiling: f64,
+    /// Ready workers of the last looks.
+    ready: Option<f64>,
+    looked: Option<u64>,
+    window: Window,
+    /// What is seen before belongs to the last limit.
+    settled: u64,
+    trial: Option<Trial>,
+    hold: u64,
+    hold_until: u64,
+    /// Microseconds of standing still for one of work: the least there was lately.
+    usual: Option<f64>,
+    /// When somebody waited last.
+    pressed: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    time: u64,
+    pressed: u64,
+    busy: f64,
+    cpu: f64,
+    ready: f64,
+    finished: u64,
+    /// Whether processor and ready time were known all the time.
+    unknown_cpu: bool,
+    unknown_ready: bool,
+}
+
+/// What a window comes to.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    /// Workers at work, on average.
+    busy: f64,
+    /// Of these, ready without a core.
+    ready: Option<f64>,
+    /// Work a second, in whatever unit.
+    work: f64,
+    /// Standing still for one unit of work.
+    still: f64,
+    /// The part of their time that workers stand still.
+    still_part: f64,
+    /// How long a request takes, milliseconds.
+    took: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    from: f64,
+    before: Found,
+}
+
+impl Pace {
+    /// Between `cores` and `most` at once.
+    pub fn new(cores: usize, most: usize) -> Pace {
+        let most = most.max(1);
+        Pace {
+            floor: cores.clamp(1, most),
+            most,
+            cores: cores.max(1),
+            limit: most as f64,
+            ceiling: most as f64,
+            ready: None,
+            looked: None,
+            window: Window::default(),
+            settled: 0,
+            trial: None,
+            hold: HOLD_MS,
+            hold_until: 0,
+            usual: None,
+            pressed: 0,
+        }
+    }
+
+    /// How many may run at once now.
+    pub fn limit(&self) -> usize {
+        (self.limit.round() as usize).clamp(self.floor, self.most)
+    }
+
+    /// Another number that may run at most, whatever is found.
+    pub fn set_most(&mut self, most: usize) {
+        let most = most.max(1);
+        (self.floor, self.most) = (self.cores.min(most), most);
+        self.lift();
+    }
+
+    /// Whether it has found that fewer are better.
+    pub fn is_holding_back(&self) -> bool {
+        self.limit() < self.most
+    }
+
+    /// Ready workers that are no harm: they keep the cores busy while others stand still. More for more cores, but not
+    /// as many more.
+    pub fn slack(&self) -> f64 {
+        (self.cores as f64).sqrt() * 0.75
+    }
+
+    /// Takes in what was seen since the last call, a few times a second.
+    pub fn look(&mut self, now: u64, seen: &Seen) {
+        let Some(looked) = self.looked.replace(now) else { return };
+        let time = now.saturating_sub(looked);
+        if seen.pressed {
+            self.pressed = now;
+        } else if now.saturating_sub(self.pressed) >= QUIET_MS {
+            self.lift();
+        }
+        if now <= self.settled {
+            return;
+        }
+        self.window.add(time, seen);
+        let (least, finished) =
+            if self.trial.is_some() { (TRIAL_MS, TRIAL_FINISHED) } else { (LOOK_MS, LOOK_FINISHED) };
+        let long = self.window.time >= least && self.window.finished >= finished;
+        if !long && self.window.time < LONGEST_MS {
+            return;
+        }
+        let window = std::mem::take(&mut self.window);
+        let pressed = window.pressed as f64 >= window.time as f64 * PRESSED;
+        match window.sum_up() {
+            Some(found) if pressed => self.decide(now, found),
+            Some(found) => {
+                self.note_usual(&found);
+                self.trial = None;
+            }
+            None => (),
+        }
+    }
+
+    /// Nothing is known any more.
+    fn lift(&mut self) {
+        (self.limit, self.ceiling) = (self.most as f64, self.most as f64);
+        (self.trial, self.ready) = (None, None);
+        (self.hold, self.hold_until) = (HOLD_MS, 0);
+    }
+
+    fn decide(&mut self, now: u64, found: Found) {
+        match self.trial.take() {
+            Some(trial) => self.judge(now, trial, &found),
+            None => self.note_usual(&found),
+        }
+        if self.trial.is_none() && now >= self.hold_until && self.try_another(now, &found) {
+            return;
+        }
+        let Some(ready) = found.ready else {
+            self.limit = self.limit.min(self.ceiling);
+            return;
+        };
+        let smooth = self.ready.map_or(ready, |before| (before + ready) / 2.0);
+        self.ready = Some(smooth);
+        // Workers that are ready are no use, but for a few; and while there are fewer of them there may be more. What was
+        // seen may have been an accident: one look does not change much.
+        let target = found.busy - smooth + self.slack();
+        let next = (self.limit + target) / 2.0;
+        let next = if smooth < self.slack() / 4.0 { next.max(self.limit * QUICKLY) } else { next };
+        self.limit = next.max(self.limit / 2.0).clamp(self.floor as f64, self.ceiling);
+    }
+
+    /// Ends an experiment.
+    fn judge(&mut self, now: u64, trial: Trial, found: &Found) {
+        let number = found.busy / trial.before.busy - 1.0;
+        let work = found.work / trial.before.work - 1.0;
+        let up = trial.from < self.ceiling;
+        if number.abs() < 0.05 {
+            // There were not as many as there might have been, or as many as before.
+            self.ceiling = trial.from;
+            return self.back_off(now);
+        }
+        let matters = work / number >= MATTERS;
+        if matters == up {
+            (self.hold, self.hold_until) = (HOLD_MS, now);
+            return;
+        }
+        if !up {
+            // Scripts that are slow by nature.
+            self.usual = Some(trial.before.still);
+        }
+        self.ceiling = trial.from;
+        self.back_off(now);
+    }
+
+    /// Begins an experiment if there is a reason.
+    fn try_another(&mut self, now: u64, found: &Found) -> bool {
+        let longer = found.still_part > STILL && self.usual.is_some_and(|usual| found.still > usual * LONGER);
+        let next = if longer {
+            (self.ceiling.min(found.busy) * LESS).floor().max(self.floor as f64)
+        } else {
+            (self.ceiling * MORE).ceil().min(self.most as f64)
+        };
+        if next == self.ceiling || longer && next >= self.limit {
+            return false;
+        }
+        self.trial = Some(Trial { from: self.ceiling, before: *found });
+        self.ceiling = next;
+        self.limit = if longer { self.limit.min(next) } else { next };
+        self.window = Window::default();
+        self.settled = now + (found.took as u64).min(LONGEST_MS);
+        true
+    }
+
+    fn back_off(&mut self, now: u64) {
+        self.hold_until = now + self.hold;
+        self.hold = (self.hold * 2).min(HOLD_MOST_MS);
+        self.limit = self.limit.min(self.ceiling);
+    }
+
+    /// Follows to less, and forgets slowly: scripts change.
+    fn note_usual(&mut self, found: &Found) {
+        let usual = self.usual.unwrap_or(found.still);
+        self.usual = Some(if found.still < usual { (usual * 3.0 + found.still) / 4.0 } else { usual * 1.01 });
+    }
+}
+
+impl Window {
+    fn add(&mut self, time: u64, seen: &Seen) {
+        self.time += time;
+        self.pressed += if seen.pressed { time } else { 0 };
+        self.busy += seen.busy as f64 * time as f64;
+        self.cpu += seen.cpu_us.unwrap_or(0) as f64;
+        self.ready += seen.ready_us.unwrap_or(0) as f64;
+        self.finished += seen.finished;
+        self.unknown_cpu |= seen.cpu_us.is_none();
+        self.unknown_ready |= seen.ready_us.is_none();
+    }
+
+    fn sum_up(&self) -> Option<Found> {
+        let time = self.time as f64;
+        if time == 0.0 || self.busy == 0.0 {
+            return None;
+        }
+        let by_number = self.unknown_cpu || self.cpu == 0.0;
+        let work = if by_number { self.finished as f64 } else { self.cpu };
+        if work == 0.0 {
+            return None;
+        }
+        let still = (self.busy * 1e3 - self.cpu - self.ready).max(0.0);
+        Some(Found {
+            busy: self.busy / time,
+            ready: (!self.unknown_ready).then_some(self.ready / 1e3 / time),
+            work: work / time,
+            still: still / work,
+            still_part: still / (self.busy * 1e3),
+            took: self.busy / self.finished.max(1) as f64,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks a tenth of a second apart.
+    fn look(pace: &mut Pace, now: &mut u64, times: usize, seen: &Seen) {
+        for _ in 0..times {
+            *now += 100;
+            pace.look(*now, seen);
+        }
+    }
+
+    /// `busy` workers on two cores, each all the time ready to run.
+    fn crowded(busy: usize) -> Seen {
+        let (on, off) = (busy.min(2) as u64, busy.saturating_sub(2) as u64);
+        Seen { busy, cpu_us: Some(on * 100_000), ready_us: Some(off * 100_000), finished: 8, pressed: true }
+    }
+
+    #[test]
+    fn without_a_sign_nothing_is_limited() {
+        let (mut pace, mut now) = (Pace::new(2, 16), 0);
+        look(&mut pace, &mut now, 100, &Seen { pressed: false, ..crowded(16) });
+        assert!(pace.limit() == 16 && !pace.is_holding_back(), "nobody waits");
+        look(&mut pace, &mut now, 100, &Seen { ready_us: Some(0), ..crowded(16) });
+        assert_eq!(pace.limit(), 16, "nobody is in anybody's way");
+    }
+
+    #[test]
+    fn a_full_processor_is_shared_by_few() {
+        let (mut pace, mut now) = (Pace::new(2, 16), 0);
+        for _ in 0..40 {
+            let busy = pace.limit();
+            look(&mut pace, &mut now, 1, &crowded(busy));
+        }
+        assert_eq!(pace.limit(), 3);
+        assert!(pace.is_holding_back());
+        // A quiet moment, and all is forgotten.
+        look(&mut pace, &mut now, 40, &Seen { finished: 0, busy: 0, pressed: false, ..crowded(0) });
+        assert_eq!(pace.limit(), 16);
+    }
+
+    #[test]
+    fn never_below_the_cores_and_never_above_the_most() {
+        for (cores, most, least) in [(4, 16, 4), (8, 3, 3), (1, 1, 1)] {
+            let (mut pace, mut now) = (Pace::new(cores, most), 0);
+            let seen = Seen {
+                busy: most,
+                cpu_us: Some(10),
+                ready_us: Some(100_000 * most as u64),
+                finished: 8,
+                pressed: true,
+            };
+            look(&mut pace, &mut now, 100, &seen);
+            assert_eq!(pace.limit(), least);
+        }
+        let mut pace = Pace::new(2, 16);
+        pace.set_most(1);
+        assert_eq!(pace.limit(), 1);
+    }
+
+    #[test]
+    fn a_kernel_that_says_nothing_of_waiting_does_no_harm() {
+        let (mut pace, mut now) = (Pace::new(2, 16), 0);
+        look(&mut pace, &mut now, 200, &Seen { ready_us: None, cpu_us: None, ..crowded(16) });
+        assert_eq!(pace.limit(), 16);
+    }
+}

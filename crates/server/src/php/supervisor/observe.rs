@@ -1,0 +1,126 @@
+//! How busy the processor is with a pool's workers, a few times a second, for [`pace`](crate::php::pool::pace); and what its
+//! [`gate`](crate::php::pool::gate) says of that in the log.
+
+use std::collections::HashMap;
+
+use super::Supervisor;
+use crate::php::pool::Seat;
+use crate::php::pool::pace::Seen;
+
+/// Not more often than that, milliseconds.
+const EVERY_MS: u64 = 90;
+
+/// What was seen the last time.
+#[derive(Debug, Default)]
+pub(super) struct Observed {
+    at: u64,
+    /// Times of the workers, by process id.
+    times: HashMap<u32, Times>,
+    /// Since when each lane is overloaded, and how many it had refused.
+    overloads: Vec<Option<u64>>,
+}
+
+/// What the kernel says of a process: see `/proc/PID/schedstat` in proc(5).
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    /// On a core, nanoseconds.
+    cpu: u64,
+    /// Ready to run and without a core.
+    ready: u64,
+}
+
+impl Times {
+    fn read(pid: u32) -> Option<Times> {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
+        let mut words = text.split_ascii_whitespace().map(str::parse);
+        Some(Times { cpu: words.next()?.ok()?, ready: words.next()?.ok()? })
+    }
+}
+
+impl Supervisor {
+    /// Looks how the workers get on, and sets how many of them each lane may have at once.
+    pub(super) fn observe(&mut self) {
+        let now = self.now();
+        if now < self.observed.at + EVERY_MS {
+            return;
+        }
+        self.observed.at = now;
+        let mut state = self.shared.lock();
+        let seen = |running: usize, waiting: usize, (finished, refused): (u64, u64)| Seen {
+            busy: running,
+            finished,
+            pressed: waiting > 0 || refused > 0,
+            ..Seen::default()
+        };
+        let lanes = state.lanes.iter_mut();
+        let mut lanes: Vec<Seen> = lanes
+            .map(|lane| seen(lane.running, lane.waiters.len(), std::mem::take(&mut lane.lately)))
+            .collect();
+        let live = state.seats().iter().filter_map(|seat| match seat {
+            Seat::Live(card) => Some((card.pid(), card.lane())),
+            _ => None,
+        });
+        let active = lanes.iter().any(|seen| seen.finished > 0 || seen.busy > 0);
+        let processes: Vec<(u32, usize)> = if active { live.collect() } else { Vec::new() };
+        drop(state);
+        self.measure(&processes, &mut lanes);
+        self.set_throttles(now, &lanes);
+    }
+
+    /// Adds what each lane's workers used since the last time.
+    fn measure(&mut self, processes: &[(u32, usize)], lanes: &mut [Seen]) {
+        let mut times = HashMap::with_capacity(processes.len());
+        for (pid, lane) in processes {
+            let Some(seen) = lanes.get_mut(*lane) else { continue };
+            let Some(now) = Times::read(*pid) else { continue };
+            let before = self.observed.times.get(pid).copied().unwrap_or(now);
+            let add = |sum: &mut Option<u64>, before: u64, now: u64| {
+                *sum = Some(sum.unwrap_or(0) + now.saturating_sub(before) / 1_000);
+            };
+            add(&mut seen.cpu_us, before.cpu, now.cpu);
+            add(&mut seen.ready_us, before.ready, now.ready);
+            times.insert(*pid, now);
+        }
+        if !processes.is_empty() {
+            self.observed.times = times;
+        }
+    }
+
+    fn set_throttles(&mut self, now: u64, seen: &[Seen]) {
+        let shared = self.shared.clone();
+        let mut state = shared.lock();
+        let (mut raised, mut news) = (false, Vec::new());
+        self.observed.overloads.resize(seen.len(), None);
+        let lanes = state.lanes.iter_mut().zip(seen).zip(&shared.settings.pools);
+        for (((lane, seen), pool), told) in lanes.zip(&mut self.observed.overloads) {
+            lane.pace.look(now, seen);
+            let throttle = match pool.adaptive && lane.pace.is_holding_back() {
+                true => lane.pace.limit(),
+                false => usize::MAX,
+            };
+            raised |= throttle > lane.throttle && lane.waiters.len() > 0;
+            lane.throttle = throttle;
+            let overload = lane.gate.overloaded(now);
+            if overload.is_some() != told.is_some() {
+                news.push((&pool.name, overload.or(*told).unwrap_or(now), overload.is_some()));
+            }
+            *told = overload;
+        }
+        if raised {
+            shared.pump(state, now);
+        } else {
+            drop(state);
+        }
+        for (name, since, begins) in news {
+            if begins {
+                shared.log.warn(format_args!(
+                    "more requests come for PHP pool {name} than it can serve: those that would wait for too long are refused; \
+                     see `millrace status` and php.queue_wait"
+                ));
+            } else {
+                let seconds = now.saturating_sub(since) / 1_000;
+                shared.log.info(format_args!("PHP pool {name} serves all requests again, after {seconds} s"));
+            }
+        }
+    }
+}
