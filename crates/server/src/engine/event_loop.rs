@@ -28,6 +28,9 @@ pub enum Order {
     },
 }
 
+/// Threads that may wait for the disk in the place of an event loop.
+const DISK_THREADS: usize = 4;
+
 /// An event loop, as the control thread sees it.
 pub struct EventLoop {
     orders: mpsc::UnboundedSender<Order>,
@@ -68,7 +71,10 @@ fn start_one(index: usize, process: Arc<Process>, pinned: bool) -> io::Result<Ev
             pin(index);
         }
         // A local runtime spawns what is not Send by itself; a LocalSet would be a second scheduler on top.
-        let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(DISK_THREADS)
+            .build_local(LocalOptions::default());
         match runtime {
             Ok(runtime) => {
                 let _ = started.send(Ok(()));

@@ -5,9 +5,11 @@ mod deadlines;
 mod event_loop;
 mod pools;
 mod run;
+mod spool;
 mod thread;
 
 pub use clock::Clock;
 pub use deadlines::{Deadline, Deadlines, Expire, HasDeadline};
 pub use run::{Reload, StartError, run};
+pub use spool::Spool;
 pub use thread::{Process, Setup, SharedSetup, Stage, Thread};

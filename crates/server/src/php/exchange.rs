@@ -21,7 +21,7 @@ use super::loopback::Ports;
 use super::pool::queue::Asker;
 use super::pool::waiters::Short;
 use super::pool::{Lease, Refused, Shared};
-use super::stream::{self, KEEP_BYTES};
+use super::pump;
 use super::variables;
 use crate::engine::Thread;
 use crate::reply::{Aside, Body, Reply, plain};
@@ -31,6 +31,8 @@ use crate::stats::Counter;
 
 /// Workers that may die one after the other before they have received a request.
 const ATTEMPTS: u32 = 5;
+/// Bytes of an answer that are read before the first of them leave, if they are there.
+const FIRST_BYTES: usize = 256 << 10;
 /// A larger frame is sent only by its own request, bytes. A socket takes some of this size at once.
 const SHORT_FRAME: usize = 8 << 10;
 /// A larger frame buffer is not kept.
@@ -146,7 +148,7 @@ async fn attempt(
                 request.hints.iter().for_each(|hints| hints.send(&lines));
             }
             match polled {
-                Poll::Ready(Ok(())) if answer.end.is_some() || answer.content.len() >= KEEP_BYTES => {
+                Poll::Ready(Ok(())) if answer.end.is_some() || answer.content.len() >= FIRST_BYTES => {
                     return Poll::Ready(Ok(()));
                 }
                 Poll::Ready(Ok(())) => (),
@@ -192,7 +194,7 @@ async fn attempt(
         lease.finish(thread.clock.now());
         Body::Bytes(as_long_as_said(content, length, &mut aside))
     } else {
-        Body::Stream(Box::new(stream::start(thread, lease, content, length)))
+        Body::Stream(Box::new(pump::start(thread, lease, content, length)))
     };
     Ok(Reply { status, reason, fields, body, close: false, dated: false, aside })
 }

@@ -37,6 +37,7 @@ mod host;
 mod inject;
 mod loopback;
 mod pool;
+mod pump;
 mod renewal;
 mod scoreboard;
 mod status;

@@ -1,26 +1,24 @@
-//! A long answer: a task pumps it from the worker into a bounded buffer, the protocol takes it from there.
+//! A long answer: a task ([`super::pump`]) moves it from the worker into a pipe, the protocol takes it from there.
 //!
-//! The task exists so that the worker is free as soon as the script has finished, however slow the client is, as long
-//! as the rest fits into the buffer. Nothing here belongs to more than one thread.
+//! ```text
+//!   worker ──> tail ──> disk ──> front ──> protocol ──> client
+//!      └───────────────────────────↑   (nothing in between, while the client keeps up)
+//! ```
+//!
+//! The worker is free as soon as its script has finished, however slow the client is. What the client has not taken yet
+//! waits in memory, and what would be more than a megabyte on disk (`server.spool_bytes`); beyond that the script waits.
+//! A script is held up for a moment before anything goes to disk: most clients only seem to be slow. Nothing here belongs
+//! to more than one thread.
 
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
-use millrace_wire::frames::{End, Frame};
-
 use super::answer::{Unheard, note};
-use super::exchange;
-use super::pool::Lease;
 use super::worker::Sink;
-use crate::engine::Thread;
 use crate::reply::{Aside, Source};
-use crate::stats::Counter;
-
-/// Bytes of an answer that are held for a client slower than its script. Beyond, the script waits.
-pub const KEEP_BYTES: usize = 256 << 10;
+use millrace_wire::frames::{End, Frame};
 
 /// The rest of an answer that a worker is still making. Dropping it before its end tells the script that its client
 /// has gone.
@@ -33,9 +31,14 @@ pub struct Stream {
 
 /// Between the task and the stream.
 #[derive(Debug, Default)]
-struct Pipe {
-    buffer: RefCell<Vec<u8>>,
-    /// The worker's part is over: well, or not.
+pub struct Pipe {
+    /// What is taken next.
+    front: RefCell<Vec<u8>>,
+    /// What has come last, if something lies between it and the front.
+    tail: RefCell<Vec<u8>>,
+    /// Something lies behind the front, on disk or in the tail: what comes now comes after that.
+    behind: Cell<bool>,
+    /// All has been taken, or will not come: well, or not.
     end: Cell<Option<bool>>,
     /// What the script said beside the content.
     aside: RefCell<Option<Box<Aside>>>,
@@ -47,11 +50,15 @@ struct Pipe {
     giver: RefCell<Option<Waker>>,
 }
 
-/// A stream that begins with `content`; a local task goes on with the worker.
-pub fn start(thread: &Rc<Thread>, lease: Lease, content: Vec<u8>, length: Option<u64>) -> Stream {
-    let pipe = Rc::new(Pipe { buffer: RefCell::new(content), ..Pipe::default() });
-    tokio::task::spawn_local(pump(thread.clone(), lease, pipe.clone()));
-    Stream { pipe, left: length }
+/// Bytes at the front, and in the tail, from which on no more is read into them. With those that the client is being sent
+/// and what one read may bring, less than a megabyte.
+pub const HALF: usize = 256 << 10;
+
+impl Stream {
+    /// The stream that takes from `pipe`; the script announced so many bytes.
+    pub fn new(pipe: Rc<Pipe>, length: Option<u64>) -> Stream {
+        Stream { pipe, left: length }
+    }
 }
 
 impl Source for Stream {
@@ -96,13 +103,18 @@ impl Drop for Stream {
 }
 
 impl Pipe {
+    /// A pipe that has `content` in it.
+    pub fn new(content: Vec<u8>) -> Rc<Pipe> {
+        Rc::new(Pipe { front: RefCell::new(content), ..Pipe::default() })
+    }
+
     fn poll_take(&self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<io::Result<bool>> {
-        let mut buffer = self.buffer.borrow_mut();
-        if !buffer.is_empty() {
+        let mut front = self.front.borrow_mut();
+        if !front.is_empty() {
             if out.is_empty() {
-                std::mem::swap(out, &mut buffer);
+                std::mem::swap(out, &mut front);
             } else {
-                out.append(&mut buffer);
+                out.append(&mut front);
             }
             wake(&self.giver);
             return Poll::Ready(Ok(true));
@@ -117,9 +129,78 @@ impl Pipe {
         }
     }
 
-    /// Nobody takes the rest, though nobody has gone: it is let fall.
-    fn is_unwanted(self: &Rc<Self>) -> bool {
+    /// Adds content.
+    pub fn push(&self, piece: &[u8]) {
+        if self.behind.get() {
+            self.tail.borrow_mut().extend_from_slice(piece);
+        } else {
+            self.front.borrow_mut().extend_from_slice(piece);
+            wake(&self.taker);
+        }
+    }
+
+    /// Whether more may come into memory. When the front is full, it comes into the tail from now on.
+    pub fn has_room(&self) -> bool {
+        if !self.behind.get() && self.front.borrow().len() >= HALF {
+            self.behind.set(true);
+        }
+        !self.behind.get() || self.tail.borrow().len() < HALF
+    }
+
+    /// Whether nothing is there to be taken, though there is something.
+    pub fn wants_front(&self) -> bool {
+        self.behind.get() && self.front.borrow().is_empty()
+    }
+
+    /// Puts what comes next to the front, which is empty.
+    pub fn set_front(&self, content: Vec<u8>) {
+        *self.front.borrow_mut() = content;
+        wake(&self.taker);
+    }
+
+    /// Nothing lies between the tail and the front any more.
+    pub fn join(&self) {
+        self.behind.set(false);
+        let tail = self.tail.take();
+        if !tail.is_empty() {
+            self.set_front(tail);
+        }
+    }
+
+    /// Whether something lies behind the front.
+    pub fn is_behind(&self) -> bool {
+        self.behind.get()
+    }
+
+    /// What has come last.
+    pub fn tail(&self) -> &RefCell<Vec<u8>> {
+        &self.tail
+    }
+
+    /// Nothing more comes; `whole`: because that was all.
+    pub fn end(&self, whole: bool) {
+        self.end.set(Some(whole));
+        wake(&self.taker);
+    }
+
+    /// What the script said beside the content.
+    pub fn aside(&self) -> &RefCell<Option<Box<Aside>>> {
+        &self.aside
+    }
+
+    /// Has the giver woken when something was taken, or nobody takes any more.
+    pub fn wake_giver(&self, cx: &Context<'_>) {
+        *self.giver.borrow_mut() = Some(cx.waker().clone());
+    }
+
+    /// Nobody takes the rest.
+    pub fn is_unwanted(self: &Rc<Self>) -> bool {
         Rc::strong_count(self) == 1
+    }
+
+    /// Of one that is unwanted: whether its client has gone. Else he has all that was announced.
+    pub fn is_closed(&self) -> bool {
+        self.closed.get()
     }
 }
 
@@ -130,16 +211,19 @@ fn wake(waker: &RefCell<Option<Waker>>) {
 }
 
 /// Takes content for the pipe, the rest for the log.
-struct ToPipe<'a> {
-    pipe: &'a Pipe,
-    end: Option<End>,
-    unheard: Unheard<'a>,
+pub struct ToPipe<'a> {
+    /// Where the content goes.
+    pub pipe: &'a Pipe,
+    /// The end, if it has come.
+    pub end: Option<End>,
+    /// Who takes the rest.
+    pub unheard: Unheard<'a>,
 }
 
 impl Sink for ToPipe<'_> {
     fn take(&mut self, frame: Frame<'_>) {
         match frame {
-            Frame::Body(piece) => self.pipe.buffer.borrow_mut().extend_from_slice(piece),
+            Frame::Body(piece) => self.pipe.push(piece),
             Frame::End(end) => self.end = Some(end),
             Frame::Note { kind, text } => {
                 note(&mut self.pipe.aside.borrow_mut(), &self.unheard, kind, text);
@@ -147,56 +231,4 @@ impl Sink for ToPipe<'_> {
             frame => self.unheard.take(frame),
         }
     }
-}
-
-/// Pumps until the answer is complete, the worker dies, or the stream is dropped.
-async fn pump(thread: Rc<Thread>, mut lease: Lease, pipe: Rc<Pipe>) {
-    let card = lease.worker().card.clone();
-    let shared = lease.shared().clone();
-    let unheard = shared.unheard(&card);
-    let mut into = ToPipe { pipe: &pipe, end: None, unheard };
-    let result = poll_fn(|cx| {
-        *pipe.giver.borrow_mut() = Some(cx.waker().clone());
-        loop {
-            if pipe.is_unwanted() {
-                return Poll::Ready(Ok(()));
-            }
-            if pipe.buffer.borrow().len() >= KEEP_BYTES {
-                return Poll::Pending;
-            }
-            let before = pipe.buffer.borrow().len();
-            let polled = lease.worker().poll_read(cx, &mut into);
-            if pipe.buffer.borrow().len() > before {
-                wake(&pipe.taker);
-            }
-            match polled {
-                Poll::Ready(Ok(())) if into.end.is_none() => (),
-                other => return other,
-            }
-        }
-    })
-    .await;
-    let end = into.end;
-    thread.clock.read();
-    thread.process.script_speaks();
-    match result {
-        Err(error) => {
-            exchange::note_loss(&thread, &mut lease, &error);
-            pipe.end.set(Some(false));
-        }
-        Ok(()) if end.is_some() || !pipe.closed.get() => {
-            if end.is_some() && card.is_overdue() {
-                thread.stats.add(Counter::PhpTimeouts, 1);
-            }
-            if end.is_some_and(|end| end.failed) {
-                thread.stats.add(Counter::PhpFailures, 1);
-                pipe.aside.borrow_mut().get_or_insert_default().failed = true;
-            }
-            pipe.end.set(Some(true));
-            lease.finish(thread.clock.now());
-        }
-        // Dropped: the worker is told, and looked after until it has finished.
-        Ok(()) => drop(lease),
-    }
-    wake(&pipe.taker);
 }

@@ -20,7 +20,7 @@ pub trait Source: fmt::Debug {
     fn take_aside(&mut self) -> Option<Box<super::Aside>>;
 }
 
-impl dyn Source {
+impl dyn Source + '_ {
     /// Appends the next piece to `buffer`; `false` at the end. Cancel-safe.
     ///
     /// # Errors

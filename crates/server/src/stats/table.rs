@@ -87,6 +87,8 @@ table! {
     PhpRetried          Counter "php_retried_total"          "Requests run again because their worker died before it sent anything."
     PhpQueueFull        Counter "php_queue_full_total"       "Requests refused because too many waited for a worker."
     PhpQueueTimeouts    Counter "php_queue_timeouts_total"   "Requests refused because they waited too long for a worker."
+    PhpSpooled          Counter "php_spooled_total"          "Answers of PHP of which a part went to disk, because their client was slow."
+    PhpSpoolBytes       Gauge   "php_spool_bytes"            "Disk space that such answers take."
     PhpTimeouts         Counter "php_timeouts_total"         "PHP runs ended because they took too long."
     PhpCrashRefused     Counter "php_crash_refused_total"    "Requests answered 500 because their script had killed its workers."
     PhpOverload         Counter "php_overload_refused_total" "Requests refused because more came than could be served."

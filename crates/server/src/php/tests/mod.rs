@@ -7,6 +7,7 @@ mod lanes;
 mod life;
 mod limits;
 mod renewal;
+mod slow;
 mod storm;
 mod talk;
 
@@ -46,17 +47,23 @@ impl Rig {
     }
 
     fn start(change: impl FnOnce(&mut plan::Php)) -> Result<Rig, String> {
-        Rig::start_with(change, |_| Log::quiet())
+        Rig::start_with(change, |_| (), |_| Log::quiet())
     }
 
     /// With an error log in its folder.
     fn logging(change: impl FnOnce(&mut plan::Php)) -> Rig {
         let open = |dir: &Path| Log::open(&crate::log::tests::plan(&dir.join("error.log"))).unwrap();
-        Rig::start_with(change, open).unwrap()
+        Rig::start_with(change, |_| (), open).unwrap()
+    }
+
+    /// With other settings of the server, too.
+    fn serving(change_server: impl FnOnce(&mut plan::Server)) -> Rig {
+        Rig::start_with(|_| (), change_server, |_| Log::quiet()).unwrap()
     }
 
     fn start_with(
         change: impl FnOnce(&mut plan::Php),
+        change_server: impl FnOnce(&mut plan::Server),
         log: impl FnOnce(&Path) -> Log,
     ) -> Result<Rig, String> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -64,7 +71,8 @@ impl Rig {
         let dir = std::env::temp_dir().join(format!("millrace-pool-{}-{number}", std::process::id()));
         std::fs::create_dir(&dir).unwrap();
         let source = Source { site_dir: Some(dir.clone()), ..Source::default() };
-        let (plan, _) = millrace_settings::load(&source).unwrap();
+        let (mut plan, _) = millrace_settings::load(&source).unwrap();
+        change_server(&mut plan.server);
         let mut site = plan.sites[0].clone();
         let mut php = site.php.clone().unwrap();
         php.program = Some(fake::program(&dir));

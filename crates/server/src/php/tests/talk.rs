@@ -79,8 +79,8 @@ fn a_slow_client_does_not_hold_the_worker_for_a_medium_answer() {
 }
 
 #[test]
-fn a_long_answer_is_held_back() {
-    Rig::new(|_| ()).play(async |scene| {
+fn without_disk_space_a_long_answer_is_held_back() {
+    Rig::serving(|server| server.spool_bytes = 0).play(async |scene| {
         let pieces = "fill:1000000;flush;".repeat(8);
         let script = format!("head:200;flush;sleep:20;{pieces}note:{};end", scene.file("done"));
         let Body::Stream(mut stream) = scene.ask("GET", &script, Content::Empty).await.body else {

@@ -1,0 +1,332 @@
+//! The task that moves a long answer from its maker into a [`Pipe`]: by way of memory, and of the disk when its client is
+//! slow. It gives the maker up at the end of the answer, and goes on until the client has taken all.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use super::card::Card;
+use super::exchange;
+use super::pool::{Lease, Shared};
+use super::stream::{HALF, Pipe, Stream, ToPipe};
+use crate::engine::{Spool, Thread};
+use crate::stats::Counter;
+
+/// So long a script is held up, all in all, before what it makes goes to disk.
+const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_millis(100) };
+
+/// Bytes read from disk at once.
+const PIECE: u64 = 256 << 10;
+
+/// Who makes content.
+pub trait Maker {
+    /// Has what has come of it taken into `pipe`; true when that was all.
+    ///
+    /// # Errors
+    /// The maker has gone, or sends nonsense.
+    fn poll_make(&mut self, cx: &mut Context<'_>, pipe: &Pipe) -> Poll<io::Result<bool>>;
+
+    /// It is not listened to any more.
+    fn end(self, thread: &Thread, pipe: &Pipe, why: End);
+}
+
+/// Why a maker is not listened to any more.
+#[derive(Debug)]
+pub enum End {
+    /// It has made all.
+    Whole,
+    /// It has gone before that, or sent nonsense.
+    Lost(io::Error),
+    /// The client has all that was announced.
+    Enough,
+    /// The client has gone.
+    Unwanted,
+}
+
+/// A stream that begins with `content`; a local task goes on with the worker.
+pub fn start(thread: &Rc<Thread>, lease: Lease, content: Vec<u8>, length: Option<u64>) -> Stream {
+    start_with(thread, Leased::new(lease), content, length)
+}
+
+/// A stream that begins with `content`; a local task goes on with `maker`.
+pub fn start_with(
+    thread: &Rc<Thread>,
+    maker: impl Maker + 'static,
+    content: Vec<u8>,
+    length: Option<u64>,
+) -> Stream {
+    let pipe = Pipe::new(content);
+    let pump = Pump {
+        thread: thread.clone(),
+        pipe: pipe.clone(),
+        maker: Some(maker),
+        whole: false,
+        spool: None,
+        patience: PATIENCE,
+        refused: false,
+    };
+    tokio::task::spawn_local(pump.run());
+    Stream::new(pipe, length)
+}
+
+struct Pump<M: Maker> {
+    thread: Rc<Thread>,
+    pipe: Rc<Pipe>,
+    /// Who makes the content, until its end.
+    maker: Option<M>,
+    /// Whether that was the end of all of it.
+    whole: bool,
+    /// What is on disk.
+    spool: Option<Spooled>,
+    /// For how long the script may yet be held up without use of the disk.
+    patience: Duration,
+    /// The disk took no more.
+    refused: bool,
+}
+
+/// A part of an answer on disk.
+struct Spooled {
+    thread: Rc<Thread>,
+    file: Spool,
+    /// Bytes written, and how many of them have been read again.
+    written: u64,
+    read: u64,
+}
+
+/// What a pump has waited for.
+enum Event {
+    /// Something was taken, or nobody takes any more, or there is enough to be moved.
+    Moved,
+    /// The maker has made all.
+    Made,
+    /// It won't.
+    Lost(io::Error),
+}
+
+impl<M: Maker> Pump<M> {
+    async fn run(mut self) {
+        loop {
+            if self.pipe.is_unwanted() {
+                let why = if self.pipe.is_closed() { End::Unwanted } else { End::Enough };
+                return self.part(why);
+            }
+            if self.pipe.wants_front()
+                && let Err(error) = self.refill().await
+            {
+                self.say_broken("read", &error);
+                self.part(End::Unwanted);
+                return self.pipe.end(false);
+            }
+            if self.has_to_spill() {
+                self.spill().await;
+                continue;
+            }
+            if self.maker.is_none() && !self.pipe.is_behind() {
+                return self.pipe.end(self.whole);
+            }
+            match self.wait().await {
+                Event::Moved => {}
+                Event::Made => {
+                    self.whole = true;
+                    self.part(End::Whole);
+                }
+                Event::Lost(error) => self.part(End::Lost(error)),
+            }
+        }
+    }
+
+    /// Gives the maker up.
+    fn part(&mut self, why: End) {
+        self.thread.clock.read();
+        if let Some(maker) = self.maker.take() {
+            self.thread.process.script_speaks();
+            maker.end(&self.thread, &self.pipe, why);
+        }
+    }
+
+    /// Brings to the front what comes next.
+    async fn refill(&mut self) -> io::Result<()> {
+        if let Some(spool) = &mut self.spool {
+            if spool.read < spool.written {
+                let content = spool.take().await?;
+                self.pipe.set_front(content);
+                return Ok(());
+            }
+            spool.clear()?;
+            self.refused = false;
+        }
+        self.pipe.join();
+        Ok(())
+    }
+
+    /// Whether the tail is to go to disk now.
+    fn has_to_spill(&self) -> bool {
+        let is_full = self.pipe.tail().borrow().len() >= HALF;
+        is_full && self.maker.is_some() && self.patience.is_zero() && self.may_spill()
+    }
+
+    /// Whether there is disk space for the tail: of all of it, and of the half that one answer may take.
+    fn may_spill(&self) -> bool {
+        let most = self.thread.setup().plan.server.spool_bytes;
+        let tail = self.pipe.tail().borrow().len() as u64;
+        let own = self.spool.as_ref().map_or(0, |spool| spool.written);
+        let all = || self.thread.process.stats.value(Counter::PhpSpoolBytes);
+        !self.refused && own + tail <= most / 2 && all() + tail <= most
+    }
+
+    /// Moves the tail to disk. If that takes none, the script has to wait for its client.
+    async fn spill(&mut self) {
+        let tail = self.pipe.tail().take();
+        let result = match self.spool() {
+            Ok(spool) => spool.put(tail).await,
+            Err(error) => Err((tail, error)),
+        };
+        if let Err((tail, error)) = result {
+            *self.pipe.tail().borrow_mut() = tail;
+            self.refused = true;
+            self.say_broken("spooled", &error);
+        }
+    }
+
+    fn spool(&mut self) -> io::Result<&mut Spooled> {
+        if self.spool.is_none() {
+            let file = Spool::create(&self.thread.setup().plan.server.spool_dir)?;
+            self.thread.stats.add(Counter::PhpSpooled, 1);
+            self.spool = Some(Spooled { thread: self.thread.clone(), file, written: 0, read: 0 });
+        }
+        // It has just been made.
+        self.spool.as_mut().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn say_broken(&self, what: &str, error: &io::Error) {
+        self.thread.process.log.error(format_args!(
+            "an answer that its client takes slowly can't be {what} in {}: {error}. Free some space there, or set \
+             server.spool_dir; until then such answers hold their PHP workers",
+            self.thread.setup().plan.server.spool_dir.display()
+        ));
+    }
+
+    /// Takes in what the maker makes, as long as there is room.
+    async fn wait(&mut self) -> Event {
+        let may_spill = self.may_spill();
+        let mut held_since = None;
+        let mut patience = pin!(None);
+        let event = poll_fn(|cx| {
+            self.pipe.wake_giver(cx);
+            if self.pipe.is_unwanted() || self.pipe.wants_front() {
+                return Poll::Ready(Event::Moved);
+            }
+            let Some(maker) = &mut self.maker else { return Poll::Pending };
+            while self.pipe.has_room() {
+                match maker.poll_make(cx, &self.pipe) {
+                    Poll::Ready(Ok(false)) => {}
+                    Poll::Ready(Ok(true)) => return Poll::Ready(Event::Made),
+                    Poll::Ready(Err(error)) => return Poll::Ready(Event::Lost(error)),
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+            if !may_spill {
+                return Poll::Pending;
+            }
+            if held_since.is_none() {
+                self.thread.clock.read();
+                held_since = Some(self.thread.clock.now());
+                patience.set(Some(tokio::time::sleep(self.patience)));
+            }
+            match patience.as_mut().as_pin_mut() {
+                Some(patience) => patience.poll(cx).map(|()| Event::Moved),
+                None => Poll::Pending,
+            }
+        })
+        .await;
+        if let Some(since) = held_since {
+            self.thread.clock.read();
+            let held = self.thread.clock.now().saturating_duration_since(since);
+            self.patience = self.patience.saturating_sub(held);
+        }
+        event
+    }
+}
+
+impl Spooled {
+    /// Adds `bytes`, or gives them back.
+    async fn put(&mut self, bytes: Vec<u8>) -> Result<(), (Vec<u8>, io::Error)> {
+        let length = bytes.len() as u64;
+        let (bytes, written) = self.file.write(bytes, self.written).await;
+        written.map_err(|error| (bytes, error))?;
+        self.written += length;
+        self.thread.stats.add(Counter::PhpSpoolBytes, length);
+        Ok(())
+    }
+
+    /// The next piece.
+    async fn take(&mut self) -> io::Result<Vec<u8>> {
+        let length = (self.written - self.read).min(PIECE);
+        let content = self.file.read(self.read, length as usize).await?;
+        self.read += length;
+        Ok(content)
+    }
+
+    /// All has been read: its disk space is given back.
+    fn clear(&mut self) -> io::Result<()> {
+        if self.written > 0 {
+            self.file.clear()?;
+            self.thread.stats.sub(Counter::PhpSpoolBytes, self.written);
+            (self.written, self.read) = (0, 0);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Spooled {
+    fn drop(&mut self) {
+        self.thread.stats.sub(Counter::PhpSpoolBytes, self.written);
+    }
+}
+
+/// A worker that is leased for this answer.
+struct Leased {
+    lease: Lease,
+    shared: Arc<Shared>,
+    card: Arc<Card>,
+    failed: bool,
+}
+
+impl Leased {
+    fn new(mut lease: Lease) -> Leased {
+        let (shared, card) = (lease.shared().clone(), lease.worker().card.clone());
+        Leased { lease, shared, card, failed: false }
+    }
+}
+
+impl Maker for Leased {
+    fn poll_make(&mut self, cx: &mut Context<'_>, pipe: &Pipe) -> Poll<io::Result<bool>> {
+        let mut into = ToPipe { pipe, end: None, unheard: self.shared.unheard(&self.card) };
+        self.lease.worker().poll_read(cx, &mut into).map_ok(|()| {
+            self.failed = into.end.is_some_and(|end| end.failed);
+            into.end.is_some()
+        })
+    }
+
+    fn end(mut self, thread: &Thread, pipe: &Pipe, why: End) {
+        match why {
+            End::Whole | End::Enough => {
+                if matches!(why, End::Whole) && self.card.is_overdue() {
+                    thread.stats.add(Counter::PhpTimeouts, 1);
+                }
+                if self.failed {
+                    thread.stats.add(Counter::PhpFailures, 1);
+                    pipe.aside().borrow_mut().get_or_insert_default().failed = true;
+                }
+                self.lease.finish(thread.clock.now());
+            }
+            End::Lost(error) => exchange::note_loss(thread, &mut self.lease, &error),
+            // Dropped: the worker is told, and looked after until it has finished.
+            End::Unwanted => {}
+        }
+    }
+}
