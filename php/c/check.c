@@ -118,6 +118,7 @@ size_t check_report(char *text, size_t room)
 	length = add(text, length, room, "sapi=%s\n", sapi_module.name);
 	length = add(text, length, room, "ini_file=%s\n", php_ini_opened_path ? php_ini_opened_path : "");
 	length = add(text, length, room, "ini_scanned=%s\n", php_ini_scanned_path ? php_ini_scanned_path : "");
+	length = add(text, length, room, "sandbox=%s\n", sandbox_says());
 	length = report_opcache(text, length, room);
 	return report_extensions(text, length, room);
 }

@@ -26,14 +26,16 @@ static struct {
 	char *board;        /* the scoreboard */
 	size_t board_bytes;
 	uint32_t slots;
+	pid_t pid, server;
 	pid_t *pids;        /* a slot's worker, or 0 */
 	char *crashes;      /* CRASH_BYTES a slot, shared with the workers */
 	uint32_t running;   /* workers that run */
 	int control;        /* -1 when the server has gone */
 	int signals;
+	int mail;           /* where workers' mail() connects to, or -1 */
 	bool retiring;
 	time_t deadline;    /* monotonic seconds; then workers are killed; 0: none */
-} host = { .control = MR_CONTROL_DESCRIPTOR, .signals = -1 };
+} host = { .control = MR_CONTROL_DESCRIPTOR, .signals = -1, .mail = -1 };
 
 static bool map_scoreboard(void);
 static char *crash_area(uint32_t slot);
@@ -44,13 +46,16 @@ static void reap(void);
 static int wait_ms(void);
 
 /* Runs the host until its work is done; the exit status of the process. PHP is started. */
-int host_run(void)
+int host_run(pid_t server)
 {
 	char text[MR_CONTROL_MAX - MR_HEADER_BYTES];
 	prctl(PR_SET_NAME, "php-host");
+	host.pid = getpid();
+	host.server = server;
 	if (!map_scoreboard() || !watch_signals()) {
 		return 1;
 	}
+	host.mail = mail_listen();
 	size_t length = check_report(text, sizeof text);
 	struct { uint32_t length; uint8_t kind, flags; uint16_t extra; } ready = { (uint32_t)length, MR_CONTROL_READY, 0, 0 };
 	struct iovec parts[2] = { { &ready, sizeof ready }, { text, length } };
@@ -59,11 +64,12 @@ int host_run(void)
 		return 1;
 	}
 	while (host.running || (host.control >= 0 && !host.retiring)) {
-		struct pollfd waits[2] = {
+		struct pollfd waits[3] = {
 			{ .fd = host.signals, .events = POLLIN },
 			{ .fd = host.control, .events = POLLIN },
+			{ .fd = host.mail, .events = POLLIN },
 		};
-		if (poll(waits, 2, wait_ms()) < 0 && errno != EINTR) {
+		if (poll(waits, 3, wait_ms()) < 0 && errno != EINTR) {
 			return 1;
 		}
 		if (waits[0].revents) {
@@ -71,6 +77,9 @@ int host_run(void)
 		}
 		if (waits[1].revents) {
 			read_control();
+		}
+		if (waits[2].revents) {
+			mail_accept(host.mail);
 		}
 	}
 	return 0;
@@ -143,8 +152,16 @@ static void trace(uint32_t slot, bool let_go)
 /* In the child: leaves behind what is the host's and serves. */
 static ZEND_NORETURN void become_worker(int socket, uint32_t slot)
 {
+	if (!sandbox_enter(host.pid, host.server)) {
+		static const char text[] = "millrace-php: a worker cannot be kept from the rest of the machine and ends; see php.sandbox";
+		host_log(LOG_CRIT, text, sizeof text - 1);
+		_exit(71);
+	}
 	close(host.control);
 	close(host.signals);
+	if (host.mail >= 0) {
+		close(host.mail);
+	}
 	host.control = -1;
 	_exit(loop_run(socket, slot, host.board, crash_area(slot)));
 }

@@ -306,7 +306,6 @@ static bool run_injected(const char *path)
 		PG(during_request_startup) = 0;
 		PG(open_basedir) = NULL;
 		zend_op_array *code = zend_compile_file(&file, ZEND_INCLUDE);
-		PG(open_basedir) = open_basedir;
 		done = code ? execute_injected(code) : forgive();
 	} zend_end_try();
 	PG(open_basedir) = open_basedir;

@@ -30,13 +30,26 @@ static bool set_environment(void);
 
 int main(int argc, char **argv)
 {
+	if (argc >= 3 && strcmp(argv[1], "--sendmail") == 0) {
+		return mail_hand_over(argv[2], argc - 3, argv + 3);
+	}
 	if (!read_options(argc, argv)) {
 		return 2;
 	}
 	if (!options.check && !take_descriptors()) {
 		return 2;
 	}
-	if (!switch_user() || !start_php(argv[0]) || !set_environment()) {
+	pid_t server = getppid();
+	if (!switch_user()) {
+		return 1;
+	}
+	if (options.temp_base && !options.check && !temp_make(options.temp_base)) {
+		main_fail("no temporary folder can be made in %s: %s; set php.temp_dir to a folder where user %u may write",
+			options.temp_base, strerror(errno), (unsigned)geteuid());
+		return 1;
+	}
+	if (!start_php(argv[0]) || !set_environment()) {
+		temp_remove();
 		return 1;
 	}
 	int status;
@@ -44,8 +57,9 @@ int main(int argc, char **argv)
 		char text[MR_CONTROL_MAX];
 		status = fwrite(text, check_report(text, sizeof text), 1, stdout) != 1;
 	} else {
-		status = host_run();
+		status = host_run(server);
 	}
+	temp_remove();
 	php_module_shutdown();
 	sapi_shutdown();
 	return status;
@@ -82,7 +96,14 @@ static const char usage[] =
 	"  --worker-name NAME    its SCRIPT_NAME while no request runs\n"
 	"  --worker-root FOLDER  its DOCUMENT_ROOT while no request runs\n"
 	"  --keep-environment    scripts see the environment of the server; default: only USER and HOME, as php-fpm\n"
-	"  --no-new-privileges   PHP cannot gain privileges by set-user-ID programs (sendmail's queue needs one)\n"
+	"  --no-new-privileges   PHP cannot gain privileges by set-user-ID programs\n"
+	"  --sandbox             as --no-new-privileges; besides, scripts use only the folders named here (where the kernel has\n"
+	"                        Landlock), and none of the system calls that web pages have no use for\n"
+	"  --folder DIR          scripts may read and write there; may be repeated\n"
+	"  --read-folder DIR     scripts may read there; may be repeated\n"
+	"  --temp-base DIR       make a temporary folder of the workers' own there\n"
+	"  --open-basedir WHEN   set open_basedir to these folders: always, or when needed, without --sandbox or without Landlock\n"
+	"  --disable-functions A,B   besides those of the ini files\n"
 	"  --check               start PHP, say what it is, and end\n"
 	"  --version             say the version and end\n";
 
@@ -132,6 +153,19 @@ static bool number(const char *text, uint64_t *value)
 	return *text >= '0' && *text <= '9' && *end == 0 && errno == 0;
 }
 
+/* Appends one --folder or --read-folder. */
+static bool add_folder(const char *path, bool writable)
+{
+	void *more = realloc(options.folders, (options.folder_count + 1) * sizeof *options.folders);
+	if (!more) {
+		return false;
+	}
+	options.folders = more;
+	options.folders[options.folder_count].path = path;
+	options.folders[options.folder_count++].writable = writable;
+	return true;
+}
+
 static bool read_options(int argc, char **argv)
 {
 	static const struct option known[] = {
@@ -146,6 +180,12 @@ static bool read_options(int argc, char **argv)
 		{ "worker-root", required_argument, NULL, 'R' },
 		{ "keep-environment", no_argument, NULL, 'e' },
 		{ "no-new-privileges", no_argument, NULL, 'p' },
+		{ "sandbox", no_argument, NULL, 'S' },
+		{ "folder", required_argument, NULL, 'F' },
+		{ "read-folder", required_argument, NULL, 'O' },
+		{ "temp-base", required_argument, NULL, 'T' },
+		{ "open-basedir", required_argument, NULL, 'B' },
+		{ "disable-functions", required_argument, NULL, 'D' },
 		{ "check", no_argument, NULL, 'c' },
 		{ "version", no_argument, NULL, 'v' },
 		{ "help", no_argument, NULL, 'h' },
@@ -167,6 +207,11 @@ static bool read_options(int argc, char **argv)
 			case 'R': options.worker_root = optarg; break;
 			case 'e': options.keep_environment = true; break;
 			case 'p': options.no_new_privileges = true; break;
+			case 'S': options.sandbox = true; break;
+			case 'F': case 'O': good = add_folder(optarg, option == 'F'); break;
+			case 'T': options.temp_base = optarg; break;
+			case 'B': options.open_basedir = optarg; break;
+			case 'D': options.disable_functions = optarg; break;
 			case 'c': options.check = true; break;
 			case 'v': printf("millrace-php %s, PHP %s\n", MILLRACE_VERSION, PHP_VERSION); exit(0);
 			case 'h': printf("%s", usage); exit(0);
@@ -214,6 +259,10 @@ static bool take_descriptors(void)
 /* Becomes the user that PHP runs as, before anything of PHP runs. */
 static bool switch_user(void)
 {
+	if (!options.user && options.group && geteuid() == 0) {
+		main_fail("the group \"%s\" needs a user: set php.user", options.group);
+		return false;
+	}
 	if (options.user) {
 		const struct passwd *user = getpwnam(options.user);
 		if (!user) {
@@ -245,10 +294,6 @@ static bool switch_user(void)
 		/* A process that has switched users is closed to its own user; but the host reads where its workers are (trace.c). */
 		prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 	}
-	if (options.no_new_privileges && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
-		main_fail("no_new_privileges: %s", strerror(errno));
-		return false;
-	}
 	return true;
 }
 
@@ -262,10 +307,42 @@ static bool set_environment(void)
 	if (!options.keep_environment && clearenv() != 0) {
 		return false;
 	}
+	if (temp_folder() && setenv("TMPDIR", temp_folder(), 1) != 0) {
+		return false;
+	}
 	return !user || (setenv("USER", user->pw_name, 1) == 0 && setenv("HOME", user->pw_dir, 1) == 0);
 }
 
 /* ---- PHP ---- */
+
+/* open_basedir for these folders; the caller frees it. */
+static char *basedir_list(void)
+{
+	char *list = NULL;
+	size_t length = 0;
+	FILE *out = open_memstream(&list, &length);
+	if (!out) {
+		return NULL;
+	}
+	for (unsigned i = 0; i < options.folder_count; i++) {
+		fprintf(out, "%s%s", i ? ":" : "", options.folders[i].path);
+	}
+	fprintf(out, temp_folder() ? ":%s" : "", temp_folder());
+	return fclose(out) == 0 ? list : NULL;
+}
+
+/* On top of every file. It switches PHP's cache of paths off, so where the kernel watches the same folders it is not needed. */
+static bool set_basedir(void)
+{
+	if (!options.open_basedir || (strcmp(options.open_basedir, "needed") == 0 && sandbox_has_landlock())) {
+		return true;
+	}
+	char *list = basedir_list(), *text = NULL;
+	bool good = list && asprintf(&text, "open_basedir=%s", list) > 0 && define(text);
+	free(list);
+	free(text);
+	return good;
+}
 
 /*
  * Which ini files. --ini-file: that one alone, as `php -n -c FILE`. Else those of php-fpm where the distribution keeps
@@ -307,7 +384,7 @@ static bool same_version(void)
 
 static bool start_php(char *program)
 {
-	if (!same_version()) {
+	if (!same_version() || !set_basedir()) {
 		return false;
 	}
 	if (options.ini_file && access(options.ini_file, R_OK) != 0) {
@@ -329,5 +406,6 @@ static bool start_php(char *program)
 		main_fail("PHP did not start; its messages are in the log");
 		return false;
 	}
+	temp_use(options.temp_base);
 	return true;
 }

@@ -255,6 +255,9 @@ static int startup(sapi_module_struct *module)
 	if (MR_MODULE_STARTUP(module, &functions_module) == FAILURE) {
 		return FAILURE;
 	}
+	if (options.disable_functions) {
+		zend_disable_functions(options.disable_functions);
+	}
 	functions_hide();
 	taint_watch();
 	return SUCCESS;

@@ -92,8 +92,11 @@ struct options {
 	char *ini_entries;
 	uint64_t max_requests;
 	unsigned grace_seconds;
-	bool keep_environment, no_new_privileges, check;
+	bool keep_environment, no_new_privileges, check, sandbox;
+	const char *disable_functions, *temp_base, *open_basedir;
 	const char *worker_script, *worker_name, *worker_root; /* persistent workers: their script; NULL: none */
+	struct { const char *path; bool writable; } *folders; /* where the sites are */
+	unsigned folder_count;
 };
 extern struct options options;
 
@@ -120,8 +123,25 @@ void trace_frames(struct text *text, pid_t pid);
 void trace_waiting(struct text *text, pid_t pid);
 void trace_let_go(pid_t pid);
 
+/* sandbox.c: what a worker may do; `host` and `server` are the processes that it must not touch */
+bool sandbox_has_landlock(void);
+const char *sandbox_says(void);
+bool sandbox_enter(pid_t host, pid_t server);
+
+/* temp.c: the host's own temporary folder */
+bool temp_make(const char *base);
+void temp_use(const char *base);
+const char *temp_folder(void);
+void temp_remove(void);
+bool ini_set_for_good(const char *name, const char *value);
+
+/* mail.c: mail() out of the sandbox */
+int mail_hand_over(const char *name, int argc, char **argv);
+int mail_listen(void);
+void mail_accept(int listener);
+
 /* host.c */
-int host_run(void);
+int host_run(pid_t server);
 void host_log(int priority, const char *message, size_t length);
 
 /* check.c: is opcache really on */

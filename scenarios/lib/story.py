@@ -57,7 +57,8 @@ class Stage:
     def serve(self, php=False, settings=None, prefix=()):
         """Millrace on the site, as plain PHP or files; use it in a `with` statement."""
         port, admin = rig.free_port(), self.folder / "admin.sock"
-        pool = {"php.workers": 4} if php else {"php.enabled": "false"}
+        # Stories have scripts leave marks beside the site.
+        pool = {"php.workers": 4, "php.folders": self.folder} if php else {"php.enabled": "false"}
         chosen = {"admin.listen": f"unix:{admin}", "server.threads": 2, "cache.dir": "off", **pool, **(settings or {})}
         command = [*prefix, rig.program("millrace"), "serve", self.site, "--listen", f"127.0.0.1:{port}", "--profile", "generic"]
         for name, value in chosen.items():
@@ -72,6 +73,7 @@ class Stage:
         config.write_text(self.fill(text))
         # Pages are kept on disk only where the story says so.
         keeps = [] if "dir =" in text else ["--set", "cache.dir=off"]
+        keeps += ["--set", f"php.folders={self.folder}"]
         server = self.start([rig.program("millrace"), "serve", "--config", config, *keeps], port)
         server.config = config
         return server

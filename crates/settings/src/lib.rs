@@ -17,6 +17,7 @@ mod application;
 mod check;
 mod environment;
 mod explain;
+mod folders;
 mod load;
 mod overrides;
 mod problem;

@@ -359,8 +359,49 @@ pub struct Php {
     pub user: Option<String>,
     /// Group that PHP runs as; `None`: the user's first.
     pub group: Option<String>,
+    /// What keeps workers in.
+    pub sandbox: Sandbox,
+    /// Whether PHP's open_basedir is set to `folders`.
+    pub open_basedir: OpenBasedir,
+    /// What the scripts of all sites with these settings may use besides the system's own files and a temporary folder.
+    pub folders: Vec<Folder>,
+    /// PHP functions that there are not, besides those of the ini files.
+    pub disable_functions: Vec<String>,
+    /// Where each pool gets a temporary folder of its own; `None`: it has none.
+    pub temp_dir: Option<PathBuf>,
     /// Named shares of the workers; at least one. The first is [`PhpPool::FRONT`] and gets what is meant for no other.
     pub pools: Vec<PhpPool>,
+}
+
+/// What keeps workers in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sandbox {
+    /// Nothing gains privileges, files only in [`Php::folders`] (Landlock), no system calls of administrators (seccomp).
+    On,
+    /// Nothing gains privileges.
+    Privileges,
+    /// Only their user.
+    Off,
+}
+
+/// Whether open_basedir is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenBasedir {
+    /// Where the sandbox does not watch the folders.
+    Auto,
+    /// Always.
+    Site,
+    /// Never.
+    Off,
+}
+
+/// A folder that scripts may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    /// Absolute path.
+    pub path: PathBuf,
+    /// Whether they may write there.
+    pub writable: bool,
 }
 
 /// `[php.pool.NAME]`: a named share of a site's PHP workers, with a queue and limits of its own. Numbers of workers that are

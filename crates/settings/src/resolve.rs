@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use crate::application;
 use crate::environment::Environment;
+use crate::folders;
 use crate::plan::{
-    AccessFormat, Address, Admin, Cache, CacheMode, Files, Http, Level, Log, Network, Php, PhpPool, Plan,
-    Profile, Redirect, Server, Site, SiteCache, Symlinks, Ttl, Www,
+    AccessFormat, Address, Admin, Cache, CacheMode, Files, Folder, Http, Level, Log, Network, OpenBasedir,
+    Php, PhpPool, Plan, Profile, Redirect, Sandbox, Server, Site, SiteCache, Symlinks, Ttl, Www,
 };
 use crate::problem::At;
 use crate::table::{self, Default, Setting};
@@ -23,6 +24,7 @@ pub(crate) fn plan(written: &Written, environment: &Environment<'_>) -> Plan {
     let view = View::new(written, None, environment);
     let mut sites: Vec<Site> =
         written.sites.iter().map(|one| site(&View::new(written, Some(one), environment))).collect();
+    folders::share(&mut sites, environment);
     if let Some(first) = sites.first_mut() {
         first.default |= !written
             .sites
@@ -204,6 +206,23 @@ fn php(view: &View<'_>) -> Php {
         ini: php_ini(view),
         user: view.text("php.user"),
         group: view.text("php.group"),
+        sandbox: match view.choice("php.sandbox") {
+            "off" => Sandbox::Off,
+            "privileges" => Sandbox::Privileges,
+            _ => Sandbox::On,
+        },
+        open_basedir: match view.choice("php.open_basedir") {
+            "off" => OpenBasedir::Off,
+            "site" => OpenBasedir::Site,
+            _ => OpenBasedir::Auto,
+        },
+        folders: view
+            .folders("php.folders")
+            .into_iter()
+            .map(|path| Folder { path, writable: true })
+            .collect(),
+        disable_functions: words(view, "php.disable_functions"),
+        temp_dir: view.path("php.temp_dir"),
         pools: view.pool_names().iter().map(|name| pool(&view.pool(name), name)).collect(),
     }
 }

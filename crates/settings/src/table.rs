@@ -132,6 +132,8 @@ pub(crate) enum Word {
     ArgumentValue,
     /// Request methods.
     Method,
+    /// PHP functions.
+    Function,
 }
 
 /// Tables of which there is one a name: `[php.pool.admin]`. In keys of rows [`NAME`] stands for the name.

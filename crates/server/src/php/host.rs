@@ -10,7 +10,7 @@ use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millrace_settings::plan;
+use millrace_settings::plan::{self, OpenBasedir, Sandbox};
 use millrace_wire::frames::control::{self, Message};
 use millrace_wire::frames::{CONTROL_DESCRIPTOR, CONTROL_MAX, SCOREBOARD_DESCRIPTOR};
 use rustix::io::Errno;
@@ -20,6 +20,7 @@ use rustix::net::{
 };
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
+use super::inject::Injected;
 use super::pool::growth::EXTRA;
 use super::scoreboard::Scoreboard;
 
@@ -64,7 +65,7 @@ impl Host {
     ///
     /// # Errors
     /// It is not found or can't be started, and what to do.
-    pub fn launch(settings: &plan::Php) -> Result<(Host, Errors), String> {
+    pub fn launch(settings: &plan::Php, injected: &Injected) -> Result<(Host, Errors), String> {
         let program = program(settings.program.as_deref())?;
         let launch = || {
             let scoreboard = Scoreboard::create(slots(settings) as u32)?;
@@ -72,6 +73,7 @@ impl Host {
             let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
             let mut command = Command::new(&program);
             command.args(arguments(settings));
+            command.args(confinement(settings, injected.directory()));
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
             let given = vec![
                 (theirs, CONTROL_DESCRIPTOR),
@@ -272,6 +274,34 @@ fn arguments(settings: &plan::Php) -> Vec<OsString> {
     }
     if settings.max_requests > 0 {
         add("--max-requests", settings.max_requests.to_string().into());
+    }
+    arguments
+}
+
+/// What its workers may do: options of php/c/main.c.
+fn confinement(settings: &plan::Php, injected: &Path) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = Vec::new();
+    arguments.extend(match settings.sandbox {
+        Sandbox::On => Some("--sandbox".into()),
+        Sandbox::Privileges => Some("--no-new-privileges".into()),
+        Sandbox::Off => None,
+    });
+    for folder in &settings.folders {
+        let option = if folder.writable { "--folder" } else { "--read-folder" };
+        arguments.extend([option.into(), folder.path.clone().into()]);
+    }
+    arguments.extend(["--read-folder".into(), injected.into()]);
+    if let Some(dir) = &settings.temp_dir {
+        arguments.extend(["--temp-base".into(), dir.into()]);
+    }
+    let when = match settings.open_basedir {
+        OpenBasedir::Auto if settings.sandbox == Sandbox::On => Some("needed"),
+        OpenBasedir::Site => Some("always"),
+        OpenBasedir::Auto | OpenBasedir::Off => None,
+    };
+    arguments.extend(when.into_iter().flat_map(|when| ["--open-basedir".into(), when.into()]));
+    if !settings.disable_functions.is_empty() {
+        arguments.extend(["--disable-functions".into(), settings.disable_functions.join(",").into()]);
     }
     arguments
 }

@@ -85,6 +85,11 @@ impl Injected {
         }
     }
 
+    /// Where they are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Removes them; what still refers to them finds nothing.
     pub fn remove(&self) {
         remove_files(&self.directory);

@@ -20,6 +20,7 @@ pub(super) fn list(raw: &Raw, word: Word) -> Read<Vec<(String, Range<usize>)>> {
             Word::Cookie => name(text, b"=;,\"", "not a cookie's name"),
             Word::ArgumentValue => name(text, b"&#?", "not an argument"),
             Word::Method => method(text),
+            Word::Function => function(text),
         };
         read.map(|text| (text, raw.span.clone())).map_err(|(label, cure)| {
             let cure = cure.unwrap_or_else(|| format!("write it like {}", word.example()));
@@ -96,6 +97,15 @@ fn method(text: &str) -> Result<String, Bad> {
     Ok(text.to_owned())
 }
 
+/// A PHP function's name in lower case, as PHP has it.
+fn function(text: &str) -> Result<String, Bad> {
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_\\".contains(&byte);
+    if text.is_empty() || text.len() > MOST_BYTES || !text.bytes().all(legal) {
+        return Err(("not a function's name", None));
+    }
+    Ok(text.to_ascii_lowercase())
+}
+
 /// A request field's name in lower case (RFC 9110 section 5.1).
 fn field(text: &str) -> Result<String, Bad> {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'+-.^_`|~".contains(&byte);
@@ -125,6 +135,7 @@ impl Word {
                 "arguments, `*` at either end for anything: \"ref\", \"utm_*\", \"action=export\""
             }
             Self::Method => "methods: \"POST\"",
+            Self::Function => "names of PHP functions: \"exec\", \"mail\"",
         }
     }
 
@@ -137,6 +148,7 @@ impl Word {
             Self::Field => "fields",
             Self::ArgumentValue => "arguments",
             Self::Method => "methods",
+            Self::Function => "functions",
         }
     }
 
@@ -148,6 +160,7 @@ impl Word {
             Self::Field => "a field's name",
             Self::ArgumentValue => "an argument",
             Self::Method => "a method",
+            Self::Function => "a function's name",
         }
     }
 
@@ -159,6 +172,7 @@ impl Word {
             Self::Field => "\"Accept-Language\"",
             Self::ArgumentValue => "\"action=export\"",
             Self::Method => "\"POST\"",
+            Self::Function => "\"exec\"",
         }
     }
 }
@@ -189,6 +203,7 @@ mod tests {
             (Word::ArgumentValue, "action=heartbeat"),
             (Word::ArgumentValue, "utm_*"),
             (Word::Method, "POST"),
+            (Word::Function, "shell_exec"),
         ] {
             assert_eq!(read(word, good).as_deref(), Some(good), "{word:?}");
         }

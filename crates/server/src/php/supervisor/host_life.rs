@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use millrace_settings::plan::Sandbox;
 use millrace_wire::frames::PROTOCOL;
 use millrace_wire::frames::control::{Message, Started as Text};
 
@@ -22,7 +23,7 @@ const HOST_ENDED: u32 = 2;
 impl Supervisor {
     /// Starts a host; false if the pool can't go on without.
     pub(super) fn launch(&mut self) -> bool {
-        match Host::launch(&self.shared.settings) {
+        match Host::launch(&self.shared.settings, &self.shared.injected) {
             Ok((host, errors)) => {
                 self.host = Some(host);
                 self.errors.push(errors);
@@ -151,7 +152,14 @@ impl Supervisor {
                 "opcache is off ({reason}): every request compiles its scripts again; install and enable opcache"
             ));
         }
-        self.shared.log.info(format_args!("PHP {php_version} is up"));
+        let sandbox = text.get("sandbox").unwrap_or("off");
+        if self.shared.settings.sandbox == Sandbox::On && !sandbox.contains("landlock") {
+            self.shared.log.warn(format_args!(
+                "scripts are not kept from files outside of their sites by the kernel: it has no Landlock (Linux 5.19), or \
+                 that is not among its security modules (lsm=landlock,... on its command line); see php.open_basedir"
+            ));
+        }
+        self.shared.log.info(format_args!("PHP {php_version} is up (sandbox: {sandbox})"));
         Ok(Started { php_version })
     }
 

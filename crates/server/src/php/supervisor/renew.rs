@@ -125,7 +125,7 @@ impl Supervisor {
 
     fn prepare(&mut self, tell: SyncSender<Result<(), String>>) {
         self.cancel(None);
-        match Host::launch(&self.shared.settings) {
+        match Host::launch(&self.shared.settings, &self.shared.injected) {
             Ok((host, errors)) => {
                 let deadline = self.now() + HOST_START.as_millis() as u64;
                 let (words, workers) = (String::new(), Vec::new());

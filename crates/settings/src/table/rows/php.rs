@@ -251,6 +251,74 @@ pub(super) static PHP: &[Setting] = &[
         elsewhere: &["listen.group"],
         ..ROW
     },
+    Setting {
+        key: "php.sandbox",
+        place: Place::Both,
+        kind: Kind::Choice(&[
+            ("on", "no privileges, no files elsewhere, no system calls of administrators"),
+            ("privileges", "no privileges"),
+            ("off", "only what the user may not"),
+        ]),
+        default: Default::Fixed("on"),
+        line: "What scripts, and programs that they start, are kept from besides what their user may not do.",
+        reason: "A hole in a plugin should not open the machine. `on` is no_new_privs, Landlock (Linux 5.19) and seccomp: scripts use \
+                 their sites' folders, `php.folders` and a temporary folder, and read the system's programs, libraries and /etc. \
+                 Neither set-user-ID programs nor signals to others. It costs 0.1% of a page of WordPress.",
+        example: "\"privileges\"",
+        elsewhere: &["nonewprivileges", "protectsystem", "chroot", "suexec"],
+        ..ROW
+    },
+    Setting {
+        key: "php.folders",
+        place: Place::Both,
+        kind: Kind::Folders,
+        default: Default::Unset("none"),
+        line: "Folders that scripts may use besides the site's root: for `php.sandbox` and `php.open_basedir`.",
+        reason: "Known already: folders of `site.sendfile_roots` and `site.internal`; the folder above the root if it has a \
+                 composer.json, or - to read - WordPress' wp-config.php; those that PHP's ini values name for sessions and logs.",
+        example: "[\"/srv/shared/media\"]",
+        elsewhere: &["readwritepaths", "open_basedir_extra"],
+        ..ROW
+    },
+    Setting {
+        key: "php.open_basedir",
+        place: Place::Both,
+        kind: Kind::Choice(&[
+            ("auto", "if the sandbox is on and the kernel cannot watch folders"),
+            ("site", "always"),
+            ("off", "never"),
+        ]),
+        default: Default::Fixed("auto"),
+        line: "Whether PHP's open_basedir is set to the site's folders and the temporary one.",
+        reason: "With open_basedir PHP looks at every part of every path anew: 12% more instructions for a page of WordPress. \
+                 Landlock does the same in the kernel, for programs that scripts start, too, for less than 0.1%.",
+        example: "\"site\"",
+        elsewhere: &["php_admin_value[open_basedir]"],
+        ..ROW
+    },
+    Setting {
+        key: "php.disable_functions",
+        place: Place::Both,
+        kind: Kind::Words(Word::Function),
+        default: Default::Unset("those of PHP's ini files"),
+        line: "PHP functions that there are not, besides those that the ini files name.",
+        reason: "Few sites need exec(), and most break-ins use it.",
+        example: "[\"exec\", \"shell_exec\", \"system\", \"passthru\", \"proc_open\", \"popen\"]",
+        elsewhere: &["php_admin_value[disable_functions]"],
+        ..ROW
+    },
+    Setting {
+        key: "php.temp_dir",
+        place: Place::Both,
+        kind: Kind::Path { word: Some("off") },
+        default: Default::Fixed("/tmp"),
+        line: "Folder where PHP's temporary folders are made, one for each set of workers; or `off` for PHP's own choice.",
+        reason: "Uploads of one site are not where scripts of another look. It is closed to other users, is what sys_get_temp_dir() \
+                 and TMPDIR say, and goes with its workers.",
+        example: "\"/var/tmp\"",
+        elsewhere: &["upload_tmp_dir", "sys_temp_dir", "privatetmp", "client_body_temp_path"],
+        ..ROW
+    },
 ];
 
 /// `min(max(4, 4 * cores), 75 % of memory / 128 MB)`, at least 1.

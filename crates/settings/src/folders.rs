@@ -1,0 +1,108 @@
+//! Which folders the scripts of a site may use.
+
+use std::path::Path;
+
+use crate::environment::{Environment, Found};
+use crate::plan::{Folder, Profile, Site};
+
+/// Fills in the folders of all sites: sites whose PHP settings are equal share workers, and so what those may use.
+pub(crate) fn share(sites: &mut [Site], environment: &Environment<'_>) {
+    let settings: Vec<_> = sites.iter().map(|site| site.php.clone()).collect();
+    let mut done: Vec<usize> = Vec::new();
+    for (at, php) in settings.iter().enumerate() {
+        let Some(php) = php.as_ref().filter(|_| !done.contains(&at)) else { continue };
+        let alike: Vec<usize> =
+            (at..sites.len()).filter(|other| settings[*other].as_ref() == Some(php)).collect();
+        let mut folders = php.folders.clone();
+        alike.iter().for_each(|other| add_site(&mut folders, &sites[*other], environment));
+        for other in alike {
+            if let Some(php) = &mut sites[other].php {
+                php.folders.clone_from(&folders);
+            }
+            done.push(other);
+        }
+    }
+}
+
+fn add_site(folders: &mut Vec<Folder>, site: &Site, environment: &Environment<'_>) {
+    add(folders, &site.root, true);
+    for path in &site.sendfile_roots {
+        add(folders, path, true);
+    }
+    for (_, path) in &site.internal {
+        add(folders, path, true);
+    }
+    let real = environment.disk.real(&site.root);
+    for root in [Some(&site.root), real.as_ref()].into_iter().flatten() {
+        if let Some(above) = root.parent().filter(|above| is_of_one_site(above)) {
+            add_above(folders, above, site.profile, environment);
+        }
+    }
+}
+
+/// Whether a folder can belong to a site alone: not `/`, `/srv` or somebody's home.
+fn is_of_one_site(folder: &Path) -> bool {
+    folder.components().count() > 2 && folder.parent() != Some(Path::new("/home"))
+}
+
+/// The folder above the root. An application made with Composer lives there, and only its `public` or `web` is the root. And
+/// WordPress takes a wp-config.php from there, unless the folder is another WordPress (wp-load.php there looks for wp-settings.php).
+fn add_above(folders: &mut Vec<Folder>, above: &Path, profile: Profile, environment: &Environment<'_>) {
+    let has = |name: &str| environment.disk.look(&above.join(name)) == Found::File;
+    if has("composer.json") {
+        add(folders, above, true);
+    } else if profile == Profile::WordPress && has("wp-config.php") && !has("wp-settings.php") {
+        add(folders, above, false);
+    }
+}
+
+fn add(folders: &mut Vec<Folder>, path: &Path, writable: bool) {
+    match folders.iter_mut().find(|folder| folder.path == path) {
+        Some(folder) => folder.writable |= writable,
+        None => folders.push(Folder { path: path.to_owned(), writable }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environment::fake::FakeDisk;
+    use crate::load::{Source, load_on};
+
+    /// The folders of each site of a configuration, as `path` or `path (read)`.
+    fn of(text: &str, files: &[&str]) -> Vec<Vec<String>> {
+        let usual =
+            ["/tmp/x", "/srv/a/index.html", "/srv/b/index.html", "/srv/p/web/index.php", "/var/tmp/x"];
+        let mut all: Vec<(&str, &str)> = usual.iter().chain(files).map(|path| (*path, "")).collect();
+        all.push(("/etc/m.toml", text));
+        let disk = FakeDisk::with(&all);
+        let source = Source { config: Some("/etc/m.toml".into()), ..Source::default() };
+        let (plan, _) = load_on(&source, &disk.machine()).unwrap();
+        let shown = |folder: &Folder| {
+            format!("{}{}", folder.path.display(), if folder.writable { "" } else { " (read)" })
+        };
+        plan.sites.iter().map(|site| site.php.as_ref().unwrap().folders.iter().map(shown).collect()).collect()
+    }
+
+    #[test]
+    fn sites_that_share_workers_share_folders() {
+        let two = "[[site]]\nnames = \"a.test\"\nroot = \"/srv/a\"\n[[site]]\nnames = \"b.test\"\nroot = \"/srv/b\"\n";
+        assert_eq!(of(two, &[]), [["/srv/a", "/srv/b"], ["/srv/a", "/srv/b"]]);
+        let apart = format!("{two}[site.php]\nworkers = 1\nworkers_start = 1\nfolders = \"/srv/a\"\n");
+        assert_eq!(of(&apart, &[]), [vec!["/srv/a"], vec!["/srv/a", "/srv/b"]]);
+        let files = format!("{two}sendfile_roots = [\"/var/tmp\"]\n");
+        assert_eq!(of(&files, &[])[0], ["/srv/a", "/srv/b", "/var/tmp"]);
+    }
+
+    #[test]
+    fn above_the_root() {
+        let site = "[[site]]\nroot = \"/srv/p/web\"\n";
+        assert_eq!(of(site, &[]), [["/srv/p/web"]]);
+        assert_eq!(of(site, &["/srv/p/composer.json"]), [["/srv/p/web", "/srv/p"]]);
+        let wordpress = format!("{site}profile = \"wordpress\"\n");
+        assert_eq!(of(&wordpress, &["/srv/p/wp-config.php"]), [["/srv/p/web", "/srv/p (read)"]]);
+        assert_eq!(of(&wordpress, &["/srv/p/wp-config.php", "/srv/p/wp-settings.php"]), [["/srv/p/web"]]);
+        assert_eq!(of(site, &["/srv/p/wp-config.php"]), [["/srv/p/web"]], "not WordPress");
+        assert_eq!(of("[[site]]\nroot = \"/srv/a\"\n", &["/srv/composer.json"]), [["/srv/a"]], "everybody's");
+    }
+}

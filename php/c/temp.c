@@ -1,0 +1,149 @@
+/*
+ * The host's own temporary folder: uploads, sys_get_temp_dir() and TMPDIR of its workers, closed to other users. It goes with the
+ * host; one that a killed host left behind is removed by the next one that looks there.
+ */
+#include "worker.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PREFIX "millrace-tmp-"
+
+static char folder[PATH_MAX];
+static pid_t maker;
+
+static int remove_one(const char *path, const struct stat *found, int kind, struct FTW *place)
+{
+	(void)found;
+	(void)kind;
+	(void)place;
+	remove(path);
+	return 0;
+}
+
+static void remove_tree(const char *path)
+{
+	nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+/* Removes folders of this user that nobody holds: host and workers hold theirs by a lock that ends with the last of them. */
+static void remove_stale(const char *base)
+{
+	DIR *list = opendir(base);
+	for (struct dirent *entry; list && (entry = readdir(list));) {
+		char path[PATH_MAX];
+		struct stat found;
+		if (strncmp(entry->d_name, PREFIX, sizeof PREFIX - 1) != 0
+			|| snprintf(path, sizeof path, "%s/%s", base, entry->d_name) >= PATH_MAX) {
+			continue;
+		}
+		int held = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (held >= 0 && fstat(held, &found) == 0 && found.st_uid == geteuid() && flock(held, LOCK_EX | LOCK_NB) == 0) {
+			remove_tree(path);
+		}
+		if (held >= 0) {
+			close(held);
+		}
+	}
+	if (list) {
+		closedir(list);
+	}
+}
+
+/* Makes it below `base`; false if that is not possible. */
+bool temp_make(const char *base)
+{
+	remove_stale(base);
+	if (snprintf(folder, sizeof folder, "%s/" PREFIX "XXXXXX", base) >= PATH_MAX || !mkdtemp(folder)) {
+		*folder = 0;
+		return false;
+	}
+	maker = getpid();
+	/* Stays open in the workers, too. A shared lock: whoever wants to remove it asks for the only one. */
+	int held = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return held >= 0 && flock(held, LOCK_SH) == 0;
+}
+
+/* Its path; NULL: there is none. */
+const char *temp_folder(void)
+{
+	return *folder ? folder : NULL;
+}
+
+/* In the host, at its end. Workers that still run without it keep what they have open. */
+void temp_remove(void)
+{
+	if (*folder && maker == getpid()) {
+		remove_tree(folder);
+	}
+}
+
+/* Sets an ini value for good, after PHP has started: fpm_php_zend_ini_alter_master in sapi/fpm/fpm/fpm_php.c. */
+bool ini_set_for_good(const char *name, const char *value)
+{
+	zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), name, strlen(name));
+	if (!entry) {
+		return false;
+	}
+	zend_string *text = zend_string_init(value, strlen(value), 1);
+	if (entry->on_modify && entry->on_modify(entry, text, entry->mh_arg1, entry->mh_arg2, entry->mh_arg3,
+		ZEND_INI_STAGE_STARTUP) != SUCCESS) {
+		zend_string_release_ex(text, 1);
+		return false;
+	}
+	entry->value = text;
+	return true;
+}
+
+/* Whether an ini value is not set or names a folder of everybody's. */
+static bool is_shared(const char *name)
+{
+	static const char *const shared[] = { "", "/tmp", "/tmp/", "/var/tmp", "/var/tmp/" };
+	const char *value = zend_ini_string_ex(name, strlen(name), 0, NULL);
+	for (size_t i = 0; value && i < sizeof shared / sizeof *shared; i++) {
+		if (strcmp(value, shared[i]) == 0) {
+			return true;
+		}
+	}
+	return !value;
+}
+
+/*
+ * Sessions outlive the host, so they are not in its folder: where the distribution has no place for them they are in one of this
+ * user's beside it.
+ */
+static void place_sessions(const char *base)
+{
+	char path[PATH_MAX];
+	struct stat found;
+	if (!is_shared("session.save_path")
+		|| snprintf(path, sizeof path, "%s/millrace-sessions-%u", base, (unsigned)geteuid()) >= PATH_MAX) {
+		return;
+	}
+	mkdir(path, 0700);
+	if (lstat(path, &found) == 0 && S_ISDIR(found.st_mode) && found.st_uid == geteuid() && (found.st_mode & 077) == 0) {
+		ini_set_for_good("session.save_path", path);
+	}
+}
+
+/* After PHP's start: what has no place of its own is there. */
+void temp_use(const char *base)
+{
+	static const char *const names[] = { "sys_temp_dir", "upload_tmp_dir", "soap.wsdl_cache_dir" };
+	if (!*folder) {
+		return;
+	}
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		if (is_shared(names[i])) {
+			ini_set_for_good(names[i], folder);
+		}
+	}
+	place_sessions(base);
+}
