@@ -33,7 +33,8 @@ async function millrace({ root, port, scratch, profile, followLinks, workers, se
   const args = ['serve', root, '--listen', `127.0.0.1:${port}`, '--profile', profile];
   if (followLinks) args.push('--set', 'files.symlinks=follow');
   if (workers) args.push('--set', `php.workers=${workers}`);
-  const chosen = { 'cache.dir': join(scratch, 'kept'), ...settings };
+  // Applications of the tests keep their own temporary files beside the root.
+  const chosen = { 'cache.dir': join(scratch, 'kept'), 'php.folders': scratch, ...settings };
   for (const [name, value] of Object.entries(chosen)) args.push('--set', `${name}=${value}`);
   const daemon = new Daemon(program(), args, { log: join(scratch, 'millrace.log'), cwd: scratch });
   await daemon.until(() => answers(port));

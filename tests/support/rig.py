@@ -152,7 +152,8 @@ class Millrace(Process):
         command = [*prefix, program("millrace"), "serve", site, "--listen", f"127.0.0.1:{self.port}", "--profile", profile]
         if ini:
             command += ["--php-ini", ini]
-        for name, value in {"admin.listen": f"unix:{self.admin}", "cache.dir": "off", **(settings or {})}.items():
+        # Scripts of tests leave marks beside the site.
+        for name, value in {"admin.listen": f"unix:{self.admin}", "cache.dir": "off", "php.folders": folder, **(settings or {})}.items():
             command += ["--set", f"{name}={value}"]
         super().__init__(command + list(arguments), folder / "millrace.log", **options)
         # The port alone may be another server's, started by another test at the same moment.
