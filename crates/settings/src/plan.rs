@@ -331,6 +331,12 @@ pub struct Php {
     pub program: Option<PathBuf>,
     /// Most workers at once. At least 1.
     pub workers: usize,
+    /// Nobody has written that: it is a ceiling, and how many there may be is found by measuring their memory.
+    pub workers_measured: bool,
+    /// Most workers as long as their memory is not known; `workers` if it need not be.
+    pub workers_first: usize,
+    /// Memory of its own with which a worker is replaced after its request, bytes; 0: none is; `None`: found by measuring.
+    pub worker_memory: Option<u64>,
     /// Workers started with the server.
     pub workers_start: usize,
     /// Idle workers that are kept however long they are idle.

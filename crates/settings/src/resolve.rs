@@ -192,6 +192,11 @@ fn php(view: &View<'_>) -> Php {
     Php {
         program: view.path("php.program"),
         workers: view.count("php.workers"),
+        workers_measured: view.written_count("php.workers").is_none(),
+        workers_first: view
+            .written_count("php.workers")
+            .unwrap_or_else(|| workers_unmeasured(view.environment()).min(view.count("php.workers"))),
+        worker_memory: view.written_count("php.worker_memory").map(|bytes| bytes as u64),
         workers_start: view.count("php.workers_start"),
         workers_spare: view.count("php.workers_spare"),
         idle_timeout: view.duration("php.idle_timeout"),
@@ -225,6 +230,12 @@ fn php(view: &View<'_>) -> Php {
         temp_dir: view.path("php.temp_dir"),
         pools: view.pool_names().iter().map(|name| pool(&view.pool(name), name)).collect(),
     }
+}
+
+/// Most workers as long as nobody knows how much memory they have: four a core, and 128 MB for each in 75 % of the memory.
+fn workers_unmeasured(environment: &Environment<'_>) -> usize {
+    let by_memory = environment.memory / 4 * 3 / (128 << 20);
+    (4 * environment.cores).max(4).min(usize::try_from(by_memory).unwrap_or(usize::MAX)).max(1)
 }
 
 /// A pool, seen from its own view.
@@ -483,8 +494,8 @@ impl Value {
             Kind::FileNames | Kind::HostNames | Kind::Words(_) => Self::Texts(Vec::new()),
             Kind::Folders => Self::Folders(Vec::new()),
             Kind::Fields | Kind::Ini | Kind::Places => Self::Pairs(Vec::new()),
-            Kind::Count { .. } => Self::Number(0),
-            Kind::Switch | Kind::Size { .. } | Kind::Duration { .. } | Kind::Choice(_) | Kind::Addresses => {
+            Kind::Count { .. } | Kind::Size { .. } => Self::Number(0),
+            Kind::Switch | Kind::Duration { .. } | Kind::Choice(_) | Kind::Addresses => {
                 unreachable!("a setting of this kind always has a default")
             }
         }

@@ -6,7 +6,7 @@ use super::http::Answer;
 use super::machine::Machine;
 use super::pages::Figures;
 use super::{State, VERSION};
-use crate::stats::{Exposition, PoolStatus, Row, table};
+use crate::stats::{Exposition, LaneStatus, PoolStatus, Row, table};
 
 /// Everything as Prometheus text.
 pub fn answer(state: &State) -> Answer {
@@ -56,4 +56,16 @@ fn pools(out: &mut Exposition, pools: &[PoolStatus]) {
     amounts(&table::PHP_WORKERS_MOST, |pool| pool.most);
     amounts(&table::PHP_WAITING, |pool| pool.waiting);
     amounts(&table::PHP_MEMORY, |pool| pool.memory);
+    let mut of_lanes = |row: &Row, value: fn(&LaneStatus) -> u64| {
+        out.family(row);
+        for (pool, lane) in pools.iter().flat_map(|pool| pool.lanes.iter().map(move |lane| (pool, lane))) {
+            out.sample(row, &[("pool", &pool.name), ("lane", &lane.name)], value(lane));
+        }
+    };
+    of_lanes(&table::PHP_LANE_RUNNING, |lane| lane.running);
+    of_lanes(&table::PHP_LANE_LIMIT, |lane| lane.limit);
+    of_lanes(&table::PHP_LANE_WAITING, |lane| lane.waiting);
+    of_lanes(&table::PHP_LANE_SERVED, |lane| lane.served);
+    of_lanes(&table::PHP_LANE_REFUSED, |lane| lane.refused);
+    of_lanes(&table::PHP_LANE_LATE, |lane| lane.late);
 }

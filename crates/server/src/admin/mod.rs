@@ -18,6 +18,7 @@ mod listener;
 mod machine;
 mod metrics;
 mod pages;
+mod php;
 mod status;
 
 use std::cell::RefCell;
@@ -178,7 +179,7 @@ mod tests {
     use crate::engine::Setup;
     use crate::log::Log;
     use crate::log::tests::Dir;
-    use crate::stats::{Class, Counter, Registry};
+    use crate::stats::{Class, Counter, LaneStatus, Registry};
 
     fn state() -> State {
         let source = millrace_settings::Source { site_dir: Some("/srv".into()), ..Default::default() };
@@ -195,6 +196,12 @@ mod tests {
             most: 16,
             idle: 3,
             running: 1,
+            lanes: vec![LaneStatus {
+                name: "admin".to_owned(),
+                running: 2,
+                waiting: 5,
+                ..Default::default()
+            }],
             ..Default::default()
         };
         State {
@@ -238,6 +245,7 @@ mod tests {
                 "7 open: 7 idle",
                 "3 idle, 1 running",
                 "PHP 8.2.7",
+                "admin       2 of 0 workers",
                 "/srv",
                 "Page cache",
             ] {
@@ -252,6 +260,7 @@ mod tests {
             for part in [
                 "\nmillrace_requests_total 1234\n",
                 "\nmillrace_php_workers{pool=\"blog\",state=\"idle\"} 3\n",
+                "\nmillrace_php_lane_waiting{pool=\"blog\",lane=\"admin\"} 5\n",
                 "\nmillrace_answer_seconds_sum{class=\"php\"} 0.04\n",
                 "\nContent-Type: text/plain; version=0.0.4",
             ] {

@@ -10,12 +10,10 @@ use millrace_settings::plan::{self, Address, CacheMode, Profile};
 use super::json::Json;
 use super::machine::Machine;
 use super::pages::Figures;
+use super::php;
 use super::{State, VERSION};
 use crate::engine::{Setup, Stage};
-use crate::stats::{ALL, BusyWorker, Class, Counter, PoolStatus, Registry, Summary, TABLE};
-
-/// Busy workers of a pool that the text names: the longest at work.
-const BUSY_SHOWN: usize = 8;
+use crate::stats::{ALL, Class, Counter, PoolStatus, Registry, Summary, TABLE};
 
 /// Requests and bytes of the last minute.
 #[derive(Debug, Default)]
@@ -109,7 +107,7 @@ impl Status {
             ("open_descriptors", self.machine.descriptors.into()),
             ("descriptor_limit", self.machine.descriptor_limit.into()),
             ("cache", self.pages.json(&|counter| self.value(counter))),
-            ("php", Json::List(self.pools.iter().map(pool_json).collect())),
+            ("php", Json::List(self.pools.iter().map(php::json).collect())),
             ("sites", Json::List(self.setup.plan.sites.iter().map(site_json).collect())),
         ])
         .to_string();
@@ -291,33 +289,7 @@ impl Status {
             of(Counter::PhpQueueFull),
             of(Counter::PhpQueueTimeouts)
         )?;
-        for pool in &self.pools {
-            let workers: Vec<String> = pool
-                .workers()
-                .iter()
-                .filter(|(_, n)| *n > 0)
-                .map(|(state, n)| format!("{n} {state}"))
-                .collect();
-            let workers = if workers.is_empty() { "none yet".to_owned() } else { workers.join(", ") };
-            writeln!(
-                text,
-                "  {:<12}PHP {}; workers of at most {}: {workers}; {} requests wait; {} memory",
-                pool.name,
-                if pool.php_version.is_empty() { "is starting" } else { &pool.php_version },
-                pool.most,
-                pool.waiting,
-                bytes(pool.memory)
-            )?;
-            if let Some(trouble) = &pool.trouble {
-                writeln!(text, "  {:<12}{trouble}", "")?;
-            }
-            for worker in pool.busy.iter().take(BUSY_SHOWN) {
-                let background = if worker.background { ", in the background" } else { "" };
-                let seconds = worker.time.as_secs_f64();
-                writeln!(text, "  {:<12}{} {seconds:.1} s {}{background}", "", worker.pid, worker.script)?;
-            }
-        }
-        Ok(())
+        self.pools.iter().try_for_each(|pool| php::write(text, pool))
     }
 
     fn write_sites(&self, text: &mut String) -> std::fmt::Result {
@@ -350,30 +322,6 @@ fn summary_json(summary: &Summary) -> Json {
         ("p50_seconds", seconds(summary.quantile(0.5))),
         ("p90_seconds", seconds(summary.quantile(0.9))),
         ("p99_seconds", seconds(summary.quantile(0.99))),
-    ])
-}
-
-fn pool_json(pool: &PoolStatus) -> Json {
-    let workers = pool.workers().map(|(state, count)| (state, count.into()));
-    Json::object([
-        ("name", pool.name.as_str().into()),
-        ("php_version", pool.php_version.as_str().into()),
-        ("workers_most", pool.most.into()),
-        ("workers", Json::object(workers)),
-        ("waiting", pool.waiting.into()),
-        ("memory_bytes", pool.memory.into()),
-        ("trouble", pool.trouble.clone().into()),
-        ("busy", pool.busy.iter().map(busy_json).collect()),
-    ])
-}
-
-fn busy_json(worker: &BusyWorker) -> Json {
-    Json::object([
-        ("pid", u64::from(worker.pid).into()),
-        ("script", worker.script.as_str().into()),
-        ("seconds", worker.time.as_secs_f64().into()),
-        ("background", worker.background.into()),
-        ("memory_bytes", worker.memory.into()),
     ])
 }
 
@@ -463,7 +411,7 @@ fn duration(time: Duration) -> String {
 }
 
 /// A short time in the unit that fits.
-fn short(time: Duration) -> String {
+pub(super) fn short(time: Duration) -> String {
     match time.as_micros() {
         0..1_000 => format!("{} us", time.as_micros()),
         1_000..1_000_000 => format!("{:.1} ms", time.as_secs_f64() * 1_000.0),

@@ -41,6 +41,11 @@ pub struct Card {
     /// The lane of its request, or of its last one.
     lane: AtomicUsize,
     killed: AtomicBool,
+    /// As the supervisor last saw them.
+    resident: AtomicU64,
+    own: AtomicU64,
+    /// It is to be replaced when it is free: it has too much memory.
+    outgrown: AtomicBool,
     task: Mutex<Task>,
 }
 
@@ -110,6 +115,9 @@ impl Card {
             overdue: AtomicU64::new(0),
             lane: AtomicUsize::new(0),
             killed: AtomicBool::new(false),
+            resident: AtomicU64::new(0),
+            own: AtomicU64::new(0),
+            outgrown: AtomicBool::new(false),
             task: Mutex::default(),
         })
     }
@@ -156,6 +164,40 @@ impl Card {
     /// Its site and script; the last ones if it has none now.
     pub fn task(&self) -> MutexGuard<'_, Task> {
         self.task.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Requests that it has read.
+    pub fn requests(&self) -> u64 {
+        self.scoreboard.received(self.slot)
+    }
+
+    /// Resident memory, bytes; 0 if it is not known.
+    pub fn memory(&self) -> u64 {
+        match self.resident.load(Ordering::Relaxed) {
+            0 => self.scoreboard.rss(self.slot),
+            seen => seen,
+        }
+    }
+
+    /// Memory that it shares with nobody, bytes; 0 if it is not known.
+    pub fn own_memory(&self) -> u64 {
+        self.own.load(Ordering::Relaxed)
+    }
+
+    /// Notes how much memory it has.
+    pub fn set_memory(&self, resident: u64, own: u64) {
+        self.resident.store(resident, Ordering::Relaxed);
+        self.own.store(own, Ordering::Relaxed);
+    }
+
+    /// Has it replaced when it is free; false if that was said before.
+    pub fn set_outgrown(&self) -> bool {
+        !self.outgrown.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether it is to be replaced.
+    pub fn is_outgrown(&self) -> bool {
+        self.outgrown.load(Ordering::Relaxed)
     }
 
     /// Whether it has ever read a request.

@@ -7,16 +7,18 @@ use millrace_wire::frames::{STATE_BACKGROUND, STATE_EXITING, STATE_STARTING};
 
 use super::Pool;
 use super::card::Card;
+use super::pool::figures::Slow;
 use super::pool::{Seat, Shared, State};
 use crate::engine::Clock;
-use crate::stats::{BusyWorker, LaneStatus, PoolStatus};
+use crate::stats::{BusyWorker, LaneStatus, PoolStatus, SlowScript, WorkerStatus};
 
 impl Pool {
     /// How the pool is; `name` is what people know it by.
     pub fn status(&self, name: &str) -> PoolStatus {
         let shared = self.shared();
         let now = shared.since_epoch(Clock::default().now());
-        let state = shared.lock();
+        let mut state = shared.lock();
+        let slowest = state.slowest.list(now).into_iter().map(slow).collect();
         let mut status = PoolStatus {
             name: name.to_owned(),
             php_version: state
@@ -27,7 +29,9 @@ impl Pool {
             most: state.lanes.most() as u64,
             waiting: state.lanes.waiting() as u64,
             trouble: state.trouble.clone(),
+            most_how: state.how.clone(),
             lanes: lanes(shared, &state, now),
+            slowest,
             ..PoolStatus::default()
         };
         for seat in state.seats() {
@@ -35,8 +39,16 @@ impl Pool {
                 Seat::Free => (),
                 Seat::Starting(..) => status.starting += 1,
                 Seat::Live(card) => {
-                    *count(&mut status, card) += 1;
-                    status.memory += card.scoreboard.rss(card.slot);
+                    let (state, count) = count(&mut status, card);
+                    *count += 1;
+                    status.memory += card.memory();
+                    status.each.push(WorkerStatus {
+                        pid: card.pid(),
+                        state,
+                        requests: card.requests(),
+                        memory: card.memory(),
+                        own: card.own_memory(),
+                    });
                     status.busy.extend(busy(card, now));
                 }
                 Seat::Leaving(..) | Seat::Ended(_) => status.exiting += 1,
@@ -65,21 +77,35 @@ impl Pool {
 
 fn lanes(shared: &Shared, state: &State, now: u64) -> Vec<LaneStatus> {
     let lanes = state.lanes.iter().zip(&shared.settings.pools);
-    let status = lanes.map(|((_, lane), pool)| LaneStatus {
-        name: pool.name.clone(),
-        running: lane.running as u64,
-        workers: lane.share.workers as u64,
-        limit: lane.limit().min(state.lanes.most_now()) as u64,
-        waiting: lane.waiters.len() as u64,
-        queue: pool.queue as u64,
-        held_to: (lane.throttle != usize::MAX).then_some(lane.throttle as u64),
-        overloaded: lane
-            .gate
-            .overloaded_since()
-            .map(|since| Duration::from_millis(now.saturating_sub(since))),
-        service: lane.gate.mean().map(|mean| Duration::from_micros((mean * 1e3) as u64)),
+    let status = lanes.map(|((_, lane), pool)| {
+        let waits = lane.figures.waits(now);
+        LaneStatus {
+            name: pool.name.clone(),
+            running: lane.running as u64,
+            workers: lane.share.workers as u64,
+            limit: lane.limit().min(state.lanes.most_now()) as u64,
+            waiting: lane.waiters.len() as u64,
+            queue: pool.queue as u64,
+            held_to: (lane.throttle != usize::MAX).then_some(lane.throttle as u64),
+            overloaded: lane
+                .gate
+                .overloaded_since()
+                .map(|since| Duration::from_millis(now.saturating_sub(since))),
+            service: lane.gate.mean().map(|mean| Duration::from_micros((mean * 1e3) as u64)),
+            served: lane.figures.served,
+            refused: lane.figures.refused,
+            late: lane.figures.late,
+            waited: waits.count,
+            wait_mean: waits.mean,
+            wait_most: waits.most,
+        }
     });
     status.collect()
+}
+
+fn slow(slow: Slow) -> SlowScript {
+    let script = String::from_utf8_lossy(&slow.script).into_owned();
+    SlowScript { script, host: slow.host, most: slow.most, count: slow.count }
 }
 
 fn busy(card: &Card, now: u64) -> Option<BusyWorker> {
@@ -89,17 +115,17 @@ fn busy(card: &Card, now: u64) -> Option<BusyWorker> {
         background: card.scoreboard.state(card.slot) == STATE_BACKGROUND,
         script: String::from_utf8_lossy(&card.task().script).into_owned(),
         time: Duration::from_millis(now.saturating_sub(since)),
-        memory: card.scoreboard.rss(card.slot),
+        memory: card.memory(),
     })
 }
 
-/// Where a worker is counted. Whether it has a request is known here better than by the scoreboard.
-fn count<'s>(status: &'s mut PoolStatus, card: &Card) -> &'s mut u64 {
+/// What a worker does, and where it is counted. Whether it has a request is known here better than by the scoreboard.
+fn count<'s>(status: &'s mut PoolStatus, card: &Card) -> (&'static str, &'s mut u64) {
     match (card.scoreboard.state(card.slot), card.is_busy()) {
-        (STATE_EXITING, _) => &mut status.exiting,
-        (STATE_BACKGROUND, true) => &mut status.background,
-        (_, true) => &mut status.running,
-        (STATE_STARTING, false) => &mut status.starting,
-        (_, false) => &mut status.idle,
+        (STATE_EXITING, _) => ("exiting", &mut status.exiting),
+        (STATE_BACKGROUND, true) => ("background", &mut status.background),
+        (_, true) => ("running", &mut status.running),
+        (STATE_STARTING, false) => ("starting", &mut status.starting),
+        (_, false) => ("idle", &mut status.idle),
     }
 }

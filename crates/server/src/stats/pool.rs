@@ -1,5 +1,7 @@
 //! How a PHP pool is.
 
+use std::time::Duration;
+
 /// A PHP pool at one moment, for the admin address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolStatus {
@@ -9,6 +11,8 @@ pub struct PoolStatus {
     pub php_version: String,
     /// Most workers at once.
     pub most: u64,
+    /// How that was found; `None`: it is written, or not found yet.
+    pub most_how: Option<String>,
     /// Workers that are being forked.
     pub starting: u64,
     /// Workers that wait for a request.
@@ -29,6 +33,10 @@ pub struct PoolStatus {
     pub trouble: Option<String>,
     /// What the workers run, the longest first.
     pub busy: Vec<BusyWorker>,
+    /// All workers.
+    pub each: Vec<WorkerStatus>,
+    /// Scripts that took long in the last minutes, the slowest first.
+    pub slowest: Vec<SlowScript>,
 }
 
 /// A named share of a pool's workers at one moment.
@@ -49,9 +57,49 @@ pub struct LaneStatus {
     /// How many run at once because more would only make each slower; `None`: nothing of that kind was found.
     pub held_to: Option<u64>,
     /// For how long more has come than can be served; `None`: it has not.
-    pub overloaded: Option<std::time::Duration>,
+    pub overloaded: Option<Duration>,
     /// How long its last requests took on average once they had a worker.
-    pub service: Option<std::time::Duration>,
+    pub service: Option<Duration>,
+    /// Requests that got a worker, since the pool was made.
+    pub served: u64,
+    /// Requests that were refused at once.
+    pub refused: u64,
+    /// Requests that were refused after they had waited too long.
+    pub late: u64,
+    /// Requests of the last minute that had to wait, and for how long.
+    pub waited: u64,
+    /// On average.
+    pub wait_mean: Duration,
+    /// At most.
+    pub wait_most: Duration,
+}
+
+/// A worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerStatus {
+    /// Its process id.
+    pub pid: u32,
+    /// What it does, as in [`PoolStatus::workers`].
+    pub state: &'static str,
+    /// Requests that it has had.
+    pub requests: u64,
+    /// Resident memory, bytes; pages that it shares with others included.
+    pub memory: u64,
+    /// Memory that it shares with nobody, bytes; 0: not measured.
+    pub own: u64,
+}
+
+/// A script that took long lately.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlowScript {
+    /// Its path.
+    pub script: String,
+    /// Host that was asked for when it took longest.
+    pub host: String,
+    /// The longest that it took.
+    pub most: Duration,
+    /// Slow runs in the last minutes.
+    pub count: u64,
 }
 
 /// A worker that runs a script.
@@ -64,7 +112,7 @@ pub struct BusyWorker {
     /// The script's path.
     pub script: String,
     /// Since it got the request.
-    pub time: std::time::Duration,
+    pub time: Duration,
     /// Resident memory, bytes, as it last said.
     pub memory: u64,
 }

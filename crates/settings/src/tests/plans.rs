@@ -57,7 +57,8 @@ fn the_defaults_are_those_of_the_design() {
     assert_eq!(plan.files.index, ["index.php", "index.html", "index.htm"]);
     assert_eq!((plan.log.access.as_deref(), plan.log.error.as_deref()), (None, None));
     let php = plan.sites[0].php.as_ref().unwrap();
-    assert_eq!((php.workers, php.workers_start, php.workers_spare), (16, 4, 4));
+    assert_eq!((php.workers, php.workers_first, php.workers_measured), (32, 16, true));
+    assert_eq!((php.workers_start, php.workers_spare, php.worker_memory), (4, 4, None));
     assert_eq!((php.queue, php.max_requests), (1000, 10_000));
 }
 
@@ -69,13 +70,15 @@ fn workers_follow_cores_and_memory() {
         let (plan, _) = load_on(&Source::default(), &machine).unwrap();
         let php = plan.sites[0].php.clone().unwrap();
         assert!(php.workers_spare <= php.workers_start && php.workers_start <= php.workers);
-        php.workers
+        (php.workers_first, php.workers)
     };
-    assert_eq!(workers(1, 8 << 30), 4);
-    assert_eq!(workers(2, 8 << 30), 8);
-    assert_eq!(workers(64, 4 << 30), 24);
-    assert_eq!(workers(1, 128 << 20), 1);
-    assert_eq!(workers(100_000, 1 << 60), 10_000);
+    assert_eq!(workers(1, 8 << 30), (4, 16));
+    assert_eq!(workers(2, 8 << 30), (8, 16));
+    assert_eq!(workers(64, 4 << 30), (24, 192));
+    assert_eq!(workers(1, 128 << 20), (1, 6));
+    assert_eq!(workers(100_000, 1 << 60), (10_000, 10_000));
+    let written = plan(SITE, &["php.workers=3"]).sites[0].php.clone().unwrap();
+    assert_eq!((written.workers, written.workers_first, written.workers_measured), (3, 3, false));
 }
 
 #[test]

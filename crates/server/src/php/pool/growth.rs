@@ -1,5 +1,6 @@
-//! How many workers there are: when another is forked, and which ones end.
+//! How many workers there are: when another is forked, which ones end, and how many there may be.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::{Seat, Stage, State};
@@ -45,6 +46,7 @@ pub fn retire_idle(
         surplus -= usize::from(ends);
         ends
     });
+    taken.extend(state.idle.take_if(|worker| worker.card.is_outgrown()));
     let mut many = state.idle.len().saturating_sub(spare);
     let Some(limit) = now.checked_sub(timeout.as_millis() as u64) else { return taken };
     let old = state.idle.take_if(|worker| {
@@ -72,4 +74,134 @@ pub fn free_seats(state: &State, wanted: usize) -> Vec<usize> {
     let missing = wanted.saturating_sub(state.live());
     let free = state.seats().iter().enumerate().filter(|(_, seat)| matches!(seat, Seat::Free));
     free.map(|(slot, _)| slot).take(missing).collect()
+}
+
+/// Of the memory that is free for workers, the part that they may use, percent. The rest is for what comes unexpected: a
+/// machine that swaps is down.
+const PART: u64 = 75;
+/// A worker counts as that large at least, bytes.
+const LEAST: u64 = 8 << 20;
+
+/// Memory, and how many workers it has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Memory that workers have or could have: all but what others use. Bytes.
+    free: u64,
+    /// What a worker has of its own, bytes.
+    each: u64,
+    /// Workers at which that was measured.
+    measured: usize,
+    /// Never more workers than that.
+    ceiling: usize,
+}
+
+/// What follows for the number of workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing.
+    Stay,
+    /// They are too many, if it stays so for a moment.
+    Lower,
+    /// It is to be this from now on.
+    Change(usize),
+}
+
+impl Room {
+    /// Room in `free` bytes for workers of these sizes.
+    pub fn new(free: u64, sizes: &[u64], ceiling: usize) -> Room {
+        let mean = sizes.iter().sum::<u64>() / (sizes.len() as u64).max(1);
+        Room { free, each: mean.max(LEAST), measured: sizes.len(), ceiling }
+    }
+
+    /// Bytes that workers may use together.
+    pub fn share(&self) -> u64 {
+        self.free / 100 * PART
+    }
+
+    fn by_memory(&self) -> usize {
+        usize::try_from(self.share() / self.each).unwrap_or(usize::MAX)
+    }
+
+    /// What follows if there may be `now` workers. Small changes are none, and fewer it becomes only if that is wanted for the
+    /// third time in a row.
+    pub fn verdict(&self, now: usize, lower: u32) -> Verdict {
+        let most = self.by_memory().clamp(1, self.ceiling.max(1));
+        if most == now || (most.abs_diff(now) < now.div_ceil(8) && most != self.ceiling) {
+            Verdict::Stay
+        } else if most > now || lower >= 2 {
+            Verdict::Change(most)
+        } else {
+            Verdict::Lower
+        }
+    }
+
+    /// What is wrong with that many workers if somebody has decided so; `None`: nothing.
+    pub fn warning(&self) -> Option<String> {
+        let written = self.ceiling;
+        (self.by_memory() < written).then(|| {
+            format!(
+                "php.workers = {written} is more than the memory has room for: {}; lower it to {}, or the machine may swap",
+                self.sum(),
+                self.by_memory().max(1)
+            )
+        })
+    }
+
+    fn sum(&self) -> String {
+        let (free, each, measured) = (self.free as f64 / f64::from(1 << 30), self.each >> 20, self.measured);
+        let plural = if measured == 1 { "" } else { "s" };
+        format!(
+            "{PART} % of {free:.1} GB free / {each} MB a worker (measured over {measured} worker{plural})"
+        )
+    }
+}
+
+impl fmt::Display for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sum())?;
+        match self.by_memory() {
+            by_memory if by_memory > self.ceiling => {
+                write!(f, " would be {by_memory}, and {} is the most for this number of cores", self.ceiling)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: u64 = 1 << 20;
+
+    #[test]
+    fn as_many_as_the_memory_has_room_for() {
+        let room = Room::new(6246 * MB, &[100 * MB, 120 * MB, 110 * MB], 100);
+        assert_eq!(room.verdict(16, 0), Verdict::Change(42));
+        assert_eq!(room.to_string(), "75 % of 6.1 GB free / 110 MB a worker (measured over 3 workers)");
+        let room = Room::new(64 << 30, &[40 * MB], 16);
+        assert_eq!(room.verdict(8, 0), Verdict::Change(16));
+        assert!(room.to_string().ends_with(
+            "(measured over 1 worker) would be 1228, and 16 is the most for this number of cores"
+        ));
+        assert_eq!(Room::new(10 * MB, &[100 * MB], 16).verdict(1, 9), Verdict::Stay, "one there is always");
+    }
+
+    #[test]
+    fn fewer_only_after_a_while_and_not_for_a_trifle() {
+        let room = Room::new(4000 * MB, &[100 * MB], 100);
+        assert_eq!(room.verdict(40, 0), Verdict::Lower);
+        assert_eq!((room.verdict(40, 1), room.verdict(40, 2)), (Verdict::Lower, Verdict::Change(30)));
+        assert_eq!([27, 30, 33].map(|now| room.verdict(now, 9)), [Verdict::Stay; 3]);
+    }
+
+    #[test]
+    fn who_decides_himself_is_warned() {
+        assert_eq!(Room::new(4000 * MB, &[100 * MB], 20).warning(), None);
+        let warning = Room::new(4000 * MB, &[100 * MB], 31).warning().unwrap();
+        assert!(
+            warning.contains("php.workers = 31 is more") && warning.contains("lower it to 30"),
+            "{warning}"
+        );
+    }
 }

@@ -14,6 +14,7 @@ use std::fmt::Debug;
 
 use millrace_settings::plan;
 
+use super::figures::Figures;
 use super::gate::{Admit, Gate, Queue, Rank};
 use super::growth::EXTRA;
 use super::pace::Pace;
@@ -61,6 +62,8 @@ pub struct Lane<T> {
     pub waiters: Waiters<T>,
     /// How much its workers give way, beyond the server.
     pub nice: u8,
+    /// For people.
+    pub figures: Figures,
     /// Who may wait for one.
     pub gate: Gate,
     /// Whether that is asked: what nobody looks at may wait.
@@ -102,6 +105,7 @@ impl<T> Lane<T> {
             Admit::Briefly => Some((Line::Brief, brief >= self.gate.room(limit))),
             Admit::Refuse => {
                 self.lately.1 += 1;
+                self.figures.refused += 1;
                 None
             }
         }
@@ -110,6 +114,7 @@ impl<T> Lane<T> {
     /// A request was refused that had been admitted.
     pub fn refused(&mut self, now: u64) {
         self.lately.1 += 1;
+        self.figures.refused += 1;
         self.gate.refused(now);
     }
 
@@ -150,6 +155,7 @@ impl<T: Debug> Lanes<T> {
             last_release: 0,
             waiters: Waiters::default(),
             nice: pool.nice,
+            figures: Figures::default(),
             gate: Gate::new(pool.queue_wait.map_or(0, |wait| wait.as_millis() as u64)),
             gated: pool.queue_wait.is_some(),
             pace: Pace::new(cores(), share.workers + share.borrow),
@@ -165,7 +171,6 @@ impl<T: Debug> Lanes<T> {
     }
 
     /// Another number of workers: the shares are worked out again.
-    #[allow(dead_code, reason = "growth by measured memory calls it, which comes next")]
     pub fn set_most(&mut self, most: usize) {
         self.most = most;
         for (lane, share) in self.lanes.iter_mut().zip(shares(&self.settings, most)) {

@@ -18,6 +18,7 @@
 //! host, and when the waiter leaves or has waited too long. Of two that would do it at once, worker and server, a word
 //! of the scoreboard lets one win.
 
+pub mod figures;
 pub mod gate;
 pub mod growth;
 mod idle;
@@ -204,8 +205,9 @@ impl Shared {
         debug_assert_eq!(worker.phase(), Phase::Ready);
         let took = worker.card.busy_since().map(|since| now.saturating_sub(since));
         worker.quick = took.is_some_and(|took| took <= QUICK_MS);
-        worker.card.end();
         let mut state = self.lock();
+        state.slowest.note(&worker.card, now);
+        worker.card.end();
         state.stillborn = 0;
         state.last_release = now;
         state.lanes.get_mut(worker.lane).finished(now, took);
@@ -250,7 +252,7 @@ impl Shared {
                 state = self.lock();
             }
         }
-        if !state.is_seated(&worker) {
+        if !state.is_seated(&worker) || worker.card.is_outgrown() {
             return self.discard_locked(state, worker, now);
         }
         let (lowers, mut except) = (self.lowers(), 0);
@@ -285,6 +287,7 @@ impl Shared {
         now: u64,
     ) {
         state.begin(&mut worker, lane);
+        state.lanes.get_mut(lane).figures.wait_is_over(waiter.since, now);
         FRAMES.with_borrow_mut(|frames| {
             frames.clear();
             if let Some(mut short) = waiter.short.take() {

@@ -92,6 +92,7 @@ impl Shared {
         let at_once = state.lanes.at_once(lane);
         let queue = state.lanes.get_mut(lane);
         if queue.waiters.len() >= self.settings.pools[lane.index()].queue || ending {
+            queue.figures.refused += 1;
             return Err(Refused::Full);
         }
         let now = self.since_epoch(thread.clock.now());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use millrace_settings::plan;
 use tokio::sync::oneshot;
 
+use super::figures::Slowest;
 use super::idle::Idle;
 use super::lane::{LaneId, Lanes};
 use super::{Lease, back_off};
@@ -70,6 +71,10 @@ pub struct State {
     pub(super) stillborn: u32,
     /// When the next worker may be forked, milliseconds.
     pub spawn_at: u64,
+    /// Scripts that took long lately.
+    pub slowest: Slowest,
+    /// How the most workers were found out; `None`: they are written.
+    pub how: Option<String>,
     /// Why there is no host.
     pub trouble: Option<String>,
     /// What a reload wants of the supervisor.
@@ -109,17 +114,19 @@ impl State {
             generation: 0,
             started: None,
             last_release: 0,
-            lanes: Lanes::new(&settings.pools, settings.workers),
+            lanes: Lanes::new(&settings.pools, settings.workers_first),
             seats: Vec::new(),
             live: 0,
             starting: 0,
             level: settings
                 .workers_start
-                .clamp(settings.workers_spare.min(settings.workers), settings.workers),
+                .clamp(settings.workers_spare.min(settings.workers_first), settings.workers_first),
             idle: Idle::default(),
             inbox: Vec::new(),
             stillborn: 0,
             spawn_at: 0,
+            slowest: Slowest::default(),
+            how: None,
             trouble: None,
             order: None,
         }
@@ -177,6 +184,7 @@ impl State {
         debug_assert!(!worker.counted);
         (worker.lane, worker.counted) = (lane, true);
         worker.card.set_lane(lane);
+        self.lanes.get_mut(lane).figures.served += 1;
         self.lanes.begin(lane);
     }
 

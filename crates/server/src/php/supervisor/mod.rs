@@ -8,10 +8,12 @@
 //! - [`workers`]: workers are forked, end, and are looked after when nobody waits for them;
 //! - [`renew`]: another host takes its place;
 //! - [`limits`]: what takes too long;
+//! - [`memory`]: how much workers have, and how many there may be for it;
 //! - [`observe`]: how many should run at once.
 
 mod host_life;
 mod limits;
+mod memory;
 mod observe;
 mod renew;
 mod workers;
@@ -83,6 +85,7 @@ struct Supervisor {
     launch_at: u64,
     /// When it was last looked whether workers wait for themselves, milliseconds.
     helped: u64,
+    memory: memory::Memory,
     message: Vec<u8>,
     observed: observe::Observed,
 }
@@ -127,6 +130,7 @@ impl Supervisor {
             failed_hosts: 0,
             launch_at: 0,
             helped: 0,
+            memory: memory::Memory::default(),
             message: Vec::new(),
             observed: observe::Observed::default(),
         }
@@ -174,6 +178,7 @@ impl Supervisor {
         }
         self.spawn(chores.spawn);
         self.help_stuck();
+        self.weigh();
         self.observe();
         !chores.over
     }
@@ -212,7 +217,9 @@ impl Supervisor {
             } else {
                 now.checked_sub(pool.queue_timeout.as_millis() as u64)
             };
-            refused.extend(limit.into_iter().flat_map(|limit| lane.waiters.take_older(limit)));
+            let late: Vec<_> = limit.into_iter().flat_map(|limit| lane.waiters.take_older(limit)).collect();
+            lane.figures.late += late.len() as u64;
+            refused.extend(late);
         }
         let retiring = state.stage != Stage::Serving;
         chores.discard =

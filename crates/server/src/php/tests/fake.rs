@@ -17,6 +17,7 @@
 //! | `torn` | the same, byte by byte |
 //! | `sleep:MS`, `aborted:MS` | waits; waits until the server says that the client has gone |
 //! | `late:MS` | waits until the server says that its time is up, and notes that it has heard so |
+//! | `eat:MB` | has so much more memory from then on |
 //! | `note:FILE` | appends the process id to the file |
 //! | `crash` | ends by SIGABRT |
 //! | `die`, `die-once:FILE` | is killed; only if the file is not there yet |
@@ -317,6 +318,11 @@ impl Fake {
                     sleep(Duration::from_millis(1));
                 }
                 std::process::exit(9);
+            }
+            "eat" => {
+                let mut leak = vec![0u8; argument.parse::<usize>().unwrap() << 20];
+                leak.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+                std::mem::forget(leak);
             }
             "note" => {
                 let mut file = OpenOptions::new().append(true).create(true).open(argument).unwrap();

@@ -192,3 +192,73 @@ fn without_spare_none_stays() {
         assert_eq!(scene.get(HELLO).await.text, "hello");
     });
 }
+
+#[test]
+fn how_many_there_may_be_is_measured() {
+    let rig = Rig::new(|php| {
+        (php.workers_measured, php.workers, php.workers_first) = (true, 5, 2);
+        (php.workers_start, php.workers_spare) = (1, 1);
+    });
+    rig.play(async |scene| {
+        assert_eq!((scene.status().most, scene.status().most_how), (2, None));
+        for _ in 0..12 {
+            scene.get(HELLO).await;
+        }
+        scene.until(5.0, "measured", |pool| pool.most == 5).await;
+        let pool = scene.status();
+        let how = pool.most_how.clone().unwrap();
+        assert!(how.contains(" MB a worker (measured over 1 worker) would be "), "{how}");
+        let worker = &pool.each[0];
+        assert!(worker.own > 0 && worker.own <= worker.memory && worker.requests >= 12, "{worker:?}");
+        let tasks: Vec<_> = (0..8).map(|_| spawn_slow(&scene)).collect();
+        scene.until(2.0, "five run", |pool| pool.running == 5 && pool.waiting == 3).await;
+        for task in tasks {
+            assert_eq!(task.await.unwrap(), "slow");
+        }
+    });
+}
+
+fn spawn_slow(scene: &Scene) -> tokio::task::JoinHandle<String> {
+    let scene = scene.clone();
+    tokio::task::spawn_local(async move { scene.get(SLOW).await.text })
+}
+
+#[test]
+fn a_worker_with_too_much_memory_is_replaced_after_its_request() {
+    let rig = Rig::new(|php| php.worker_memory = Some(100 << 20));
+    rig.play(async |scene| {
+        let pid = scene.get("head:200;pid;end").await.text;
+        assert_eq!(
+            scene.get("eat:150;sleep:300;head:200;pid;end").await.text,
+            pid,
+            "not in the middle of it"
+        );
+        scene
+            .until(5.0, "another one is idle", |pool| {
+                pool.idle == 1 && pool.each.iter().all(|worker| worker.pid.to_string() != pid)
+            })
+            .await;
+        let other = scene.get("eat:30;head:200;pid;end").await.text;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(scene.get("head:200;pid;end").await.text, other, "this one may have that");
+    });
+}
+
+#[test]
+fn what_is_slow_is_told() {
+    Rig::new(|_| ()).play(async |scene| {
+        scene.get(HELLO).await;
+        let first = begin(&scene, SLOW).await;
+        let second = begin(&scene, HELLO).await;
+        first.await.unwrap();
+        second.await.unwrap();
+        let pool = scene.status();
+        assert_eq!((&*pool.slowest[0].script, pool.slowest[0].count, pool.slowest.len()), ("/x.php", 1, 1));
+        assert!(pool.slowest[0].most >= Duration::from_millis(390), "{pool:?}");
+        let lane = &pool.lanes[0];
+        assert_eq!((lane.served, lane.refused, lane.late), (3, 0, 0));
+        // The first one waited, too, if its worker was not there yet.
+        assert!((1..=2).contains(&lane.waited) && lane.wait_mean <= lane.wait_most, "{lane:?}");
+        assert!(lane.wait_most > Duration::from_millis(200), "{lane:?}");
+    });
+}

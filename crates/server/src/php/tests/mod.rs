@@ -83,7 +83,11 @@ impl Rig {
         php.crash_pause = Duration::ZERO;
         (php.user, php.group, php.ini_file) = (None, None, None);
         php.ini.clear();
+        php.workers_measured = false;
         change(&mut php);
+        if !php.workers_measured {
+            php.workers_first = php.workers;
+        }
         for pool in &mut php.pools {
             (pool.queue, pool.queue_timeout, pool.request_timeout) =
                 (php.queue, php.queue_timeout, php.request_timeout);

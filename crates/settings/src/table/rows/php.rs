@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{DAY, H, MB, MS, ROW, S, count, count_or_zero, duration};
+use super::{DAY, GB, H, MB, MS, ROW, S, count, count_or_zero, duration};
 use crate::plan::PhpPool;
 use crate::resolve::View;
 use crate::table::{Default, Kind, Place, Setting, Word};
@@ -35,10 +35,15 @@ pub(super) static PHP: &[Setting] = &[
         key: "php.workers",
         place: Place::Both,
         kind: count(1, 10_000),
-        default: Default::Computed { says: "min(max(4, 4 x cores), 75% of memory / 128MB)", from: workers },
+        default: Default::Computed {
+            says: "found by measuring: as many as have room in 75% of the memory that others leave, by what a worker has of \
+                   its own, at most 8 a core or 16; until that is known 4 a core",
+            from: workers,
+        },
         line: "Most PHP workers at once: requests that run PHP at the same time.",
-        reason: "PHP waits for the database about as long as it works, so a few a core keep the cores busy; more only \
-                 take turns. A WordPress worker grows to about 128 MB, and a machine that swaps is down.",
+        reason: "Workers are forked when requests wait, and end when they are idle; this bounds them, for a machine that \
+                 swaps is down. PHP waits for the database about as long as it works, so a few a core keep the cores busy. The \
+                 log and `millrace status` say how the number was found.",
         example: "17",
         elsewhere: &["max_children", "pm.max_children", "num_threads", "max_threads", "maxrequestworkers"],
         ..ROW
@@ -96,6 +101,18 @@ pub(super) static PHP: &[Setting] = &[
         reason: "Extensions leak; a fork every ten thousand requests costs nothing that can be measured.",
         example: "500",
         elsewhere: &["pm.max_requests", "max_requests_per_child", "maxconnectionsperchild"],
+        ..ROW
+    },
+    Setting {
+        key: "php.worker_memory",
+        place: Place::Both,
+        kind: Kind::Size { min: 16 * MB, max: 1024 * GB, zero: Some("no bound") },
+        default: Default::Unset("twice a worker's part of the memory that all may use, at least 256MB"),
+        line: "A worker that has more memory of its own - not shared with others - is replaced after its request.",
+        reason: "What a script has needed once, and what extensions leak, a process keeps. PHP's memory_limit bounds a request, \
+                 and this what is left after it.",
+        example: "\"200MB\"",
+        elsewhere: &["max_memory", "worker_max_memory", "rlimit_as"],
         ..ROW
     },
     Setting {
@@ -321,11 +338,12 @@ pub(super) static PHP: &[Setting] = &[
     },
 ];
 
-/// `min(max(4, 4 * cores), 75 % of memory / 128 MB)`, at least 1.
+/// The most that it can come to by measuring: 8 a core or 16, and no more than have room in 75 % of all memory with 16 MB
+/// each.
 fn workers(view: &View<'_>) -> Value {
     let environment = view.environment();
-    let by_cores = (4 * environment.cores as u64).max(4);
-    let by_memory = environment.memory / 4 * 3 / (128 * MB);
+    let by_cores = (8 * environment.cores as u64).max(16);
+    let by_memory = environment.memory / 4 * 3 / (16 * MB);
     Value::Number(by_cores.min(by_memory).clamp(1, 10_000))
 }
 

@@ -1,0 +1,236 @@
+//! How much memory workers have, and how many there may be for it. A few files of `/proc` are read a second, and only
+//! while workers work: it costs nobody on the path of a request anything.
+//!
+//! What counts is a worker's own memory: what would be free if it ended. Code, opcache and what the host has left it are
+//! shared. The largest that was seen is kept, and forgotten slowly: what a worker has needed it may need again.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::super::card::Card;
+use super::super::pool::Seat;
+use super::super::pool::growth::{Room, Verdict};
+use super::Supervisor;
+
+/// Pause between two looks at a worker, milliseconds.
+const LOOK_MS: u64 = if cfg!(test) { 5 } else { 250 };
+/// Pause between two decisions how many workers there may be, milliseconds.
+const DECIDE_MS: u64 = if cfg!(test) { 50 } else { 10_000 };
+/// Pause before the same is logged again, milliseconds.
+const LOG_MS: u64 = 60_000;
+/// A worker that has run fewer requests is not grown yet.
+const GROWN: u64 = 10;
+/// Least bound for a worker's memory where none is written, bytes.
+const LEAST_BOUND: u64 = 256 << 20;
+
+/// What is known of the workers' memory.
+#[derive(Default)]
+pub(super) struct Memory {
+    looked: u64,
+    decided: u64,
+    logged: u64,
+    /// By process.
+    known: HashMap<u32, Known>,
+    /// How many of the last decisions wanted fewer workers.
+    lower: u32,
+    said: usize,
+    /// Most bytes that a worker may have of its own; 0: no bound.
+    bound: u64,
+}
+
+/// A worker.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    /// Requests that it had finished when it was looked at.
+    requests: u64,
+    /// When that was.
+    at: u64,
+    /// Most that it has been seen to have of its own, fading.
+    most: u64,
+    /// Looks in a row at which it had too much.
+    over: u32,
+}
+
+impl Supervisor {
+    /// Looks at one worker, and decides now and then.
+    pub(super) fn weigh(&mut self) {
+        let now = self.now();
+        if now < self.memory.looked + LOOK_MS {
+            return;
+        }
+        self.memory.looked = now;
+        let cards = self.live_cards();
+        self.memory.known.retain(|pid, _| cards.iter().any(|card| card.pid() == *pid));
+        // The one that was looked at longest ago and has had requests since; all others are as they were.
+        let known = |card: &Card| self.memory.known.get(&card.pid()).copied().unwrap_or_default();
+        let changed = cards.iter().filter(|card| card.requests() > known(card).requests);
+        if let Some(card) = changed.min_by_key(|card| known(card).at).cloned() {
+            self.weigh_one(&card, now);
+        }
+        if now >= self.memory.decided + DECIDE_MS {
+            self.memory.decided = now;
+            self.decide(&cards, now);
+        }
+    }
+
+    fn live_cards(&self) -> Vec<Arc<Card>> {
+        let state = self.shared.lock();
+        let live = state.seats().iter().filter_map(|seat| match seat {
+            Seat::Live(card) => Some(card.clone()),
+            _ => None,
+        });
+        live.collect()
+    }
+
+    fn weigh_one(&mut self, card: &Card, now: u64) {
+        let Some(size) = Size::of(card.pid()) else { return };
+        card.set_memory(size.resident, size.own);
+        let bound = self.memory.bound;
+        let known = self.memory.known.entry(card.pid()).or_default();
+        let faded = known.most - known.most / 64;
+        // It is looked at again when it has finished what it runs.
+        let finished = card.requests().saturating_sub(u64::from(card.is_busy()));
+        (known.requests, known.at, known.most) = (finished, now, size.own.max(faded));
+        known.over = if bound > 0 && size.own > bound { known.over + 1 } else { 0 };
+        // In the middle of a request it may have much that it gives back.
+        if known.over > u32::from(card.is_busy()) && card.set_outgrown() {
+            self.shared.log.info(format_args!(
+                "PHP worker {} has {} MB of its own after {} requests, more than {} MB (php.worker_memory): it is replaced",
+                card.pid(),
+                size.own >> 20,
+                card.requests(),
+                bound >> 20
+            ));
+        }
+    }
+
+    /// Decides how many workers there may be.
+    fn decide(&mut self, cards: &[Arc<Card>], now: u64) {
+        let grown: Vec<u64> =
+            self.memory.known.values().filter(|known| known.requests >= GROWN).map(|k| k.most).collect();
+        let Some(available) = available() else { return };
+        let ours: u64 = cards.iter().map(|card| card.own_memory()).sum();
+        let settings = &self.shared.settings;
+        let room = Room::new(available + ours, &grown, settings.workers);
+        self.memory.bound = match settings.worker_memory {
+            Some(bound) => bound,
+            None => (room.share() / self.shared.lock().lanes.most() as u64 * 2).max(LEAST_BOUND),
+        };
+        if grown.is_empty() {
+            return;
+        }
+        if !settings.workers_measured {
+            if let Some(text) = room.warning().filter(|_| self.memory.said == 0) {
+                self.memory.said = settings.workers;
+                self.shared.log.warn(format_args!("{text}"));
+            }
+            return;
+        }
+        let mut state = self.shared.lock();
+        let before = state.lanes.most();
+        match room.verdict(before, self.memory.lower) {
+            Verdict::Stay => self.memory.lower = 0,
+            Verdict::Lower => self.memory.lower += 1,
+            Verdict::Change(most) => {
+                self.memory.lower = 0;
+                state.lanes.set_most(most);
+                state.level = state.level.min(most);
+            }
+        }
+        let most = state.lanes.most();
+        state.how = Some(room.to_string());
+        self.shared.pump(state, now);
+        if self.memory.said == 0
+            || most.abs_diff(self.memory.said) > self.memory.said / 4 && now > self.memory.logged + LOG_MS
+        {
+            (self.memory.said, self.memory.logged) = (most, now);
+            self.shared.log.info(format_args!("php.workers: at most {most}: {room}"));
+        }
+    }
+}
+
+/// A process's memory, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Size {
+    resident: u64,
+    /// What would be free if it ended.
+    own: u64,
+}
+
+impl Size {
+    /// That of a process; `None` if it has ended.
+    fn of(pid: u32) -> Option<Size> {
+        // The second one tells less - what was never written since the fork counts as its own - but to everybody.
+        let exact = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))
+            .ok()
+            .and_then(|text| Size::of_rollup(&text));
+        exact.or_else(|| Size::of_statm(&fs::read_to_string(format!("/proc/{pid}/statm")).ok()?))
+    }
+
+    /// proc(5), `/proc/pid/smaps`: a line `Name: 123 kB` each.
+    fn of_rollup(text: &str) -> Option<Size> {
+        let bytes = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+            Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+        };
+        let own = bytes("Private_Clean")? + bytes("Private_Dirty")? + bytes("Swap").unwrap_or(0);
+        Some(Size { resident: bytes("Rss")?, own })
+    }
+
+    /// proc(5), `/proc/pid/statm`: pages; the second number is those in memory, the third those of them that have a file.
+    fn of_statm(text: &str) -> Option<Size> {
+        let mut pages = text.split(' ').skip(1).map_while(|number| number.parse::<u64>().ok());
+        let (resident, shared) = (pages.next()?, pages.next()?);
+        let page = rustix::param::page_size() as u64;
+        Some(Size { resident: resident * page, own: resident.saturating_sub(shared) * page })
+    }
+}
+
+/// Memory that this process and its children can still get: of the machine, or of the least of its control groups, bytes.
+fn available() -> Option<u64> {
+    let read = |path: &Path| fs::read_to_string(path).ok();
+    let machine = field(&read(Path::new("/proc/meminfo"))?, "MemAvailable:")? << 10;
+    let own = read(Path::new("/proc/self/cgroup"))
+        .and_then(|text| text.lines().find_map(|line| line.strip_prefix("0::/")).map(str::to_owned))
+        .unwrap_or_default();
+    let root = Path::new("/sys/fs/cgroup");
+    let own = root.join(own.trim());
+    let groups = own.ancestors().take_while(|dir| dir.starts_with(root)).filter_map(|dir| {
+        let number = |name: &str| read(&dir.join(name))?.trim().parse::<u64>().ok();
+        let (most, now) = (number("memory.max")?, number("memory.current")?);
+        // What of files nobody has asked for lately is given up without any loss.
+        let spare =
+            read(&dir.join("memory.stat")).and_then(|text| field(&text, "inactive_file")).unwrap_or(0);
+        Some(most.saturating_sub(now.saturating_sub(spare)))
+    });
+    Some(groups.fold(machine, u64::min))
+}
+
+/// The number after a name.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        let text = "55c0-7ffe ---p 00000000 00:00 0    [rollup]\nRss:               74000 kB\nPss:               33000 kB\n\
+                    Private_Clean:        16 kB\nPrivate_Dirty:     21000 kB\nSwap:                 84 kB\n";
+        assert_eq!(Size::of_rollup(text), Some(Size { resident: 74_000 << 10, own: 21_100 << 10 }));
+        let page = rustix::param::page_size() as u64;
+        assert_eq!(
+            Size::of_statm("9000 700 500 1 0 80 0\n"),
+            Some(Size { resident: 700 * page, own: 200 * page })
+        );
+        assert_eq!((Size::of_rollup("Rss: 1 kB"), Size::of_statm("")), (None, None));
+        let own = Size::of(std::process::id()).unwrap();
+        assert!(own.own > 0 && own.own <= own.resident);
+        assert!(available().unwrap() > 1 << 20);
+    }
+}
