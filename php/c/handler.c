@@ -462,6 +462,7 @@ PHP_FUNCTION(millrace_handle_request)
 	BG(user_shutdown_function_names) = NULL;
 	begin();
 	call(&function, &cache);
+	limits_check();
 	report_exception();
 	end();
 	RETURN_BOOL(!worker->exiting);

@@ -69,3 +69,25 @@ function millrace_purge(string ...$items): bool {}
  * @throws ValueError if one of them is empty or holds control characters
  */
 function millrace_early_hints(string ...$links): bool {}
+
+/**
+ * Waits for the next request, calls the handler for it, and completes its answer: the loop of a worker script
+ * (`php.worker_script`), which is started once a worker. docs/php.md says what is new for each request and what stays.
+ *
+ *     $application = require __DIR__ . '/../boot.php';
+ *     while (millrace_handle_request(fn () => $application->run())) {
+ *     }
+ *
+ * In a script that is not one, it calls the handler once, for the request that runs, and returns false; so the same
+ * file serves both ways. Where the function does not exist - under php -S, php-fpm - call the handler instead:
+ *
+ *     if (!function_exists('millrace_handle_request')) {
+ *         $handler();
+ *     }
+ *
+ * @param callable(): mixed $handler finds its request in the superglobals and prints the answer, as any script; what it
+ *                                   returns is dropped
+ * @return bool whether there will be another request; if not, the script should end
+ * @throws Error if a handler calls it
+ */
+function millrace_handle_request(callable $handler): bool {}

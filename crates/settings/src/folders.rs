@@ -22,6 +22,19 @@ pub(crate) fn share(sites: &mut [Site], environment: &Environment<'_>) {
             done.push(other);
         }
     }
+    sites.iter_mut().for_each(share_with_persistent);
+}
+
+/// Persistent workers may use what the site's others may, and the folder of their script.
+fn share_with_persistent(site: &mut Site) {
+    let (Some(php), Some(persistent)) = (&site.php, &mut site.persistent) else { return };
+    persistent.folders.clone_from(&php.folders);
+    let script = persistent.worker.as_ref().map(|worker| worker.file.clone());
+    if let Some(folder) =
+        script.as_deref().filter(|file| !file.starts_with(&site.root)).and_then(Path::parent)
+    {
+        add(&mut persistent.folders, folder, true);
+    }
 }
 
 fn add_site(folders: &mut Vec<Folder>, site: &Site, environment: &Environment<'_>) {

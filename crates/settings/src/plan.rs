@@ -290,6 +290,8 @@ pub struct Site {
     pub overload_page: Option<PathBuf>,
     /// How PHP runs; `None`: the site has no PHP.
     pub php: Option<Php>,
+    /// The same for its persistent workers; `None`: it has none. [`Php::worker`] is set.
+    pub persistent: Option<Php>,
 }
 
 /// Rules of an application.
@@ -377,6 +379,21 @@ pub struct Php {
     pub temp_dir: Option<PathBuf>,
     /// Named shares of the workers; at least one. The first is [`PhpPool::FRONT`] and gets what is meant for no other.
     pub pools: Vec<PhpPool>,
+    /// Requests after which a persistent worker is replaced; 0: never.
+    pub worker_requests: u64,
+    /// What persistent workers run; `None`: these start their script anew for each request.
+    pub worker: Option<WorkerScript>,
+}
+
+/// `php.worker_script`: the script that a persistent worker boots once and that serves requests from then on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerScript {
+    /// Its file, absolute.
+    pub file: PathBuf,
+    /// Its `SCRIPT_NAME`: `/worker.php`.
+    pub name: String,
+    /// The site's root, its `DOCUMENT_ROOT` while it boots.
+    pub root: PathBuf,
 }
 
 /// What keeps workers in.

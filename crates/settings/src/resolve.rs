@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::application;
-use crate::environment::Environment;
+use crate::environment::{Environment, Found};
 use crate::folders;
 use crate::plan::{
     AccessFormat, Address, Admin, Cache, CacheMode, Files, Folder, Http, Level, Log, Network, OpenBasedir,
-    Php, PhpPool, Plan, Profile, Redirect, Sandbox, Server, Site, SiteCache, Symlinks, Ttl, Www,
+    Php, PhpPool, Plan, Profile, Redirect, Sandbox, Server, Site, SiteCache, Symlinks, Ttl, WorkerScript,
+    Www,
 };
 use crate::problem::At;
 use crate::table::{self, Default, Setting};
@@ -185,7 +186,29 @@ fn site(view: &View<'_>) -> Site {
         cache: site_cache(view),
         overload_page: view.path("php.overload_page"),
         php: view.switch("php.enabled").then(|| php(view)),
+        persistent: if view.switch("php.enabled") { persistent(view) } else { None },
     }
+}
+
+/// PHP as the site's persistent workers run it.
+fn persistent(view: &View<'_>) -> Option<Php> {
+    let worker = worker_script(view)?;
+    let php = php(view);
+    Some(Php { max_requests: php.worker_requests, worker: Some(worker), ..php })
+}
+
+/// The script of the persistent workers: the file below the root, or else the one of that path.
+pub(crate) fn worker_script(view: &View<'_>) -> Option<WorkerScript> {
+    let written = view.text("php.worker_script")?;
+    let root = view.root()?;
+    let inside = root.join(written.trim_start_matches('/'));
+    let outside = PathBuf::from(&written);
+    let disk = view.environment().disk;
+    if disk.look(&inside) != Found::File && disk.look(&outside) == Found::File {
+        let base = outside.file_name()?.to_str()?;
+        return Some(WorkerScript { name: format!("/{base}"), file: outside, root });
+    }
+    Some(WorkerScript { file: inside, name: written, root })
 }
 
 fn php(view: &View<'_>) -> Php {
@@ -229,6 +252,8 @@ fn php(view: &View<'_>) -> Php {
         disable_functions: words(view, "php.disable_functions"),
         temp_dir: view.path("php.temp_dir"),
         pools: view.pool_names().iter().map(|name| pool(&view.pool(name), name)).collect(),
+        worker_requests: view.number("php.worker_requests"),
+        worker: None,
     }
 }
 

@@ -7,6 +7,7 @@ use millrace_settings::plan::{self, Php};
 use super::thread::Setup;
 use crate::log::Log;
 use crate::php::{OnPurge, Pool, Renewal};
+use crate::route::Site;
 
 /// Collects the pools of a plan's sites: one for all sites whose settings are equal. Those of the set-up in force are taken
 /// over where their settings are still the same, but with a new PHP: the files that the old one was started with may have
@@ -25,7 +26,12 @@ impl<'a> Pools<'a> {
     /// None yet; `old` is the set-up in force.
     pub fn new(old: Option<&'a Setup>, log: &'a Log, on_purge: OnPurge) -> Pools<'a> {
         let sites = old.iter().flat_map(|old| &old.sites);
-        let known = sites.filter_map(|s| Some((s.plan.php.clone()?, s.pool.clone()?))).collect();
+        let both = |s: &Arc<Site>| {
+            let plans =
+                [(s.plan.php.clone(), s.pool.clone()), (s.plan.persistent.clone(), s.persistent.clone())];
+            plans.into_iter().filter_map(|(php, pool)| Some((php?, pool?)))
+        };
+        let known = sites.flat_map(both).collect();
         Pools { old, log, on_purge, known, started: Vec::new(), renewed: Vec::new() }
     }
 
@@ -34,7 +40,19 @@ impl<'a> Pools<'a> {
     /// # Errors
     /// PHP does not start: why.
     pub fn get(&mut self, site: &plan::Site) -> Result<Option<Arc<Pool>>, String> {
-        let Some(php) = &site.php else { return Ok(None) };
+        self.of(site, site.php.as_ref())
+    }
+
+    /// The pool of its persistent workers; `None`: it has none.
+    ///
+    /// # Errors
+    /// PHP does not start: why.
+    pub fn persistent(&mut self, site: &plan::Site) -> Result<Option<Arc<Pool>>, String> {
+        self.of(site, site.persistent.as_ref())
+    }
+
+    fn of(&mut self, site: &plan::Site, php: Option<&Php>) -> Result<Option<Arc<Pool>>, String> {
+        let Some(php) = php else { return Ok(None) };
         let known = self.known.iter().find(|(settings, _)| settings == php);
         let pool = match known.map(|(_, pool)| pool.clone()) {
             Some(pool) => self.renew(pool)?,
@@ -56,8 +74,12 @@ impl<'a> Pools<'a> {
         self.started.push(pool.clone());
         self.known.push((php.clone(), pool.clone()));
         let mut before = self.old.iter().flat_map(|old| &old.sites);
-        if let Some(before) = before.find(|old| old.plan.root == site.root).and_then(|old| old.pool.as_ref())
-        {
+        let before = before.find(|old| old.plan.root == site.root);
+        let of_its_kind = |old: &'a Arc<Site>| match php.worker {
+            None => old.pool.as_ref(),
+            Some(_) => old.persistent.as_ref(),
+        };
+        if let Some(before) = before.and_then(of_its_kind) {
             pool.succeed(before);
         }
         Ok(pool)

@@ -416,8 +416,10 @@ fn connection_limits(plan: &Plan, descriptors: u64) -> (usize, usize) {
 fn pools(setup: &Setup) -> Vec<(&Arc<Pool>, &Site)> {
     let mut pools: Vec<(&Arc<Pool>, &Site)> = Vec::new();
     for site in &setup.sites {
-        if let Some(pool) = site.pool.as_ref().filter(|p| !pools.iter().any(|(q, _)| Arc::ptr_eq(p, q))) {
-            pools.push((pool, site));
+        for pool in site.pool.iter().chain(&site.persistent) {
+            if !pools.iter().any(|(known, _)| Arc::ptr_eq(pool, known)) {
+                pools.push((pool, site));
+            }
         }
     }
     pools
@@ -448,7 +450,8 @@ fn build(
     let mut sites = Vec::new();
     for (index, site) in plan.sites.iter().enumerate() {
         let pool = pools.get(site).map_err(StartError)?;
-        sites.push(Site::new(index, site.clone(), pool));
+        let persistent = pools.persistent(site).map_err(StartError)?;
+        sites.push(Site::with_persistent(index, site.clone(), pool, persistent));
     }
     cache.set_rules(sites.iter().map(|site: &Arc<Site>| &**site));
     Ok((Setup::new(plan, sites), pools.finish()))

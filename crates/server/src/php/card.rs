@@ -46,6 +46,7 @@ pub struct Card {
     own: AtomicU64,
     /// It is to be replaced when it is free: it has too much memory.
     outgrown: AtomicBool,
+    booted: AtomicBool,
     task: Mutex<Task>,
 }
 
@@ -118,6 +119,7 @@ impl Card {
             resident: AtomicU64::new(0),
             own: AtomicU64::new(0),
             outgrown: AtomicBool::new(false),
+            booted: AtomicBool::new(false),
             task: Mutex::default(),
         })
     }
@@ -200,9 +202,14 @@ impl Card {
         self.outgrown.load(Ordering::Relaxed)
     }
 
-    /// Whether it has ever read a request.
-    pub fn has_received_any(&self) -> bool {
-        self.scoreboard.received(self.slot) > 0
+    /// Whether it has ever read a request, or its script has come to where it takes one.
+    pub fn has_worked(&self) -> bool {
+        self.scoreboard.received(self.slot) > 0 || self.booted.load(Ordering::Acquire)
+    }
+
+    /// Its script takes requests from now on.
+    pub fn set_booted(&self) {
+        self.booted.store(true, Ordering::Release);
     }
 
     /// The number of its request, or of its last one.

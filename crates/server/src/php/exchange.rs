@@ -63,7 +63,8 @@ enum Failure {
 /// Runs a script and returns its answer as soon as its fields are known; 502, 503, 504 where that fails. Dropping the
 /// future tells the script that its client has gone.
 pub async fn run(thread: &Rc<Thread>, site: &Arc<Site>, request: &mut Request, script: &Script) -> Reply {
-    let Some(pool) = &site.pool else { return plain(500) };
+    let pool = if script.persistent { &site.persistent } else { &site.pool };
+    let Some(pool) = pool else { return plain(500) };
     let stats = &thread.stats;
     let lane = site.lanes.of(request);
     let (mut attempts, mut repeated) = (0, false);
@@ -85,6 +86,7 @@ pub async fn run(thread: &Rc<Thread>, site: &Arc<Site>, request: &mut Request, s
                     Refused::Full => Counter::PhpQueueFull,
                     Refused::Timeout => Counter::PhpQueueTimeouts,
                     Refused::Overload => Counter::PhpOverload,
+                    Refused::Unbooted => Counter::PhpUnbooted,
                 };
                 stats.add(counter, 1);
                 return overloaded(site);

@@ -275,6 +275,12 @@ fn arguments(settings: &plan::Php) -> Vec<OsString> {
     if settings.max_requests > 0 {
         add("--max-requests", settings.max_requests.to_string().into());
     }
+    if let Some(worker) = &settings.worker {
+        let mut add = |name: &str, value: OsString| arguments.extend([OsString::from(name), value]);
+        add("--worker-script", worker.file.clone().into());
+        add("--worker-name", worker.name.clone().into());
+        add("--worker-root", worker.root.clone().into());
+    }
     arguments
 }
 

@@ -37,7 +37,7 @@ impl Pool {
         for seat in state.seats() {
             match seat {
                 Seat::Free => (),
-                Seat::Starting(..) => status.starting += 1,
+                Seat::Starting(..) | Seat::Booting(_) => status.starting += 1,
                 Seat::Live(card) => {
                     let (state, count) = count(&mut status, card);
                     *count += 1;

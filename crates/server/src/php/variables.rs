@@ -273,7 +273,7 @@ mod tests {
 
     fn script(path_info: &str) -> Script {
         let (filename, name) = ((*b"/srv/www/a/x.php").into(), b"/a/x.php".to_vec());
-        Script { filename, name, path_info: path_info.into() }
+        Script { filename, name, path_info: path_info.into(), persistent: false }
     }
 
     fn write_all(site: &Site, request: &Request, script: &Script) -> Vec<(String, String)> {

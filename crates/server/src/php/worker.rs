@@ -53,6 +53,8 @@ pub struct Worker {
     /// What is in `rest` came behind the end of the last answer: it can be parsed.
     behind: bool,
     phase: Phase,
+    /// Why its script has ended before it took a request.
+    unbooted: Option<String>,
     lost: bool,
     /// The number of its request, or of its last one.
     sequence: u64,
@@ -65,6 +67,8 @@ pub struct Worker {
 /// What a worker is doing.
 ///
 /// ```text
+///  Booting ── HANDLER ready ──> Ready, HANDLER failed ──> Gone
+///
 ///  Ready ── begin ──> Running ── END ready ────────────> Ready
 ///    │                 ↑ │ ├──── END ──> Background ── READY ──> Ready
 ///    └ begin_offered ──┘ │ └──── END or READY with exiting ────> Gone
@@ -75,6 +79,8 @@ pub struct Worker {
 /// at its END; this value does with `begin_offered`, when the pool has seen who waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
+    /// Its script, which is a persistent worker's, has not come to where it takes requests.
+    Booting,
     /// Takes a request.
     Ready,
     /// Has a request; END has not come.
@@ -123,11 +129,24 @@ impl Worker {
             rest: Vec::new(),
             behind: false,
             phase: Phase::Ready,
+            unbooted: None,
             lost: false,
             sequence: 0,
             numbers: 0,
             offered: None,
         }
+    }
+
+    /// The same of a worker that has to boot a script first.
+    pub fn booting(card: Arc<Card>, socket: OwnedFd) -> Worker {
+        let mut worker = Worker::new(card, socket);
+        worker.phase = Phase::Booting;
+        worker
+    }
+
+    /// Why its script has ended before it took a request; `None` if it has not said so.
+    pub fn unbooted(&self) -> Option<&str> {
+        self.unbooted.as_deref()
     }
 
     /// What it is doing.
@@ -374,6 +393,12 @@ impl Worker {
             match &frame {
                 Frame::End(End { exiting: true, .. }) | Frame::Ready(End { exiting: true, .. }) => {
                     self.phase = Phase::Gone;
+                }
+                Frame::Handler(Ok(())) if self.phase == Phase::Booting => self.phase = Phase::Ready,
+                Frame::Handler(Ok(())) => (),
+                Frame::Handler(Err(why)) => {
+                    self.phase = Phase::Gone;
+                    self.unbooted = Some(String::from_utf8_lossy(why).into_owned());
                 }
                 Frame::End(End { ready: false, .. }) => self.phase = Phase::Background,
                 Frame::End(_) | Frame::Ready(_) => self.phase = Phase::Ready,

@@ -13,6 +13,7 @@ pub use hosts::{Hosts, host_of};
 pub use respond::{Response, respond};
 pub use site::Site;
 
+use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 
 use millrace_wire::path;
@@ -30,6 +31,8 @@ pub struct Script {
     pub name: Vec<u8>,
     /// `PATH_INFO`: what follows it, decoded; empty if nothing does.
     pub path_info: Vec<u8>,
+    /// The site's persistent workers run it, which have started their own script already.
+    pub persistent: bool,
 }
 
 /// How a request is answered.
@@ -113,7 +116,7 @@ impl Finder<'_> {
             match self.look(&path[..end], Purpose::Run) {
                 Node::Script(filename) => {
                     let (name, path_info) = (path[..end].to_vec(), path[end..].to_vec());
-                    return Some(self.run(Script { filename, name, path_info }));
+                    return Some(self.run(Script { filename, name, path_info, persistent: false }));
                 }
                 Node::Unavailable => return Some(Way::Refuse(503)),
                 _ => {}
@@ -123,7 +126,13 @@ impl Finder<'_> {
         named.then_some(Way::Refuse(404))
     }
 
-    fn run(&self, script: Script) -> Way {
+    /// Runs a script. The worker script and the front controller, whose work that does, go to the persistent workers.
+    fn run(&self, mut script: Script) -> Way {
+        if let Some(worker) = self.site.worker() {
+            let front = self.site.plan.front_controller.as_ref();
+            script.persistent =
+                [Some(&worker.name), front].into_iter().flatten().any(|n| n.as_bytes() == script.name);
+        }
         let never = self.site.pool.is_none()
             || self.site.profile.is_upload(&script.name)
             || self.site.profile.never_runs(&script.name);
@@ -136,21 +145,30 @@ impl Finder<'_> {
             let purpose = if name.ends_with(".php") { Purpose::Run } else { Purpose::Serve };
             match self.look(&candidate, purpose) {
                 Node::Script(filename) => {
-                    return self.run(Script { filename, name: candidate, path_info: Vec::new() });
+                    let path_info = Vec::new();
+                    return self.run(Script { filename, name: candidate, path_info, persistent: false });
                 }
                 Node::File(entry) => return serve(request, entry),
                 Node::Unavailable => return Way::Refuse(503),
                 Node::Directory | Node::Missing => {}
             }
         }
+        if self.site.worker().is_some() && self.site.plan.front_controller.is_none() {
+            return self.front_controller();
+        }
         Way::Refuse(403)
     }
 
     fn front_controller(&self) -> Way {
-        let Some(script) = &self.site.plan.front_controller else { return Way::Refuse(404) };
+        let Some(script) = &self.site.plan.front_controller else {
+            let Some(worker) = self.site.worker() else { return Way::Refuse(404) };
+            let (filename, name) = (worker.file.as_os_str().as_bytes().into(), worker.name.clone().into());
+            return self.run(Script { filename, name, path_info: Vec::new(), persistent: true });
+        };
         match self.look(script.as_bytes(), Purpose::Run) {
             Node::Script(filename) => {
-                self.run(Script { filename, name: script.as_bytes().to_vec(), path_info: Vec::new() })
+                let (name, path_info) = (script.as_bytes().to_vec(), Vec::new());
+                self.run(Script { filename, name, path_info, persistent: false })
             }
             Node::Unavailable => Way::Refuse(503),
             _ => Way::Refuse(404),

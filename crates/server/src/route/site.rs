@@ -21,6 +21,8 @@ pub struct Site {
     pub header_lines: Vec<u8>,
     /// Who runs its scripts; `None`: it has no PHP.
     pub pool: Option<Arc<Pool>>,
+    /// Who runs its worker script; `None`: it has none.
+    pub persistent: Option<Arc<Pool>>,
     /// Rules of its application.
     pub profile: &'static Profile,
     /// Rules for the page cache; `None`: it is off, or there are no pages.
@@ -36,6 +38,16 @@ pub struct Site {
 impl Site {
     /// The site of position `index` in the plan.
     pub fn new(index: usize, plan: plan::Site, pool: Option<Arc<Pool>>) -> Arc<Site> {
+        Site::with_persistent(index, plan, pool, None)
+    }
+
+    /// The same with persistent workers.
+    pub fn with_persistent(
+        index: usize,
+        plan: plan::Site,
+        pool: Option<Arc<Pool>>,
+        persistent: Option<Arc<Pool>>,
+    ) -> Arc<Site> {
         let header_lines =
             plan.headers.iter().flat_map(|(name, value)| format!("{name}: {value}\r\n").into_bytes());
         let header_lines = header_lines.collect();
@@ -45,7 +57,28 @@ impl Site {
         let lanes = Lanes::new(plan.php.as_ref(), profile, &plan.cache.bypass_cookies);
         let overload_page = plan.overload_page.as_deref().and_then(|path| std::fs::read(path).ok());
         let overload_page = overload_page.map(Arc::from);
-        Arc::new(Site { index, profile, cache, lanes, overload_page, origin, plan, header_lines, pool })
+        Arc::new(Site {
+            index,
+            profile,
+            cache,
+            lanes,
+            overload_page,
+            origin,
+            plan,
+            header_lines,
+            pool,
+            persistent,
+        })
+    }
+
+    /// Its persistent workers' script.
+    pub fn worker(&self) -> Option<&plan::WorkerScript> {
+        self.plan.persistent.as_ref()?.worker.as_ref()
+    }
+
+    /// Who makes its pages: the front controller's workers.
+    pub fn pages_pool(&self) -> Option<&Arc<Pool>> {
+        self.persistent.as_ref().or(self.pool.as_ref())
     }
 
     /// Whether `host`, without port, is one of the site's names.

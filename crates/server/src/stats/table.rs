@@ -89,6 +89,7 @@ table! {
     PhpQueueTimeouts    Counter "php_queue_timeouts_total"   "Requests refused because they waited too long for a worker."
     PhpSpooled          Counter "php_spooled_total"          "Answers of PHP of which a part went to disk, because their client was slow."
     PhpSpoolBytes       Gauge   "php_spool_bytes"            "Disk space that such answers take."
+    PhpUnbooted         Counter "php_unbooted_total"         "Requests refused because the site's worker script does not boot."
     PhpTimeouts         Counter "php_timeouts_total"         "PHP runs ended because they took too long."
     PhpCrashRefused     Counter "php_crash_refused_total"    "Requests answered 500 because their script had killed its workers."
     PhpOverload         Counter "php_overload_refused_total" "Requests refused because more came than could be served."

@@ -165,7 +165,7 @@ async fn fetch(thread: &Rc<Thread>, wanted: &Wanted) -> Fetched {
     thread.clock.read();
     let setup = thread.setup();
     let site = setup.site_for(&wanted.authority);
-    if site.pool.as_ref().is_some_and(|pool| !pool.is_at_leisure()) {
+    if site.pages_pool().is_some_and(|pool| !pool.is_at_leisure()) {
         return Fetched::because("busy", 0, "");
     }
     let first = ask(thread, site, wanted).await;

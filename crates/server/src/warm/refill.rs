@@ -49,7 +49,7 @@ async fn make(thread: &Rc<Thread>, page: &Wanted) -> bool {
     thread.clock.read();
     let setup = thread.setup();
     let site = setup.site_for(&page.authority);
-    if !site.pool.as_ref().is_some_and(|pool| pool.is_at_leisure()) {
+    if !site.pages_pool().is_some_and(|pool| pool.is_at_leisure()) {
         return false;
     }
     // What comes of it is seen by the next visitor.

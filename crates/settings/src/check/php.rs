@@ -19,6 +19,7 @@ pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &m
             files(&view, &mut found);
             user(&view, &mut found);
             uploads(&view, &mut found);
+            worker_script(&view, &mut found);
         }
     }
     for problem in found {
@@ -64,6 +65,18 @@ fn files(view: &View<'_>, problems: &mut Vec<Problem>) {
         };
         let title = format!("`{key}`: {} {why}", file.display());
         problems.push(Problem::error(What::NotFound, title, cure).at(view.at(key), ""));
+    }
+}
+
+/// The script of the persistent workers has to be there, below the root or elsewhere.
+fn worker_script(view: &View<'_>, problems: &mut Vec<Problem>) {
+    const KEY: &str = "php.worker_script";
+    let Some(worker) = crate::resolve::worker_script(view) else { return };
+    if view.environment().disk.look(&worker.file) != Found::File {
+        let title = format!("`{KEY}`: {} is not a file", worker.file.display());
+        let cure = "put the script there, correct the name, or remove the line";
+        let problem = Problem::warning(What::NotFound, title, cure);
+        problems.push(problem.at(view.at(KEY), "without it no worker boots: its requests get 503"));
     }
 }
 

@@ -161,8 +161,12 @@ impl Scene {
     async fn ask(&self, method: &str, target: &str, fields: &[&str]) -> Answer {
         let request = self.request(method, target, fields);
         let same = self.request(method, target, fields);
-        let script =
-            Script { filename: (*b"/x.php").into(), name: b"/x.php".to_vec(), path_info: Vec::new() };
+        let script = Script {
+            filename: (*b"/x.php").into(),
+            name: b"/x.php".to_vec(),
+            path_info: Vec::new(),
+            persistent: false,
+        };
         self.thread.clock.read();
         let reply = loop {
             break match consult(&self.thread, &self.site, &request, &script, make) {

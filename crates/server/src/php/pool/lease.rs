@@ -44,7 +44,7 @@ impl Lease {
         match worker.phase() {
             Phase::Ready => self.shared.release(worker, now),
             Phase::Gone => self.shared.discard(worker, now),
-            Phase::Running | Phase::Background => self.shared.leave(worker),
+            Phase::Booting | Phase::Running | Phase::Background => self.shared.leave(worker),
         }
     }
 }

@@ -386,8 +386,9 @@ impl Shared {
         let slot = worker.card.slot as usize;
         if worker.card.generation == state.generation {
             match state.set_seat(slot, Seat::Free) {
+                Seat::Booting(card) => drop(state.set_seat(slot, Seat::Leaving(card, now))),
                 Seat::Live(card) => {
-                    if worker.is_lost() && !card.has_received_any() {
+                    if worker.is_lost() && !card.has_worked() {
                         state.note_death(now);
                     }
                     // One that has closed its socket has ended, or does what it is not here for.

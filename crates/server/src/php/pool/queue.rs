@@ -23,6 +23,8 @@ pub enum Refused {
     Timeout,
     /// More comes than can be served.
     Overload,
+    /// The site's persistent workers do not boot.
+    Unbooted,
 }
 
 /// What has to be known of a request only if it waits.
@@ -56,7 +58,7 @@ impl Shared {
             // The supervisor lets go of those that have waited too long.
             let lease = woken.await;
             std::mem::forget(waiting);
-            return finish(thread, lease, Refused::Timeout);
+            return finish(thread, lease, Refused::Timeout).map_err(|why| self.or_unbooted(why));
         };
         let lease = match tokio::time::timeout(Duration::from_millis(patience), &mut woken).await {
             Ok(lease) => lease,
@@ -65,7 +67,7 @@ impl Shared {
             Err(_) => woken.await,
         };
         std::mem::forget(waiting);
-        finish(thread, lease, Refused::Overload)
+        finish(thread, lease, Refused::Overload).map_err(|why| self.or_unbooted(why))
     }
 
     fn take_or_queue(
@@ -87,6 +89,11 @@ impl Shared {
         if let Some(worker) = self.take_idle(&mut state, thread.index, lane) {
             drop(state);
             return now(worker);
+        }
+        if state.cannot_boot() {
+            // It is tried again for somebody.
+            state.level = state.level.max(1);
+            return Err(Refused::Unbooted);
         }
         let ending = state.stage >= Stage::Stopping(0);
         let at_once = state.lanes.at_once(lane);
@@ -111,6 +118,11 @@ impl Shared {
             self.wake();
         }
         Ok(Turn::Later(Waiting { shared: self, lane, place, patience }, woken))
+    }
+
+    /// Why somebody was let go that had waited.
+    fn or_unbooted(&self, why: Refused) -> Refused {
+        if self.lock().cannot_boot() { Refused::Unbooted } else { why }
     }
 
     /// An idle worker for this lane, if one more may run for it.

@@ -58,7 +58,7 @@ pub struct State {
     pub lanes: Lanes<oneshot::Sender<Lease>>,
     /// The slots of the current host's scoreboard.
     seats: Vec<Seat>,
-    /// How many of them have a worker that takes requests or will soon, and how many of those are being forked.
+    /// How many of them have a worker that takes requests or will soon, and how many of those are being forked or boot.
     live: usize,
     starting: usize,
     /// Workers that are wanted. Grows with demand, shrinks when idle workers end.
@@ -75,8 +75,10 @@ pub struct State {
     pub slowest: Slowest,
     /// How the most workers were found out; `None`: they are written.
     pub how: Option<String>,
-    /// Why there is no host.
+    /// Why there is no host, or why no persistent worker boots.
     pub trouble: Option<String>,
+    /// Persistent workers in a row that did not boot.
+    pub unbooted: u32,
     /// What a reload wants of the supervisor.
     pub order: Option<Order>,
 }
@@ -88,6 +90,8 @@ pub enum Seat {
     Free,
     /// The host was asked to fork; the server's end of the worker's socket, and when that was.
     Starting(OwnedFd, u64),
+    /// A persistent worker whose script boots.
+    Booting(Arc<Card>),
     /// A worker that takes requests.
     Live(Arc<Card>),
     /// The worker has been closed and will end; it is killed at this time, milliseconds.
@@ -98,11 +102,11 @@ pub enum Seat {
 
 impl Seat {
     fn is_live(&self) -> bool {
-        matches!(self, Seat::Starting(..) | Seat::Live(_))
+        matches!(self, Seat::Starting(..) | Seat::Booting(_) | Seat::Live(_))
     }
 
     fn is_starting(&self) -> bool {
-        matches!(self, Seat::Starting(..))
+        matches!(self, Seat::Starting(..) | Seat::Booting(_))
     }
 }
 
@@ -128,6 +132,7 @@ impl State {
             slowest: Slowest::default(),
             how: None,
             trouble: None,
+            unbooted: 0,
             order: None,
         }
     }
@@ -172,6 +177,19 @@ impl State {
         self.live
     }
 
+    /// A persistent worker's script has come to where it takes requests.
+    pub fn found_to_boot(&mut self) {
+        self.stillborn = 0;
+        if std::mem::take(&mut self.unbooted) > 0 {
+            self.trouble = None;
+        }
+    }
+
+    /// Whether persistent workers do not boot, and none is there that did: nobody need wait for one.
+    pub fn cannot_boot(&self) -> bool {
+        self.unbooted > 0 && !self.seats.iter().any(|seat| matches!(seat, Seat::Live(_)))
+    }
+
     /// Whether the worker belongs to the current host and has not ended.
     pub(super) fn is_seated(&self, worker: &Worker) -> bool {
         let card = &worker.card;
@@ -204,7 +222,7 @@ impl State {
         }
     }
 
-    /// Workers that are being forked.
+    /// Workers that are being forked or boot.
     pub fn starting(&self) -> usize {
         self.starting
     }

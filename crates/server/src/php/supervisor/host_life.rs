@@ -65,7 +65,7 @@ impl Supervisor {
         state.generation += 1;
         let idle = state.idle.take_if(|_| true);
         for seat in state.set_seats(0) {
-            if let Seat::Live(card) = seat {
+            if let Seat::Live(card) | Seat::Booting(card) = seat {
                 self.orphans.push(card);
             }
         }

@@ -6,11 +6,13 @@
 //! - here: the thread, its turns and its waiting;
 //! - [`host_life`]: the host is started, heard, lost and started again;
 //! - [`workers`]: workers are forked, end, and are looked after when nobody waits for them;
+//! - [`boots`]: persistent workers' scripts come to where they take requests, or don't;
 //! - [`renew`]: another host takes its place;
 //! - [`limits`]: what takes too long;
 //! - [`memory`]: how much workers have, and how many there may be for it;
 //! - [`observe`]: how many should run at once.
 
+mod boots;
 mod host_life;
 mod limits;
 mod memory;
@@ -201,7 +203,7 @@ impl Supervisor {
         }
         for seat in state.seats() {
             match seat {
-                Seat::Live(card) => self.judge(card, killing, &mut chores),
+                Seat::Live(card) | Seat::Booting(card) => self.judge(card, killing, &mut chores),
                 Seat::Leaving(card, until) if *until <= now => chores.kill.push(card.clone()),
                 Seat::Starting(_, since) if since + FORK_MS <= now => chores.hung = true,
                 _ => (),

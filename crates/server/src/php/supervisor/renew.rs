@@ -14,9 +14,11 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::super::card::Card;
 use super::super::host::{Errors, Host, Started, ending, slots};
+use super::super::pool::lane::LaneId;
 use super::super::pool::{Seat, Stage};
 use super::super::renewal::Order;
-use super::super::worker::Worker;
+use super::super::worker::{Phase, Worker};
+use super::boots::why_unbooted;
 use super::host_life::LAST_WORDS;
 use super::{FORK_MS, HOST_END, HOST_START, LEAVING_MS, Supervisor};
 use crate::log::Log;
@@ -37,7 +39,9 @@ pub(super) struct Next {
 /// A worker of the next host.
 enum Fork {
     Asked(OwnedFd),
-    Up(OwnedFd, u32),
+    /// Its script boots.
+    Boots(Box<Worker>),
+    Up(Box<Worker>),
     /// It could not be forked, or has ended.
     None,
 }
@@ -83,8 +87,13 @@ impl Supervisor {
     /// What `wait` waits for besides the current host.
     pub(super) fn other_hosts(&self) -> Vec<PollFd<'_>> {
         let next = self.next.iter().flat_map(|next| [next.host.control(), next.errors.pipe()]);
+        let workers = self.next.iter().flat_map(|next| &next.workers);
+        let boots = workers.filter_map(|fork| match fork {
+            Fork::Boots(worker) => worker.descriptor().ok(),
+            _ => None,
+        });
         let fading = self.fading.iter().map(|fading| fading.host.control());
-        next.chain(fading).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect()
+        next.chain(boots).chain(fading).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect()
     }
 
     /// Reads what the other hosts say.
@@ -150,6 +159,14 @@ impl Supervisor {
     }
 
     fn hear_next(&mut self, bytes: &mut Vec<u8>) {
+        self.hear_control(bytes);
+        if let Some(why) = self.hear_boots() {
+            self.cancel(Some(&why));
+        }
+    }
+
+    fn hear_control(&mut self, bytes: &mut Vec<u8>) {
+        let persistent = self.shared.settings.worker.is_some();
         loop {
             let Some(next) = &mut self.next else { return };
             next.read_errors(&self.shared.log);
@@ -164,7 +181,11 @@ impl Supervisor {
                     Err(why) => format!("the PHP host {why}"),
                 },
                 Ok(Some(Message::WorkerStarted { slot, pid })) => {
-                    next.settle(slot, Some(pid));
+                    let card = Card::new(slot, pid, 0, next.host.scoreboard.clone(), None);
+                    if persistent {
+                        self.shared.begin_boot(&card, self.clock.now());
+                    }
+                    next.settle(slot, Some((card, persistent)));
                     continue;
                 }
                 Ok(Some(Message::WorkerExited { slot, .. })) => {
@@ -193,9 +214,40 @@ impl Supervisor {
         }
     }
 
+    /// Reads what workers say that boot; why one did not.
+    fn hear_boots(&mut self) -> Option<String> {
+        let next = self.next.as_mut()?;
+        for fork in &mut next.workers {
+            let Fork::Boots(worker) = fork else { continue };
+            let card = worker.card.clone();
+            let mut sink = self.shared.unheard(&card);
+            while worker.phase() == Phase::Booting
+                && worker.read_now(&mut sink).unwrap_or_else(|_| {
+                    worker.give_up();
+                    false
+                })
+            {}
+            match worker.phase() {
+                Phase::Booting => (),
+                Phase::Ready => {
+                    card.end();
+                    if let Fork::Boots(worker) = std::mem::replace(fork, Fork::None) {
+                        *fork = Fork::Up(worker);
+                    }
+                }
+                _ => return Some(why_unbooted(worker)),
+            }
+        }
+        next.tell_if_up();
+        None
+    }
+
     /// PHP is up: as many workers as the current host has.
     fn fork_next(&mut self, started: Started) {
-        let deadline = self.now() + FORK_MS;
+        let mut deadline = self.now() + FORK_MS;
+        if self.shared.settings.worker.is_some() {
+            deadline += self.shared.limit(LaneId::FRONT).max(FORK_MS);
+        }
         let Some(next) = &mut self.next else { return };
         let wanted = self.shared.lock().live().max(self.shared.settings.workers_start.min(1));
         next.started = Some(started);
@@ -221,23 +273,28 @@ impl Supervisor {
         let before = state.generation;
         state.generation += 1;
         for seat in state.set_seats(slots(&shared.settings)) {
-            if let Seat::Live(card) = seat {
+            if let Seat::Live(card) | Seat::Booting(card) = seat {
                 self.orphans.push(card);
             }
         }
         state.started = started;
         state.trouble = None;
         state.spawn_at = 0;
+        state.found_to_boot();
         let generation = state.generation;
         drop(state);
         drop(idle);
         for (slot, worker) in workers.into_iter().enumerate() {
-            let Fork::Up(socket, pid) = worker else { continue };
-            let again = socket.try_clone().ok();
-            let card = Card::new(slot as u32, pid, generation, scoreboard.clone(), again);
+            let Fork::Up(mut worker) = worker else { continue };
+            let again = worker.descriptor().ok().and_then(|socket| socket.try_clone_to_owned().ok());
+            let card = Card::new(slot as u32, worker.card.pid(), generation, scoreboard.clone(), again);
+            if shared.settings.worker.is_some() {
+                card.set_booted();
+            }
+            worker.card = card.clone();
             let mut state = shared.lock();
-            state.set_seat(slot, Seat::Live(card.clone()));
-            shared.place(state, Box::new(Worker::new(card, socket)), now);
+            state.set_seat(slot, Seat::Live(card));
+            shared.place(state, worker, now);
         }
         if let Some(host) = old {
             host.retire();
@@ -286,11 +343,16 @@ impl Next {
         }
     }
 
-    /// A worker is up with that process id, or is not.
-    fn settle(&mut self, slot: u32, pid: Option<u32>) {
-        if let Some(worker) = self.workers.get_mut(slot as usize) {
-            *worker = match (std::mem::replace(worker, Fork::None), pid) {
-                (Fork::Asked(socket), Some(pid)) => Fork::Up(socket, pid),
+    /// A worker is up, and perhaps has to boot; or is not.
+    fn settle(&mut self, slot: u32, worker: Option<(Arc<Card>, bool)>) {
+        if let Some(fork) = self.workers.get_mut(slot as usize) {
+            *fork = match (std::mem::replace(fork, Fork::None), worker) {
+                (Fork::Asked(socket), Some((card, false))) => Fork::Up(Box::new(Worker::new(card, socket))),
+                (Fork::Asked(socket), Some((card, true))) => {
+                    Fork::Boots(Box::new(Worker::booting(card, socket)))
+                }
+                // What it has said of its boot is still to be read.
+                (Fork::Boots(worker), None) => Fork::Boots(worker),
                 _ => Fork::None,
             };
         }
@@ -298,7 +360,7 @@ impl Next {
     }
 
     fn tell_if_up(&mut self) {
-        let waits = self.workers.iter().any(|worker| matches!(worker, Fork::Asked(_)));
+        let waits = self.workers.iter().any(|worker| matches!(worker, Fork::Asked(_) | Fork::Boots(_)));
         if let Some(tell) = self.tell.take_if(|_| !waits) {
             // Who asked may have given up.
             let _ = tell.send(Ok(()));

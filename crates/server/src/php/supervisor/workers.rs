@@ -127,6 +127,13 @@ impl Supervisor {
         let Some(Seat::Starting(socket, _)) = state.seats().get(slot) else { return };
         let socket = socket.try_clone().ok();
         let card = Card::new(slot as u32, pid, state.generation, host.scoreboard.clone(), socket);
+        if self.shared.settings.worker.is_some() {
+            if let Seat::Starting(socket, _) = state.set_seat(slot, Seat::Booting(card.clone())) {
+                drop(state);
+                self.boot(card, socket);
+            }
+            return;
+        }
         if let Seat::Starting(socket, _) = state.set_seat(slot, Seat::Live(card.clone())) {
             let worker = Box::new(Worker::new(card, socket));
             self.shared.place(state, worker, self.now());
@@ -148,13 +155,18 @@ impl Supervisor {
                 gone =
                     state.idle.take_if(|w| w.card.slot as usize == slot && w.card.generation == generation);
                 self.tell_ending(&card, &ended, gone.is_empty());
-                if !card.has_received_any() {
+                if !card.has_worked() {
                     state.note_death(now);
                 }
                 if gone.is_empty() {
                     card.end_socket();
                     state.set_seat(slot, Seat::Ended(card));
                 }
+            }
+            // What it has said is still to be read.
+            Seat::Booting(card) => {
+                card.end_socket();
+                state.set_seat(slot, Seat::Ended(card));
             }
             // Whoever had it saw its end before.
             Seat::Leaving(card, _) if !status.success() => self.tell_ending(&card, &ended, true),
@@ -210,7 +222,8 @@ impl Supervisor {
     fn attend(&self, worker: &mut Worker) -> bool {
         let card = worker.card.clone();
         let mut sink = self.shared.unheard(&card);
-        while matches!(worker.phase(), Phase::Running | Phase::Background) {
+        let goes_on = |phase| matches!(phase, Phase::Booting | Phase::Running | Phase::Background);
+        while goes_on(worker.phase()) {
             match worker.read_now(&mut sink) {
                 Ok(true) => (),
                 Ok(false) => break,
@@ -227,16 +240,19 @@ impl Supervisor {
                 }
             }
         }
-        matches!(worker.phase(), Phase::Running | Phase::Background)
+        goes_on(worker.phase())
     }
 
     pub(super) fn attend_left(&mut self, readable: &[bool]) {
         let now = self.now();
         let left = std::mem::take(&mut self.left);
         for (at, mut worker) in left.into_iter().enumerate() {
+            let boots = worker.phase() == Phase::Booting;
             let readable = readable.get(at).copied().unwrap_or(false) || worker.has_behind();
             if !readable || self.attend(&mut worker) {
                 self.left.push(worker);
+            } else if boots {
+                self.booted(worker);
             } else if worker.phase() == Phase::Ready {
                 self.shared.release(worker, now);
             } else {

@@ -181,8 +181,12 @@ impl Scene {
     }
 
     async fn run(&self, mut request: Request) -> Reply {
-        let script =
-            Script { filename: (*b"/x.php").into(), name: b"/x.php".to_vec(), path_info: Vec::new() };
+        let script = Script {
+            filename: (*b"/x.php").into(),
+            name: b"/x.php".to_vec(),
+            path_info: Vec::new(),
+            persistent: false,
+        };
         self.thread.clock.read();
         run(&self.thread, &self.site, &mut request, &script).await
     }

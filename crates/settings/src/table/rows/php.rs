@@ -116,6 +116,29 @@ pub(super) static PHP: &[Setting] = &[
         ..ROW
     },
     Setting {
+        key: "php.worker_script",
+        place: Place::Both,
+        kind: Kind::UrlPath { word: "off" },
+        default: Default::Unset("off: every request starts its script anew"),
+        line: "Script below the root, or elsewhere by its absolute path, that is started once a worker and serves requests by \
+               millrace_handle_request(). What the front controller would answer goes to these workers.",
+        reason: "An application that is written for it spares its boot in every request. Workers of other scripts are as ever.",
+        example: "\"/worker.php\"",
+        elsewhere: &["worker", "frankenphp_worker", "pool.command", "octane"],
+        ..ROW
+    },
+    Setting {
+        key: "php.worker_requests",
+        place: Place::Both,
+        kind: count_or_zero("never", 1, u64::MAX >> 1),
+        default: Default::Fixed("1000"),
+        line: "Requests after which a worker of `worker_script` is replaced by one that boots it anew.",
+        reason: "What the application keeps in memory between requests may grow; a boot every thousand requests is hardly seen.",
+        example: "500",
+        elsewhere: &["max_loops", "loop_max", "frankenphp_loop_max", "max_jobs"],
+        ..ROW
+    },
+    Setting {
         key: "php.request_timeout",
         place: Place::Both,
         kind: Kind::Duration { min: 100 * MS, max: 7 * DAY, zero: Some("none") },

@@ -1,0 +1,92 @@
+//! Persistent workers boot their script before they take requests. Nobody waits for a boot but this thread.
+//!
+//! A boot that fails is tried again with growing pauses. While none succeeds, and no worker is there whose boot did,
+//! requests are refused at once: why is in the log and in `status`.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::super::card::{Card, Task};
+use super::super::pool::lane::LaneId;
+use super::super::pool::{Seat, Shared};
+use super::super::worker::{Phase, Worker};
+use super::Supervisor;
+
+impl Supervisor {
+    /// A worker that has just been forked boots.
+    pub(super) fn boot(&mut self, card: Arc<Card>, socket: OwnedFd) {
+        self.shared.begin_boot(&card, self.clock.now());
+        self.left.push(Box::new(Worker::booting(card, socket)));
+    }
+
+    /// A worker's boot is over, for good or ill.
+    pub(super) fn booted(&mut self, worker: Box<Worker>) {
+        let now = self.now();
+        if worker.phase() != Phase::Ready {
+            return self.unbooted(worker);
+        }
+        let card = worker.card.clone();
+        card.set_booted();
+        card.end();
+        let mut state = self.shared.lock();
+        let slot = card.slot as usize;
+        if card.generation == state.generation && matches!(state.seats().get(slot), Some(Seat::Booting(_))) {
+            state.set_seat(slot, Seat::Live(card));
+            state.found_to_boot();
+        }
+        self.shared.place(state, worker, now);
+    }
+
+    fn unbooted(&mut self, worker: Box<Worker>) {
+        let now = self.now();
+        let card = worker.card.clone();
+        let mut state = self.shared.lock();
+        if card.generation == state.generation {
+            state.unbooted += 1;
+            state.note_death(now);
+            let trouble = why_unbooted(&worker);
+            let again = state.spawn_at.saturating_sub(now);
+            let refused = if state.cannot_boot() { "; until it does, its requests get 503" } else { "" };
+            self.shared.log.error(format_args!("{trouble}; tried again in {again} ms{refused}"));
+            state.trouble = Some(trouble);
+        }
+        let refused: Vec<_> = if state.cannot_boot() {
+            state.lanes.iter_mut().flat_map(|lane| lane.waiters.take_older(u64::MAX)).collect()
+        } else {
+            Vec::new()
+        };
+        drop(state);
+        drop(refused);
+        self.shared.discard(worker, now);
+    }
+}
+
+impl Shared {
+    /// The worker's card says what it does while it boots, and how long it may.
+    pub fn begin_boot(&self, card: &Card, now: Instant) {
+        let script = self.settings.worker.as_ref().map(|worker| worker.file.as_os_str().as_bytes().to_vec());
+        let task = |task: &mut Task| {
+            *task = Task {
+                method: "the boot of".to_owned(),
+                script: script.unwrap_or_default(),
+                ..Task::default()
+            };
+        };
+        card.begin(task, self.since_epoch(now), self.limit(LaneId::FRONT));
+    }
+}
+
+/// Why a worker did not boot, in words.
+pub fn why_unbooted(worker: &Worker) -> String {
+    let card = &worker.card;
+    let script = String::from_utf8_lossy(&card.task().script).into_owned();
+    match worker.unbooted() {
+        Some(why) => format!("{script} does not boot: {why}"),
+        None if card.is_killed() => {
+            format!("{script} does not boot: it was killed, because it took too long")
+        }
+        None => format!("{script} does not boot: its process {} has ended", card.pid()),
+    }
+}
