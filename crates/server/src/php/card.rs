@@ -16,7 +16,7 @@ use crate::route::{Script, Site};
 /// A worker's card: shared by whoever has the worker, its seat in the pool, and the supervisor.
 ///
 /// Times are milliseconds since the pool was made. `sequence`, `since` and `deadline` are written by the worker's holder,
-/// `overdue` by the supervisor. That one reads `sequence` first: if the time is up according to the others, it is that of
+/// `overdue` and `slow` by the supervisor. That one reads `sequence` first: if the time is up according to the others, it is that of
 /// this request or of an earlier one, never of a later one.
 #[derive(Debug)]
 pub struct Card {
@@ -38,6 +38,8 @@ pub struct Card {
     sequence: AtomicU64,
     /// The number of the last request whose time was up; 0: of none.
     overdue: AtomicU64,
+    /// The number of the last request that was noted as slow; 0: of none.
+    slow: AtomicU64,
     /// The lane of its request, or of its last one.
     lane: AtomicUsize,
     killed: AtomicBool,
@@ -114,6 +116,7 @@ impl Card {
             deadline: AtomicU64::new(0),
             sequence: AtomicU64::new(0),
             overdue: AtomicU64::new(0),
+            slow: AtomicU64::new(0),
             lane: AtomicUsize::new(0),
             killed: AtomicBool::new(false),
             resident: AtomicU64::new(0),
@@ -244,6 +247,17 @@ impl Card {
     pub fn is_overdue(&self) -> bool {
         let overdue = self.overdue.load(Ordering::Acquire);
         overdue != 0 && overdue == self.sequence()
+    }
+
+    /// The request of that number takes long, as has been noted.
+    pub fn set_slow(&self, sequence: u64) {
+        self.slow.store(sequence, Ordering::Relaxed);
+    }
+
+    /// Whether its request, or its last one, was noted as slow.
+    pub fn is_slow(&self) -> bool {
+        let slow = self.slow.load(Ordering::Relaxed);
+        slow != 0 && slow == self.sequence()
     }
 
     /// Ends the process at once.

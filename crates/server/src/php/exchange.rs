@@ -16,7 +16,7 @@ use millrace_wire::frames::{Body as FrameBody, INLINE_BODY_MAX, TooLong};
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 
 use super::answer::{Answer, AnswerHead};
-use super::card::Task;
+use super::card::{Card, Task};
 use super::loopback::Ports;
 use super::pool::queue::Asker;
 use super::pool::waiters::Short;
@@ -120,10 +120,25 @@ pub fn note_loss(thread: &Thread, lease: &mut Lease, error: &io::Error) {
     }
     let (late, begun) = (worker.card.is_overdue(), worker.has_received());
     thread.stats.add(if late { Counter::PhpTimeouts } else { Counter::PhpLost }, 1);
+    if worker.card.is_slow() {
+        thread.stats.add(Counter::PhpSlow, 1);
+    }
     if begun {
         let card = worker.card.clone();
         lease.shared().blame(&card, lease.shared().since_epoch(thread.clock.now()));
     }
+}
+
+/// Counts a request that has come to its end; whether that was a fatal error, as `failed` says.
+pub fn count_end(thread: &Thread, card: &Card, failed: bool) -> bool {
+    if card.is_slow() {
+        thread.stats.add(Counter::PhpSlow, 1);
+    }
+    if failed {
+        let counter = if card.is_overdue() { Counter::PhpTimeouts } else { Counter::PhpFailures };
+        thread.stats.add(counter, 1);
+    }
+    failed
 }
 
 /// One attempt with one worker.
@@ -171,13 +186,9 @@ async fn attempt(
     let Answer { head: Some(head), content, end, mut aside, .. } = answer else {
         return Err(failure(thread, &mut lease, io::ErrorKind::InvalidData.into()));
     };
-    if end.is_some_and(|end| end.failed) {
-        thread.stats.add(Counter::PhpFailures, 1);
+    if end.is_some_and(|end| count_end(thread, &card, end.failed)) {
         aside.get_or_insert_default().failed = true;
-    }
-    if card.is_overdue() && end.is_some() {
-        thread.stats.add(Counter::PhpTimeouts, 1);
-        if head.status == 504 && content.is_empty() {
+        if head.status == 504 && content.is_empty() && card.is_overdue() {
             // The script has been ended, and had nothing to say to that.
             lease.finish(thread.clock.now());
             return Ok(Reply { aside, ..plain(504) });

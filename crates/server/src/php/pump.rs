@@ -315,11 +315,7 @@ impl Maker for Leased {
     fn end(mut self, thread: &Thread, pipe: &Pipe, why: End) {
         match why {
             End::Whole | End::Enough => {
-                if matches!(why, End::Whole) && self.card.is_overdue() {
-                    thread.stats.add(Counter::PhpTimeouts, 1);
-                }
-                if self.failed {
-                    thread.stats.add(Counter::PhpFailures, 1);
+                if exchange::count_end(thread, &self.card, self.failed) {
                     pipe.aside().borrow_mut().get_or_insert_default().failed = true;
                 }
                 self.lease.finish(thread.clock.now());

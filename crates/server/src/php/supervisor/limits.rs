@@ -94,6 +94,7 @@ impl Supervisor {
         if limit.is_some_and(|limit| limit <= age) {
             self.end(slow, now);
         } else if slow.note_at.is_some_and(|at| at <= age) {
+            slow.card.set_slow(slow.sequence);
             slow.note_at = self.notes(limit).into_iter().flatten().filter(|at| *at > age).min();
             match self.host_of(&slow.card).map(|host| host.trace(slow.card.slot)) {
                 Some(Ok(())) => slow.asked = Some(now),

@@ -48,6 +48,7 @@ fn who_ends_when_told_lives_on() {
         let answer = scene.get("head:200;body:some;flush;late:9000;body:-more;end:failed").await;
         assert_eq!((answer.status, &answer.text[..]), (200, "some-more"));
         assert_eq!((scene.count(Counter::PhpTimeouts), scene.count(Counter::PhpLost)), (3, 0));
+        assert_eq!((scene.count(Counter::PhpFailures), scene.count(Counter::PhpSlow)), (0, 3));
         assert_eq!(scene.get("head:200;pid;end").await.text, pid);
         let log = scene.logged("its script is ended").await;
         assert!(log.contains("GET a.test/x.php?note:") && log.contains("(/x.php) has taken 0.3 s"), "{log}");
