@@ -2,7 +2,7 @@
  * Where a worker is: its PHP frames, read from its memory without stopping it, and what it waits for.
  *
  * The host reads a worker that it has forked, so libphp and PHP's structures lie at the same addresses. A worker that
- * crashes reads itself in the same way, by system calls that fail where a pointer leads nowhere. So everything here may be
+ * crashes reads itself, also by system calls that fail where a pointer leads nowhere. So everything here may be
  * called in a signal handler, but for trace_waiting(), and everything that is read may be rubbish: the script goes on
  * meanwhile, or has just destroyed its memory. Each length is bounded, and each pointer is read through read_memory() only.
  */
@@ -69,9 +69,26 @@ static void text_foreign(struct text *text, const char *bytes, size_t length)
 
 /* ---- memory ---- */
 
-/* Reads another process, or this one; false if that may not be or not all of it is there. */
+/*
+ * Reads this process, by a pipe: writing from where nothing is fails. The sandbox refuses process_vm_readv to workers. The pipe
+ * is made when it is needed first, by a process that is about to end.
+ */
+static bool read_own(const void *from, void *to, size_t length)
+{
+	static int ends[2] = { -1, -1 };
+	if (ends[0] < 0 && pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+		return false;
+	}
+	ssize_t put = write(ends[1], from, length);
+	return put > 0 && read(ends[0], to, (size_t)put) == put && (size_t)put == length;
+}
+
+/* Reads another process, or this one; false if that may not be or not all of it is there. At most PIPE_BUF bytes. */
 static bool read_memory(pid_t pid, const void *from, void *to, size_t length)
 {
+	if (pid == getpid()) {
+		return read_own(from, to, length);
+	}
 	struct iovec here = { to, length }, there = { (void *)(uintptr_t)from, length };
 	return process_vm_readv(pid, &here, 1, &there, 1, 0) == (ssize_t)length;
 }
