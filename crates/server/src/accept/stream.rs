@@ -31,6 +31,27 @@ impl Stream {
         }
     }
 
+    /// Ready when the other side has ended the connection, or its half of it. Stays pending if there is something to read,
+    /// which has to be read first; and for a Unix socket, which tokio can't be asked about without a borrow that lasts: a
+    /// proxy that lets go of its request is noticed when the answer is written.
+    pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let Stream::Tcp(socket) = self else { return Poll::Pending };
+        loop {
+            if ready!(socket.poll_read_ready(cx)).is_err() {
+                return Poll::Ready(());
+            }
+            let seen = socket.try_io(Interest::READABLE, || {
+                let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+                Ok(rustix::net::recv(socket, &mut [0u8; 1][..], flags).map(|(_, length)| length)?)
+            });
+            match seen {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(1..) => return Poll::Pending,
+                _ => return Poll::Ready(()),
+            }
+        }
+    }
+
     /// Writes once.
     pub fn poll_write(&mut self, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         match (self, pieces) {

@@ -5,9 +5,10 @@
 //! that the worker never received it) - whatever its method - or its method is idempotent, once.
 
 use std::cell::RefCell;
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
@@ -63,8 +64,21 @@ enum Failure {
 /// Runs a script and returns its answer as soon as its fields are known; 502, 503, 504 where that fails. Dropping the
 /// future tells the script that its client has gone.
 pub async fn run(thread: &Rc<Thread>, site: &Arc<Site>, request: &mut Request, script: &Script) -> Reply {
+    // Whoever drops the future has gone.
+    run_while(thread, site, request, script, pending()).await.unwrap_or_else(|| plain(503))
+}
+
+/// The same; `None` if `gone` became ready before a worker had the request. It is not looked at any more after that.
+pub async fn run_while(
+    thread: &Rc<Thread>,
+    site: &Arc<Site>,
+    request: &mut Request,
+    script: &Script,
+    gone: impl Future<Output = ()>,
+) -> Option<Reply> {
     let pool = if script.persistent { &site.persistent } else { &site.pool };
-    let Some(pool) = pool else { return plain(500) };
+    let Some(pool) = pool else { return Some(plain(500)) };
+    let mut gone = pin!(gone);
     let stats = &thread.stats;
     let lane = site.lanes.of(request);
     let (mut attempts, mut repeated) = (0, false);
@@ -72,14 +86,14 @@ pub async fn run(thread: &Rc<Thread>, site: &Arc<Site>, request: &mut Request, s
         let now = || pool.shared().since_epoch(thread.clock.now());
         if pool.shared().ban.is_refused(&script.filename, request.raw_path(), now) {
             stats.add(Counter::PhpCrashRefused, 1);
-            return plain(500);
+            return Some(plain(500));
         }
         let asker = || Asker {
             rank: site.lanes.rank(request, lane),
             local: local(request),
             short: short(pool.shared(), site, request, script),
         };
-        let lease = match pool.shared().acquire(thread, lane, asker).await {
+        let lease = match pool.shared().acquire(thread, lane, asker, gone.as_mut()).await {
             Ok(lease) => lease,
             Err(refused) => {
                 let counter = match refused {
@@ -87,13 +101,17 @@ pub async fn run(thread: &Rc<Thread>, site: &Arc<Site>, request: &mut Request, s
                     Refused::Timeout => Counter::PhpQueueTimeouts,
                     Refused::Overload => Counter::PhpOverload,
                     Refused::Unbooted => Counter::PhpUnbooted,
+                    Refused::Gone => {
+                        stats.add(Counter::PhpGone, 1);
+                        return None;
+                    }
                 };
                 stats.add(counter, 1);
-                return overloaded(site);
+                return Some(overloaded(site));
             }
         };
         let failure = match attempt(lease, pool.shared(), thread, site, request, script).await {
-            Ok(reply) => return reply,
+            Ok(reply) => return Some(reply),
             Err(failure) => failure,
         };
         attempts += 1;
@@ -103,7 +121,7 @@ pub async fn run(thread: &Rc<Thread>, site: &Arc<Site>, request: &mut Request, s
             _ => false,
         };
         if !again {
-            return refusal(thread, script, &failure);
+            return Some(refusal(thread, script, &failure));
         }
         stats.add(Counter::PhpRetried, 1);
     }

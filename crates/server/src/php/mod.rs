@@ -50,7 +50,7 @@ mod variables;
 mod worker;
 
 pub use answer::OnPurge;
-pub use exchange::run;
+pub use exchange::{run, run_while};
 pub use pool::Pool;
 pub use pool::gate::Rank;
 pub use pool::lane::LaneId;

@@ -90,6 +90,7 @@ table! {
     PhpSpooled          Counter "php_spooled_total"          "Answers of PHP of which a part went to disk, because their client was slow."
     PhpSpoolBytes       Gauge   "php_spool_bytes"            "Disk space that such answers take."
     PhpUnbooted         Counter "php_unbooted_total"         "Requests refused because the site's worker script does not boot."
+    PhpGone             Counter "php_gone_total"             "Requests whose client had gone before a PHP worker took them."
     PhpTimeouts         Counter "php_timeouts_total"         "PHP runs ended because they took too long."
     PhpSlow             Counter "php_slow_total"             "PHP runs that the error log has noted as slow: `php.slow_log`, and those near their time-out."
     PhpCrashRefused     Counter "php_crash_refused_total"    "Requests answered 500 because their script had killed its workers."

@@ -25,6 +25,8 @@ pub enum Refused {
     Overload,
     /// The site's persistent workers do not boot.
     Unbooted,
+    /// Its client has gone.
+    Gone,
 }
 
 /// What has to be known of a request only if it waits.
@@ -40,34 +42,48 @@ pub struct Asker {
 
 impl Shared {
     /// A worker for a request of this thread in this lane, waiting for one if need be; `asker` is called then. A worker that
-    /// was waited for has got the request already if that is short, and is [`Phase::Running`](crate::php::worker::Phase::Running). Cancel-safe.
+    /// was waited for has got the request already if that is short, and is
+    /// [`Phase::Running`](crate::php::worker::Phase::Running). When `gone` is ready nobody waits for the answer any more.
+    /// Cancel-safe.
     ///
     /// # Errors
-    /// Too many wait, or more comes than can be served, or it took too long.
+    /// Too many wait, or more comes than can be served, or it took too long, or nobody waits any more.
     pub async fn acquire(
         self: &Arc<Self>,
         thread: &Rc<Thread>,
         lane: LaneId,
         asker: impl FnOnce() -> Asker,
+        gone: impl Future<Output = ()>,
     ) -> Result<Lease, Refused> {
         let (waiting, mut woken) = match self.take_or_queue(thread, lane, asker)? {
             Turn::Now(lease) => return Ok(lease),
             Turn::Later(waiting, woken) => (waiting, woken),
         };
-        let Some(patience) = waiting.patience else {
-            // The supervisor lets go of those that have waited too long.
-            let lease = woken.await;
-            std::mem::forget(waiting);
-            return finish(thread, lease, Refused::Timeout).map_err(|why| self.or_unbooted(why));
+        let enough = async {
+            match waiting.patience {
+                Some(time) => tokio::time::sleep(Duration::from_millis(time)).await,
+                // The supervisor lets go of those that have waited too long.
+                None => std::future::pending().await,
+            }
         };
-        let lease = match tokio::time::timeout(Duration::from_millis(patience), &mut woken).await {
-            Ok(lease) => lease,
-            Err(_) if waiting.give_up() => return Err(Refused::Overload),
-            // A worker is on its way.
-            Err(_) => woken.await,
+        let lease = tokio::select! {
+            biased;
+            lease = &mut woken => lease,
+            () = gone => return Err(Refused::Gone),
+            () = enough => {
+                if waiting.give_up() {
+                    return Err(Refused::Overload);
+                }
+                // A worker is on its way.
+                woken.await
+            }
         };
+        let refused = if waiting.patience.is_some() { Refused::Overload } else { Refused::Timeout };
         std::mem::forget(waiting);
-        finish(thread, lease, Refused::Overload).map_err(|why| self.or_unbooted(why))
+        if !lease.as_ref().is_ok_and(Lease::is_begun) {
+            thread.clock.read();
+        }
+        lease.map_err(|_| self.or_unbooted(refused))
     }
 
     fn take_or_queue(
@@ -135,18 +151,6 @@ impl Shared {
         state.begin(&mut worker, lane);
         Some(worker)
     }
-}
-
-/// What has become of waiting. Whoever was not given a worker was let go.
-fn finish(
-    thread: &Thread,
-    lease: Result<Lease, oneshot::error::RecvError>,
-    refused: Refused,
-) -> Result<Lease, Refused> {
-    if !lease.as_ref().is_ok_and(Lease::is_begun) {
-        thread.clock.read();
-    }
-    lease.map_err(|_| refused)
 }
 
 /// What a request gets.

@@ -260,15 +260,6 @@ fn overload_of_any_size_serves_as_many_and_as_quickly() {
         machine.play(5, &Crowd::Open(CAPACITY * times), &[PAGE]);
         let tally = machine.play(30, &Crowd::Open(CAPACITY * times), &[PAGE]);
         let rate = tally.served as f64 / 30.0;
-        println!(
-            "{times}x: {rate:.1}/s of {}, mean {:.0} ms, refused {} after at most {} ms, limit {:.1}, {} changes",
-            CAPACITY,
-            tally.mean(),
-            tally.refused,
-            tally.late,
-            tally.limit(),
-            tally.changes()
-        );
         assert!(rate > CAPACITY * 0.9, "{times}: {rate:.1} a second");
         assert!(tally.mean() < 3.0 * 25.0, "{times}: {:.0} ms", tally.mean());
         assert!(tally.late <= 45, "{times}: refused after {} ms", tally.late);
@@ -280,7 +271,6 @@ fn overload_of_any_size_serves_as_many_and_as_quickly() {
 fn what_can_be_served_is_not_refused() {
     for part in [0.3, 0.7, 0.85] {
         let tally = Machine::new(16).play(60, &Crowd::Open(CAPACITY * part), &[PAGE]);
-        println!("{part}: refused {} of {}, mean {:.0}", tally.refused, tally.came, tally.mean());
         assert!(tally.refused * 500 <= tally.came, "{part}: {} of {} refused", tally.refused, tally.came);
     }
 }
@@ -301,13 +291,6 @@ fn a_closed_loop_waits() {
         let mut machine = Machine::new(16);
         machine.play(2, &Crowd::Open(20.0), &[PAGE]);
         let tally = machine.play(30, &Crowd::Closed(clients), &[PAGE]);
-        println!(
-            "{clients} clients: {} served, {} refused, mean {:.0}, limit {:.1}",
-            tally.served,
-            tally.refused,
-            tally.mean(),
-            tally.limit()
-        );
         assert_eq!(tally.refused, 0, "{clients} clients");
         assert!(tally.served as f64 / 30.0 > CAPACITY * 0.9, "{clients} clients: {} served", tally.served);
     }
@@ -318,7 +301,6 @@ fn scripts_that_wait_for_a_service_run_all_at_once() {
     let mut machine = Machine::new(16);
     machine.play(5, &Crowd::Closed(40), &[SLOW]);
     let tally = machine.play(60, &Crowd::Closed(40), &[SLOW]);
-    println!("limit {:.1}, changes {}, served {}", tally.limit(), tally.changes(), tally.served);
     assert!(tally.limit() > 15.0, "{:.1} at once", tally.limit());
     // Also after pages that kept the processor busy.
     machine.play(10, &Crowd::Open(400.0), &[PAGE]);
@@ -335,7 +317,6 @@ fn a_full_database_gets_fewer_at_once() {
     machine.play(30, &Crowd::Open(400.0), &[QUERIES]);
     let tally = machine.play(60, &Crowd::Open(400.0), &[QUERIES]);
     let rate = tally.served as f64 / 60.0;
-    println!("limit {:.1}, changes {}, rate {rate}", tally.limit(), tally.changes());
     assert!(tally.limit() < 8.0, "{:.1} at once", tally.limit());
     assert!(rate > 90.0, "{rate:.1} of 100 a second");
 }
@@ -346,7 +327,6 @@ fn a_mixture_of_quick_and_slow_finds_its_number_and_stays() {
     let mut machine = Machine::new(16);
     machine.play(10, &Crowd::Open(400.0), &[PAGE, quick, SLOW]);
     let tally = machine.play(60, &Crowd::Open(400.0), &[PAGE, quick, SLOW]);
-    println!("limit {:.1}, changes {}, served {}", tally.limit(), tally.changes(), tally.served);
     assert!(tally.changes() < 60, "{} changes", tally.changes());
     assert!(tally.limit() > 10.0);
 }

@@ -411,6 +411,33 @@ mod tests {
     }
 
     #[test]
+    fn known_ones_first_then_the_oldest_then_the_newest_of_those_who_wait_briefly() {
+        let mut waiters = Waiters::default();
+        for (since, line, name) in [
+            (1, Line::Brief, "brief 1"),
+            (2, Line::Brief, "brief 2"),
+            (3, Line::Patient, "patient 1"),
+            (4, Line::Patient, "patient 2"),
+            (5, Line::Known, "known 1"),
+            (6, Line::Known, "known 2"),
+            (7, Line::Brief, "brief 3"),
+        ] {
+            waiters.push(since as usize % 2, line, since, None, short(), name);
+        }
+        assert_eq!((waiters.in_line(Line::Brief), waiters.len()), (3, 7));
+        assert_eq!(waiters.take_oldest_brief().map(|waiter| waiter.wake), Some("brief 1"));
+        let order = ["known 1", "known 2", "patient 1", "patient 2", "brief 3", "brief 2"];
+        for name in order {
+            assert_eq!(next(&mut waiters, None).map(|(_, name)| name), Some(name));
+        }
+        let (mut briefly, x) = (Waiters::default(), card());
+        let place = briefly.push(0, Line::Brief, 1, None, short(), "brief");
+        assert_eq!(offer(&mut briefly, &x, 1), None, "another may come before it");
+        assert_eq!(briefly.take_out(place).map(|waiter| waiter.wake), Some("brief"));
+        assert!(briefly.take_out(place).is_none() && briefly.len() == 0);
+    }
+
+    #[test]
     fn some_give_up_and_some_are_too_old() {
         let mut waiters = Waiters::default();
         let gone = waiters.push(0, Line::Patient, 1, None, None, "a");

@@ -1,6 +1,7 @@
 //! One request that can't be answered on the spot: its content is still coming, PHP has to run, a file has to be
 //! compressed, or the client takes its time.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -139,7 +140,11 @@ impl Exchange {
         let most = self.site.plan.body_bytes;
         content::read(connection, &mut self.request, rest, &self.setup.plan, most).await?;
         connection.enter(Phase::Running);
-        let mut reply = php::run(thread, &self.site, &mut self.request, script).await;
+        // A client that goes while it waits for a worker is not worth one. Its half of the connection alone counts, as it does
+        // for nginx: who sends a request and closes that half can't be told from who has gone.
+        let gone = poll_fn(|cx| connection.stream().poll_gone(cx));
+        let reply = php::run_while(thread, &self.site, &mut self.request, script, gone).await;
+        let mut reply = reply.ok_or(Trouble::Gone)?;
         cache::settle(thread, &self.site, &self.request, &mut reply, told);
         let mut reply = self.hand_over(connection, script, reply).await;
         reply.fields.push_block(&self.site.header_lines);
