@@ -63,6 +63,9 @@ pub struct SourceArgs {
     /// Listen here instead: 127.0.0.1:8080, [::1]:8080, :8080 or unix:/PATH; may be repeated
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Vec<String>,
+    /// HTTPS with a certificate that is made for this run: at the addresses of --listen, or at 127.0.0.1:8443 besides HTTP
+    #[arg(long)]
+    pub tls_self_signed: bool,
     /// Rules of the application, instead of finding out: wordpress, drupal or generic
     #[arg(long, value_name = "PROFILE")]
     pub profile: Option<String>,

@@ -50,6 +50,7 @@ pub fn source(args: &SourceArgs) -> Source {
         config: args.config.clone(),
         site_dir: args.site_dir.clone(),
         listen: args.listen.clone(),
+        tls_self_signed: args.tls_self_signed,
         profile: args.profile.clone(),
         php_ini: args.php_ini.clone(),
         set: args.set.clone(),
@@ -71,7 +72,8 @@ fn print_problems(problems: &[Problem]) {
 }
 
 fn listeners(plan: &Plan) -> String {
-    let addresses: Vec<String> = plan.server.listen.iter().map(crate::admin::shown).collect();
+    let addresses: Vec<String> =
+        plan.server.listen.iter().chain(&plan.https.listen).map(crate::admin::shown).collect();
     addresses.join(", ")
 }
 

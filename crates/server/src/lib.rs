@@ -1,7 +1,7 @@
 //! The path of a request, a folder a room.
 //!
 //! ```text
-//!  client -> accept -> protocol -> Request -> route -> Way
+//!  client -> accept -> tls -> protocol -> Request -> route -> Way
 //!                                                       | files      static file, open-file cache
 //!                                                       | cache      page cache: hit, or one PHP run for all who wait
 //!                                                       | php        worker pool (own SAPI)
@@ -27,5 +27,6 @@ mod reply;
 mod request;
 mod route;
 pub mod stats;
+mod tls;
 mod warm;
 pub use engine::{Reload, StartError, run};

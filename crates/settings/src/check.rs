@@ -1,6 +1,7 @@
 //! Settings against each other and against the machine: what no single value can show.
 
 mod cache;
+mod https;
 mod php;
 mod pools;
 mod sites;
@@ -24,6 +25,7 @@ pub(crate) fn written(written: &Written, environment: &Environment<'_>, problems
     ordered(&view, "files.compress_from", "files.compress_to", problems);
     folders(&view, problems);
     sites::all(written, environment, problems);
+    https::all(written, environment, problems);
     cache::all(written, environment, problems);
     php::all(written, environment, problems);
 }
@@ -37,13 +39,21 @@ impl View<'_> {
 
 /// Listeners that would take each other's connections, and an admin address that others reach.
 fn addresses(view: &View<'_>, problems: &mut Vec<Problem>) {
-    const KEY: &str = "server.listen";
-    let listen = view.addresses(KEY);
-    for (number, (address, span)) in listen.iter().enumerate() {
-        let Some((other, first)) = listen[..number].iter().find(|(other, _)| overlap(other, address)) else {
+    let of =
+        |key: &'static str| view.addresses(key).into_iter().map(move |(address, span)| (key, address, span));
+    let listen: Vec<_> = ["server.listen", "https.listen"].into_iter().flat_map(of).collect();
+    for (number, (key, address, span)) in listen.iter().enumerate() {
+        let Some((other_key, other, first)) =
+            listen[..number].iter().find(|(_, other, _)| overlap(other, address))
+        else {
             continue;
         };
-        let (title, cure) = if other == address {
+        let (title, cure) = if key != other_key {
+            (
+                format!("{} is to be both for HTTP and for HTTPS", address_text(address)),
+                "give each a port of its own, usually :80 and :443",
+            )
+        } else if other == address {
             ("an address is listened on twice".to_owned(), "remove one of the two")
         } else {
             (
@@ -52,15 +62,15 @@ fn addresses(view: &View<'_>, problems: &mut Vec<Problem>) {
             )
         };
         let problem = Problem::error(What::Conflict, title, cure);
-        let problem = problem.at(view.at_element(KEY, span).as_ref(), "again");
-        problems.push(problem.at(view.at_element(KEY, first).as_ref(), "first here"));
+        let problem = problem.at(view.at_element(key, span).as_ref(), "again");
+        problems.push(problem.at(view.at_element(other_key, first).as_ref(), "first here"));
     }
     let Some(admin) = view.address("admin.listen") else { return };
     let at_admin = view.at("admin.listen");
-    if let Some((address, span)) = listen.iter().find(|(address, _)| overlap(address, &admin)) {
+    if let Some((key, address, span)) = listen.iter().find(|(_, address, _)| overlap(address, &admin)) {
         let title = format!("sites and admin.listen would share {}", address_text(address));
         let problem = Problem::error(What::Conflict, title, "give admin.listen a port or socket of its own");
-        problems.push(problem.at(at_admin, "admin").at(view.at_element(KEY, span).as_ref(), "sites"));
+        problems.push(problem.at(at_admin, "admin").at(view.at_element(key, span).as_ref(), "sites"));
     }
     if !is_loopback(&admin) {
         let title = format!("admin.listen = \"{}\" is open to the network", address_text(&admin));

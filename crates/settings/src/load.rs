@@ -18,6 +18,8 @@ pub struct Source {
     pub site_dir: Option<PathBuf>,
     /// Each `--listen ADDRESS`; together they replace `server.listen`.
     pub listen: Vec<String>,
+    /// `--tls-self-signed`: HTTPS with a certificate of our own, at the addresses of `listen`.
+    pub tls_self_signed: bool,
     /// `--profile NAME`, for every site.
     pub profile: Option<String>,
     /// `--php-ini FILE`, for every site.

@@ -20,8 +20,10 @@ pub(crate) fn apply(
     problems: &mut Vec<Problem>,
 ) {
     let mut arguments = Arguments { environment, written, problems };
-    if !source.listen.is_empty() {
-        arguments.listen(&source.listen);
+    if source.tls_self_signed {
+        arguments.self_signed(&source.listen);
+    } else if !source.listen.is_empty() {
+        arguments.listen("server.listen", &source.listen);
     }
     if let Some(profile) = &source.profile {
         arguments.option("--profile", profile, "site.profile", true);
@@ -43,7 +45,7 @@ struct Arguments<'a> {
 
 impl Arguments<'_> {
     /// All `--listen` together are one list.
-    fn listen(&mut self, addresses: &[String]) {
+    fn listen(&mut self, key: &str, addresses: &[String]) {
         let mut text = String::new();
         let mut list = Vec::new();
         for address in addresses {
@@ -53,9 +55,27 @@ impl Arguments<'_> {
         }
         let origin = Origin::argument(text, &self.environment.current_dir);
         let raw = Raw { span: 0..origin.text.len(), form: Form::List(list) };
-        let row = table::find("server.listen").expect("a row");
+        let row = table::find(key).expect("a row");
         let typed = read::value(&origin, row.key, row, &raw, self.problems);
         self.written.global.set(row, typed);
+    }
+
+    /// `--tls-self-signed`: the addresses of `--listen` are for HTTPS alone; without one there is HTTPS beside HTTP.
+    fn self_signed(&mut self, addresses: &[String]) {
+        const OPTION: &str = "--tls-self-signed";
+        let origin = Origin::argument(OPTION.to_owned(), &self.environment.current_dir);
+        let at = At::new(&origin, 0..OPTION.len());
+        let mut set = |key: &str, value: Value| {
+            let row = table::find(key).expect("a row");
+            self.written.global.set(row, Typed { value: Some(value), at: at.clone() });
+        };
+        set("https.self_signed", Value::Switch(true));
+        if addresses.is_empty() {
+            self.listen("https.listen", &["127.0.0.1:8443".to_owned()]);
+        } else {
+            set("server.listen", Value::Addresses(Vec::new()));
+            self.listen("https.listen", addresses);
+        }
     }
 
     /// An option that stands for one setting.

@@ -12,6 +12,8 @@ pub struct Plan {
     pub server: Server,
     /// `[http]`: limits and time-outs of the protocol.
     pub http: Http,
+    /// `[https]` and `[[tls]]`: TLS and its certificates.
+    pub https: Https,
     /// `[files]`: static files and their cache.
     pub files: Files,
     /// `[cache]`: the page cache, as far as all sites share it.
@@ -94,6 +96,32 @@ pub struct Http {
     pub send_timeout: Duration,
     /// Whether scripts may have 103 (Early Hints) sent.
     pub early_hints: bool,
+}
+
+/// `[https]` and `[[tls]]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Https {
+    /// Addresses where connections are encrypted; none: there is no HTTPS.
+    pub listen: Vec<Address>,
+    /// Certificates, the first for clients that ask for no name or an unknown one.
+    pub certificates: Vec<Certificate>,
+    /// Whether a certificate of our own serves where there is none.
+    pub self_signed: bool,
+    /// Handshakes at a time, each event loop. At least 1.
+    pub handshakes: usize,
+    /// From a connection's first byte to the end of the handshake.
+    pub handshake_timeout: Duration,
+    /// How long browsers shall come by HTTPS only (RFC 6797); zero: nothing is said.
+    pub hsts: Duration,
+}
+
+/// `[[tls]]`: files in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// The certificate, its chain behind it.
+    pub cert: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
 }
 
 /// `[files]`

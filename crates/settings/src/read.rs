@@ -23,7 +23,9 @@ pub(crate) fn toml(origin: &Arc<Origin>, written: &mut Written, problems: &mut V
     let mut reader = Reader { origin, problems };
     for entry in entries {
         if entry.name == "site" {
-            reader.sites(&entry, &mut written.sites);
+            reader.tables(Scope::Site, &entry, &mut written.sites);
+        } else if entry.name == "tls" {
+            reader.tables(Scope::Tls, &entry, &mut written.tls);
         } else {
             reader.entry(Scope::Global, "", &entry, &mut written.global);
         }
@@ -78,6 +80,7 @@ pub(crate) fn unknown_key(scope: Scope, path: &str, at: &At) -> Problem {
         let (what, why) = match scope {
             Scope::Global => ("stands in a site", "each site has its own"),
             Scope::Site => ("cannot stand in a site", "it holds for the whole server"),
+            Scope::Tls => ("cannot stand in [[tls]]", "there is only what belongs to one certificate"),
         };
         return Problem::error(What::Misplaced, format!("`{name}` {what}: {why}"), row.where_to_write())
             .at(Some(at), "not here");
@@ -85,8 +88,8 @@ pub(crate) fn unknown_key(scope: Scope, path: &str, at: &At) -> Problem {
     if scope.other().is_table(path) {
         let (what, cure) = match scope {
             Scope::Global => ("stands in a site", format!("write it as [site.{path}], below a [[site]]")),
-            Scope::Site => (
-                "cannot stand in a site: it holds for the whole server",
+            Scope::Site | Scope::Tls => (
+                "cannot stand here: it holds for the whole server",
                 format!("write [{path}] above the first [[site]]"),
             ),
         };
@@ -112,6 +115,8 @@ pub(crate) enum Scope {
     Global,
     /// In a `[[site]]`.
     Site,
+    /// In a `[[tls]]`.
+    Tls,
 }
 
 impl Scope {
@@ -120,6 +125,7 @@ impl Scope {
         match self {
             Self::Global => row.key_global(),
             Self::Site => row.key_in_site(),
+            Self::Tls => row.key_in_tls(),
         }
     }
 
@@ -132,8 +138,13 @@ impl Scope {
     fn other(self) -> Self {
         match self {
             Self::Global => Self::Site,
-            Self::Site => Self::Global,
+            Self::Site | Self::Tls => Self::Global,
         }
+    }
+
+    /// The header of such a table, without brackets.
+    fn header(self) -> &'static str {
+        if self == Self::Tls { "tls" } else { "site" }
     }
 
     fn is_table(self, path: &str) -> bool {
@@ -145,6 +156,7 @@ impl Scope {
         match self {
             Self::Global => path.to_owned(),
             Self::Site => format!("site.{path}"),
+            Self::Tls => format!("tls.{path}"),
         }
     }
 }
@@ -161,43 +173,40 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn sites(&mut self, entry: &Entry, sites: &mut Vec<SiteWritten>) {
+    /// The tables of a header that may be repeated.
+    fn tables(&mut self, scope: Scope, entry: &Entry, into: &mut Vec<SiteWritten>) {
+        let header = scope.header();
+        let title = format!("`{header}` is a list of tables");
         let one;
         let tables = match &entry.value.form {
             Form::List(tables) => tables.as_slice(),
             Form::Table(_) => {
-                let problem = Problem::error(
-                    What::WrongType,
-                    "`site` is a list of tables",
-                    "write the header as [[site]], with two brackets",
-                );
+                let cure = format!("write the header as [[{header}]], with two brackets");
+                let problem = Problem::error(What::WrongType, title.clone(), cure);
                 self.problems.push(problem.at(Some(&self.at(&entry.value)), "one table"));
                 one = [entry.value.clone()];
                 one.as_slice()
             }
-            _ => {
-                let problem = Problem::error(
-                    What::WrongType,
-                    "`site` is a list of tables",
-                    "begin a site with the header [[site]]",
-                );
-                self.problems.push(problem.at(Some(&self.at(&entry.value)), "not a table"));
-                return;
-            }
+            _ => return self.no_table(header, title, &entry.value),
         };
         for raw in tables {
-            let mut site = SiteWritten { at: Some(self.at(raw)), values: Section::default() };
+            let mut table = SiteWritten { at: Some(self.at(raw)), values: Section::default() };
             if let Form::Table(entries) = &raw.form {
                 for entry in entries {
-                    self.entry(Scope::Site, "", entry, &mut site.values);
+                    self.entry(scope, "", entry, &mut table.values);
                 }
             } else {
-                let cure = "begin a site with the header [[site]]";
-                let problem = Problem::error(What::WrongType, "`site` is a list of tables", cure);
-                self.problems.push(problem.at(Some(&self.at(raw)), "not a table"));
+                self.no_table(header, title.clone(), raw);
             }
-            sites.push(site);
+            into.push(table);
         }
+    }
+
+    fn no_table(&mut self, header: &str, title: String, raw: &Raw) {
+        let one = if header == "site" { "a site" } else { "a certificate" };
+        let cure = format!("begin {one} with the header [[{header}]]");
+        let problem = Problem::error(What::WrongType, title, cure);
+        self.problems.push(problem.at(Some(&self.at(raw)), "not a table"));
     }
 
     fn entry(&mut self, scope: Scope, prefix: &str, entry: &Entry, section: &mut Section) {
@@ -294,7 +303,7 @@ fn known_under(scope: Scope, path: &str) -> Option<String> {
         table::rows().filter_map(|row| below(scope.key_of(row)?, table)?.split('.').next()).collect();
     names.dedup();
     if scope == Scope::Global && table.is_empty() {
-        names.push("site");
+        names.extend(["site", "tls"]);
     }
     (1..=14).contains(&names.len()).then(|| names.join(", "))
 }
@@ -349,7 +358,8 @@ fn syntax(origin: &Arc<Origin>, moved: isize, error: &toml_span::Error) -> Probl
         ErrorKind::DuplicateTable { name, first } => {
             let cure = match name.as_str() {
                 "site" => "write [[site]], with two brackets, for every site",
-                _ => "put the settings of both under one header; only [[site]] may be repeated",
+                "tls" => "write [[tls]], with two brackets, for every certificate",
+                _ => "put the settings of both under one header; only [[site]] and [[tls]] may be repeated",
             };
             Problem::error(What::Duplicate, format!("the header [{}] stands here twice", shown(name)), cure)
                 .at(Some(&here), "again")

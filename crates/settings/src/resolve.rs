@@ -10,9 +10,9 @@ use crate::application;
 use crate::environment::{Environment, Found};
 use crate::folders;
 use crate::plan::{
-    AccessFormat, Address, Admin, Cache, CacheMode, Files, Folder, Http, Level, Log, Network, OpenBasedir,
-    Php, PhpPool, Plan, Profile, Redirect, Sandbox, Server, Site, SiteCache, Symlinks, Ttl, WorkerScript,
-    Www,
+    AccessFormat, Address, Admin, Cache, CacheMode, Certificate, Files, Folder, Http, Https, Level, Log,
+    Network, OpenBasedir, Php, PhpPool, Plan, Profile, Redirect, Sandbox, Server, Site, SiteCache, Symlinks,
+    Ttl, WorkerScript, Www,
 };
 use crate::problem::At;
 use crate::table::{self, Default, Setting};
@@ -35,6 +35,7 @@ pub(crate) fn plan(written: &Written, environment: &Environment<'_>) -> Plan {
     Plan {
         server: server(&view),
         http: http(&view),
+        https: https(&view, written),
         files: files(&view),
         cache: cache(&view),
         log: log(&view),
@@ -72,6 +73,24 @@ fn http(view: &View<'_>) -> Http {
         keep_alive_requests: view.number("http.keep_alive_requests"),
         send_timeout: view.duration("http.send_timeout"),
         early_hints: view.switch("http.early_hints"),
+    }
+}
+
+fn https(view: &View<'_>, written: &Written) -> Https {
+    let certificate = |one| {
+        let view = View::new(written, Some(one), view.environment);
+        Certificate {
+            cert: view.path("tls.cert").unwrap_or_default(),
+            key: view.path("tls.key").unwrap_or_default(),
+        }
+    };
+    Https {
+        listen: view.addresses("https.listen").into_iter().map(|(address, _)| address).collect(),
+        certificates: written.tls.iter().map(certificate).collect(),
+        self_signed: view.switch("https.self_signed"),
+        handshakes: view.count("https.handshakes"),
+        handshake_timeout: view.duration("https.handshake_timeout"),
+        hsts: view.duration("https.hsts"),
     }
 }
 
@@ -515,12 +534,13 @@ impl Value {
             Kind::Name | Kind::UrlPath { .. } => Self::Text(None),
             Kind::Path { .. } => Self::Path(None),
             Kind::Address { .. } => Self::Address(None),
+            Kind::Addresses => Self::Addresses(Vec::new()),
             Kind::Networks => Self::Networks(Vec::new()),
             Kind::FileNames | Kind::HostNames | Kind::Words(_) => Self::Texts(Vec::new()),
             Kind::Folders => Self::Folders(Vec::new()),
             Kind::Fields | Kind::Ini | Kind::Places => Self::Pairs(Vec::new()),
             Kind::Count { .. } | Kind::Size { .. } => Self::Number(0),
-            Kind::Switch | Kind::Duration { .. } | Kind::Choice(_) | Kind::Addresses => {
+            Kind::Switch | Kind::Duration { .. } | Kind::Choice(_) => {
                 unreachable!("a setting of this kind always has a default")
             }
         }

@@ -59,6 +59,8 @@ pub(crate) enum Place {
     Site,
     /// In its own table, and in a site's table of the same name, which wins.
     Both,
+    /// In a `[[tls]]` only.
+    Tls,
 }
 
 /// Value of a setting that is not written.
@@ -163,15 +165,20 @@ impl Setting {
     /// cannot stand there.
     pub fn key_in_site(&self) -> Option<&'static str> {
         match self.place {
-            Place::Global => None,
+            Place::Global | Place::Tls => None,
             Place::Both => Some(self.key),
             Place::Site => Some(self.key.strip_prefix("site.").expect("a site's row is named site.*")),
         }
     }
 
+    /// The name inside a `[[tls]]`: `cert` of `tls.cert`. `None` if the setting cannot stand there.
+    pub fn key_in_tls(&self) -> Option<&'static str> {
+        self.key.strip_prefix("tls.").filter(|_| self.place == Place::Tls)
+    }
+
     /// The name outside of sites. `None` if the setting cannot stand there.
     pub fn key_global(&self) -> Option<&'static str> {
-        (self.place != Place::Site).then_some(self.key)
+        matches!(self.place, Place::Global | Place::Both).then_some(self.key)
     }
 
     /// Whether there is one a name.
@@ -190,6 +197,7 @@ impl Setting {
         match self.place {
             Place::Global => format!("[{table}]"),
             Place::Site if table == "site" => "[[site]]".to_owned(),
+            Place::Tls => "[[tls]]".to_owned(),
             Place::Site => format!("[{table}] of a [[site]]"),
             Place::Both => format!("[{table}], or [site.{table}] of a [[site]]"),
         }

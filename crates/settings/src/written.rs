@@ -16,9 +16,11 @@ pub struct Written {
     pub(crate) global: Section,
     /// The sites, in the order written.
     pub(crate) sites: Vec<SiteWritten>,
+    /// The `[[tls]]` tables, in the order written.
+    pub(crate) tls: Vec<SiteWritten>,
 }
 
-/// A site as typed.
+/// A site as typed; or another table of which there may be several.
 #[derive(Debug)]
 pub(crate) struct SiteWritten {
     /// Its header, or the argument that names its folder.

@@ -19,6 +19,8 @@ pub struct Listener {
     socket: Bound,
     /// Shared with the same address's sockets on other threads.
     pub limits: Arc<Limits>,
+    /// Whether connections are encrypted.
+    pub is_secure: bool,
 }
 
 #[derive(Debug)]
@@ -32,6 +34,7 @@ enum Bound {
 pub struct Unstarted {
     socket: Socket,
     is_tcp: bool,
+    is_secure: bool,
     limits: Arc<Limits>,
 }
 
@@ -44,9 +47,10 @@ pub fn bind(
     threads: usize,
     backlog: u32,
     limits: &Arc<Limits>,
+    is_secure: bool,
 ) -> io::Result<Vec<Unstarted>> {
     let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
-    let unstarted = |socket: Socket, is_tcp| Unstarted { socket, is_tcp, limits: limits.clone() };
+    let unstarted = |socket: Socket, is_tcp| Unstarted { socket, is_tcp, is_secure, limits: limits.clone() };
     match address {
         Address::Tcp(address) => {
             let mut address = *address;
@@ -130,7 +134,7 @@ impl Unstarted {
                 self.socket,
             )))?)
         };
-        Ok(Listener { socket, limits: self.limits })
+        Ok(Listener { socket, limits: self.limits, is_secure: self.is_secure })
     }
 }
 
@@ -147,7 +151,10 @@ impl Listener {
             }
             Bound::Unix(socket) => {
                 let (stream, _) = socket.accept().await?;
-                Ok((Stream::Unix(stream), Ends { client: None, local: None, scheme: Scheme::Http }))
+                Ok((
+                    Stream::Unix(stream),
+                    Ends { client: None, local: None, scheme: Scheme::Http, tls: None },
+                ))
             }
         }
     }
@@ -171,10 +178,10 @@ mod tests {
     fn threads_share_a_port_and_nobody_else_joins() {
         let limits = Limits::new(1, 0);
         let any = Address::Tcp("127.0.0.1:0".parse().unwrap());
-        let sockets = bind(&any, 3, 16, &limits).unwrap();
+        let sockets = bind(&any, 3, 16, &limits, false).unwrap();
         let ports: Vec<_> = sockets.iter().map(|s| s.local_addr().unwrap()).collect();
         assert!(ports[0].port() != 0 && ports.iter().all(|p| *p == ports[0]), "{ports:?}");
-        let error = bind(&Address::Tcp(ports[0]), 1, 16, &limits).unwrap_err();
+        let error = bind(&Address::Tcp(ports[0]), 1, 16, &limits, false).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     }
 }

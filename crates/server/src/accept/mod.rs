@@ -6,7 +6,6 @@ mod stream;
 
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 pub use limits::{Limits, Permit};
@@ -18,6 +17,7 @@ use crate::engine::Thread;
 use crate::protocol;
 use crate::request::{Ends, Scheme};
 use crate::stats::Counter;
+use crate::tls;
 
 /// How long a thread waits when it can't accept, before it tries again.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -44,7 +44,7 @@ pub async fn accept(thread: Rc<Thread>, listener: Listener, mut closed: watch::R
     }
     // What waits in this socket's queue would be reset with it: SO_REUSEPORT hands nothing over.
     while let Ok(Some((stream, ends))) = listener.try_accept() {
-        start(&thread, &listener.limits, stream, ends);
+        start(&thread, &listener, stream, ends);
     }
 }
 
@@ -53,19 +53,23 @@ async fn accept_one(thread: &Rc<Thread>, listener: &Listener) {
         tokio::time::sleep(PAUSE).await;
         return;
     }
+    if listener.is_secure {
+        thread.handshakes.less_than(thread.setup().plan.https.handshakes).await;
+    }
     match listener.accept().await {
-        Ok((stream, ends)) => start(thread, &listener.limits, stream, ends),
+        Ok((stream, ends)) => start(thread, listener, stream, ends),
         Err(error) => rest_after(thread, &error).await,
     }
 }
 
-fn start(thread: &Rc<Thread>, limits: &Arc<Limits>, stream: Stream, ends: Ends) {
-    match limits.admit(ends.client_ip()) {
-        Some(permit) => {
-            thread.stats.add(Counter::ConnectionsAccepted, 1);
-            protocol::start(thread, Accepted { stream, ends, permit });
-        }
-        None => thread.stats.add(Counter::ConnectionsRefused, 1),
+fn start(thread: &Rc<Thread>, listener: &Listener, stream: Stream, ends: Ends) {
+    let Some(permit) = listener.limits.admit(ends.client_ip()) else {
+        return thread.stats.add(Counter::ConnectionsRefused, 1);
+    };
+    thread.stats.add(Counter::ConnectionsAccepted, 1);
+    match stream {
+        Stream::Tcp(socket) if listener.is_secure => tls::begin(thread, socket, ends, permit),
+        stream => protocol::start(thread, Accepted { stream, ends, permit }),
     }
 }
 
@@ -85,5 +89,5 @@ async fn rest_after(thread: &Thread, error: &io::Error) {
 
 /// The ends of a fresh TCP connection.
 fn tcp_ends(stream: &tokio::net::TcpStream, client: std::net::SocketAddr) -> Ends {
-    Ends { client: Some(client), local: stream.local_addr().ok(), scheme: Scheme::Http }
+    Ends { client: Some(client), local: stream.local_addr().ok(), scheme: Scheme::Http, tls: None }
 }

@@ -1,13 +1,16 @@
-//! A client connection's socket, TCP or Unix, with only the calls that the event loop makes.
+//! A client connection's socket, TCP, Unix or encrypted TCP, with only the calls that the event loop makes.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::SendFlags;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+
+use crate::engine::poll_receive;
+use crate::tls::TlsStream;
 
 /// A client's socket.
 #[derive(Debug)]
@@ -16,6 +19,8 @@ pub enum Stream {
     Tcp(TcpStream),
     /// Unix
     Unix(UnixStream),
+    /// TCP with TLS: what is read and written is plaintext.
+    Tls(Box<TlsStream>),
 }
 
 impl Stream {
@@ -23,6 +28,7 @@ impl Stream {
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         match self {
             Stream::Tcp(s) => poll_receive(s, cx, buffer),
+            Stream::Tls(s) => s.poll_read(cx, buffer),
             Stream::Unix(s) => {
                 let mut buffer = ReadBuf::new(buffer);
                 ready!(Pin::new(s).poll_read(cx, &mut buffer))?;
@@ -56,23 +62,54 @@ impl Stream {
     pub fn poll_write(&mut self, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         match (self, pieces) {
             (Stream::Unix(s), _) => Pin::new(s).poll_write_vectored(cx, pieces),
+            (Stream::Tls(s), _) => s.poll_write(cx, pieces),
             (tcp, [one]) => tcp.poll_write_with(cx, |s| Ok(rustix::net::send(s, one, SendFlags::NOSIGNAL)?)),
             (tcp, _) => tcp.poll_write_with(cx, |s| Ok(rustix::io::writev(s, pieces)?)),
         }
     }
 
     /// Writes what fits without waiting.
-    pub fn try_write(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    pub fn try_write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match (self, pieces) {
             (Stream::Unix(s), _) => s.try_write_vectored(pieces),
+            (Stream::Tls(s), _) => s.try_write(pieces),
             (Stream::Tcp(s), [one]) => {
-                s.try_io(Interest::WRITABLE, || Ok(rustix::net::send(s, one, SendFlags::NOSIGNAL)?))
+                s.try_io(Interest::WRITABLE, || Ok(rustix::net::send(&*s, one, SendFlags::NOSIGNAL)?))
             }
-            (Stream::Tcp(s), _) => s.try_io(Interest::WRITABLE, || Ok(rustix::io::writev(s, pieces)?)),
+            (Stream::Tcp(s), _) => s.try_io(Interest::WRITABLE, || Ok(rustix::io::writev(&*s, pieces)?)),
         }
     }
 
-    /// Runs a system call that writes to the socket, when the socket can take something.
+    /// Whether the kernel may send files over it by itself.
+    pub fn sends_files(&self) -> bool {
+        !matches!(self, Stream::Tls(_))
+    }
+
+    /// Sends what was written and has not left.
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Stream::Tls(s) => s.poll_flush(cx),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Whether everything that was written has left.
+    pub fn is_flushed(&self) -> bool {
+        match self {
+            Stream::Tls(s) => s.is_flushed(),
+            _ => true,
+        }
+    }
+
+    /// Says that nothing more will be written, where there are words for that.
+    pub fn say_end(&mut self) {
+        if let Stream::Tls(s) = self {
+            s.say_end();
+        }
+    }
+
+    /// Runs a system call that writes to the socket, when the socket can take something; only where it
+    /// [sends files](Self::sends_files).
     pub fn poll_write_with<T>(
         &self,
         cx: &mut Context<'_>,
@@ -90,6 +127,7 @@ impl Stream {
                     ready!(writable.as_mut().poll(cx))?;
                     s.try_io(Interest::WRITABLE, || call(s.as_fd()))
                 }
+                Stream::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
             };
             match result {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -99,34 +137,12 @@ impl Stream {
     }
 }
 
-/// What `TcpStream::poll_read` does, by a system call of rustix: the C library's makes itself a cancellation point on
-/// each call, which a process with threads pays for.
-fn poll_receive(socket: &TcpStream, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-    loop {
-        ready!(socket.poll_read_ready(cx))?;
-        let mut short = None;
-        let read = socket.try_io(Interest::READABLE, || {
-            let (_, read) = rustix::net::recv(socket, &mut *buffer, RecvFlags::empty())?;
-            if read == 0 || read == buffer.len() {
-                return Ok(read);
-            }
-            // Nothing is left: tokio learns it here, and need not find out by a read that fails.
-            short = Some(read);
-            Err(io::ErrorKind::WouldBlock.into())
-        });
-        match (short, read) {
-            (Some(read), _) => return Poll::Ready(Ok(read)),
-            (None, Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
-            (None, read) => return Poll::Ready(read),
-        }
-    }
-}
-
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Stream::Tcp(s) => s.as_fd(),
             Stream::Unix(s) => s.as_fd(),
+            Stream::Tls(s) => s.as_fd(),
         }
     }
 }

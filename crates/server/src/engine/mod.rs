@@ -6,10 +6,12 @@ mod event_loop;
 mod pools;
 mod run;
 mod spool;
+mod tcp;
 mod thread;
 
 pub use clock::Clock;
 pub use deadlines::{Deadline, Deadlines, Expire, HasDeadline};
 pub use run::{Reload, StartError, run};
 pub use spool::Spool;
+pub use tcp::poll_receive;
 pub use thread::{Process, Setup, SharedSetup, Stage, Thread};

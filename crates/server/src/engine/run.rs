@@ -23,6 +23,7 @@ use crate::php::{OnPurge, Pool, Renewal};
 use crate::purge;
 use crate::route::Site;
 use crate::stats::{PoolStatus, Registry};
+use crate::tls::Terms;
 use crate::warm::Errand;
 
 /// Reads the configuration again: the new plan with its warnings, or what is wrong with it.
@@ -30,6 +31,8 @@ pub type Reload = Box<dyn Fn() -> Result<(Plan, Vec<String>), String> + Send + S
 
 /// Descriptors wanted where the process may raise its own limit.
 const DESCRIPTORS_WANTED: u64 = 1 << 20;
+/// How often it is looked whether files of certificates have changed.
+const CERTIFICATES_AGE: Duration = Duration::from_secs(5);
 
 /// Why the server can't start, and what to do about it.
 #[derive(Debug)]
@@ -99,6 +102,7 @@ struct Server {
 /// A listening address.
 struct Active {
     limits: Arc<Limits>,
+    is_secure: bool,
     closed: watch::Sender<bool>,
 }
 
@@ -108,10 +112,9 @@ impl Server {
         let log = Log::open(&plan.log).map_err(|e| StartError(e.to_string()))?;
         let stats = Registry::new(plan.server.threads);
         // Addresses first: that the port is taken should not cost the start of PHP.
-        let addresses = plan.server.listen.clone();
         let mut bound = Vec::new();
-        for address in &addresses {
-            bound.push((address.clone(), Bound::new(address, &plan, descriptors)?));
+        for (address, is_secure) in addresses(&plan) {
+            bound.push((address.clone(), Bound::new(address, is_secure, &plan, descriptors)?));
         }
         let admin = bind_admin(&plan, &log)?;
         let disk = match &plan.cache.dir {
@@ -141,7 +144,8 @@ impl Server {
             event_loop.order(Order::Listen(socket, is_closed.clone()));
         }
         self.process.log.info(format_args!("listening on {shown}"));
-        self.listeners.insert(address, Active { limits: bound.limits, closed });
+        let active = Active { limits: bound.limits, is_secure: bound.is_secure, closed };
+        self.listeners.insert(address, active);
     }
 
     fn announce(&self, setup: &Setup) {
@@ -159,6 +163,7 @@ impl Server {
     /// Waits for signals and the admin address until the server has to end.
     async fn control(&mut self, reload: Arc<Reload>, mut signals: Signals) -> Result<(), StartError> {
         let mut reloads = self.serve_admin();
+        let mut look_again = tokio::time::interval(CERTIFICATES_AGE);
         loop {
             tokio::select! {
                 _ = signals.hangup.recv() => drop(self.reload(&reload)),
@@ -166,6 +171,7 @@ impl Server {
                 _ = signals.reopen.recv() => self.process.log.reopen(&self.process.setup().plan.log),
                 _ = signals.terminate.recv() => break,
                 _ = signals.interrupt.recv() => break,
+                _ = look_again.tick() => self.renew_certificates(),
             }
         }
         let until = Instant::now() + self.process.setup().plan.server.shutdown_grace;
@@ -175,6 +181,14 @@ impl Server {
             _ = signals.interrupt.recv() => self.give_up().await,
         }
         Ok(())
+    }
+
+    /// Whoever renews a certificate need not tell.
+    fn renew_certificates(&self) {
+        let setup = self.process.setup();
+        if let Some(terms) = &setup.tls {
+            terms.renew(&setup.plan.https, &self.process.log);
+        }
     }
 
     /// Starts to answer on the admin address; returns where the reloads it is asked for arrive.
@@ -244,8 +258,20 @@ impl Server {
         plan.server.threads = old.plan.server.threads;
         // Everything that can fail comes before anything that can be seen.
         let mut bound = Vec::new();
-        for address in plan.server.listen.iter().filter(|a| !self.listeners.contains_key(a)) {
-            bound.push((address.clone(), Bound::new(address, &plan, self.descriptors).map_err(|e| e.0)?));
+        let stays = |address: &Address, is_secure| {
+            self.listeners.get(address).is_some_and(|active| active.is_secure == is_secure)
+        };
+        for (address, is_secure) in
+            addresses(&plan).filter(|(address, is_secure)| !stays(address, *is_secure))
+        {
+            if self.listeners.contains_key(address) {
+                return Err(format!(
+                    "{address:?} was for {} so far: start Millrace again to change that",
+                    if is_secure { "HTTP" } else { "HTTPS" }
+                ));
+            }
+            let new = Bound::new(address, is_secure, &plan, self.descriptors).map_err(|e| e.0)?;
+            bound.push((address.clone(), new));
         }
         let (setup, renewals) =
             build(plan, Some(&old), &self.process.log, &self.process.stats, &self.process.cache)
@@ -260,7 +286,7 @@ impl Server {
         self.listeners.retain(|address, active| {
             let (most, per_address) = connection_limits(&setup.plan, self.descriptors);
             active.limits.change(most, per_address);
-            let stays = setup.plan.server.listen.contains(address);
+            let stays = addresses(&setup.plan).any(|(other, _)| other == address);
             if !stays {
                 let _ = active.closed.send(true);
             }
@@ -362,25 +388,33 @@ fn bind_admin(plan: &Plan, log: &Log) -> Result<Option<admin::Listener>, StartEr
 struct Bound {
     sockets: Vec<accept::Unstarted>,
     limits: Arc<Limits>,
+    is_secure: bool,
 }
 
 impl Bound {
-    fn new(address: &Address, plan: &Plan, descriptors: u64) -> Result<Bound, StartError> {
+    fn new(address: &Address, is_secure: bool, plan: &Plan, descriptors: u64) -> Result<Bound, StartError> {
         let (most, per_address) = connection_limits(plan, descriptors);
         let limits = Limits::new(most, per_address);
-        let sockets = accept::bind(address, plan.server.threads, plan.server.backlog, &limits)
+        let sockets = accept::bind(address, plan.server.threads, plan.server.backlog, &limits, is_secure)
             .map_err(|error| StartError(cannot_listen(address, &error)))?;
-        Ok(Bound { sockets, limits })
+        Ok(Bound { sockets, limits, is_secure })
     }
 
     /// The address as a user would type it into a browser.
     fn shown(&self, address: &Address) -> String {
+        let scheme = if self.is_secure { "https" } else { "http" };
         match (address, self.sockets.first().and_then(accept::Unstarted::local_addr)) {
-            (_, Some(tcp)) => format!("http://{tcp}/"),
+            (_, Some(tcp)) => format!("{scheme}://{tcp}/"),
             (Address::Unix(path), None) => format!("unix:{}", path.display()),
-            (Address::Tcp(tcp), None) => format!("http://{tcp}/"),
+            (Address::Tcp(tcp), None) => format!("{scheme}://{tcp}/"),
         }
     }
+}
+
+/// Where to listen, and whether connections there are encrypted.
+fn addresses(plan: &Plan) -> impl Iterator<Item = (&Address, bool)> {
+    let plain = plan.server.listen.iter().map(|address| (address, false));
+    plain.chain(plan.https.listen.iter().map(|address| (address, true)))
 }
 
 fn cannot_listen(address: &Address, error: &std::io::Error) -> String {
@@ -446,6 +480,7 @@ fn build(
             purge::note(&stats, &log, &format_args!("a script of {host}"), &said.escape_ascii(), pages);
         }))
     };
+    let tls = Terms::new(&plan, old.and_then(|old| old.tls.as_ref())).map_err(StartError)?;
     let mut pools = Pools::new(old, log, on_purge);
     let mut sites = Vec::new();
     for (index, site) in plan.sites.iter().enumerate() {
@@ -454,5 +489,5 @@ fn build(
         sites.push(Site::with_persistent(index, site.clone(), pool, persistent));
     }
     cache.set_rules(sites.iter().map(|site: &Arc<Site>| &**site));
-    Ok((Setup::new(plan, sites), pools.finish()))
+    Ok((Setup::encrypting(plan, sites, tls), pools.finish()))
 }

@@ -15,6 +15,7 @@ use crate::log::{AccessBuffer, Log};
 use crate::protocol::Buffers;
 use crate::route::{Hosts, Site};
 use crate::stats;
+use crate::tls::{Handshakes, Terms};
 
 /// What a [`Plan`] becomes when it runs. Swapped whole on a reload.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub struct Setup {
     pub plan: Plan,
     /// The sites in the plan's order, each with its PHP pool.
     pub sites: Vec<Arc<Site>>,
+    /// The terms of encrypted connections; `None`: there are none.
+    pub tls: Option<Terms>,
     hosts: Hosts,
 }
 
@@ -32,7 +35,12 @@ pub type SharedSetup = Rc<Arc<Setup>>;
 impl Setup {
     /// A plan with its sites, which are in the plan's order.
     pub fn new(plan: Plan, sites: Vec<Arc<Site>>) -> Arc<Setup> {
-        Arc::new(Setup { hosts: Hosts::new(&sites), plan, sites })
+        Setup::encrypting(plan, sites, None)
+    }
+
+    /// The same with the terms of encrypted connections.
+    pub fn encrypting(plan: Plan, sites: Vec<Arc<Site>>, tls: Option<Terms>) -> Arc<Setup> {
+        Arc::new(Setup { hosts: Hosts::new(&sites), plan, sites, tls })
     }
 
     /// The site that answers for `authority`.
@@ -134,6 +142,8 @@ pub struct Thread {
     pub deadlines: Deadlines,
     /// Buffers that its connections take turns with.
     pub buffers: Buffers,
+    /// How many handshakes are under way.
+    pub handshakes: Handshakes,
     setup: RefCell<SharedSetup>,
     generation: Cell<u64>,
 }
@@ -150,6 +160,7 @@ impl Thread {
             access: AccessBuffer::default(),
             deadlines: Deadlines::default(),
             buffers: Buffers::default(),
+            handshakes: Handshakes::default(),
             generation: Cell::new(process.generation.load(Ordering::Acquire)),
             setup: RefCell::new(Rc::new(setup)),
             process,

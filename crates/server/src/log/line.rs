@@ -241,7 +241,7 @@ mod tests {
     fn request(head: &[u8]) -> crate::request::Request {
         let mut parsed = Head::default();
         parsed.parse(head, &Limits { bytes: 16_384, fields: 100, target: 8_192 }).unwrap().unwrap();
-        let ends = Ends { client: None, local: None, scheme: Scheme::Http };
+        let ends = Ends { client: None, local: None, scheme: Scheme::Http, tls: None };
         crate::request::Request::new(parsed, ends, &[])
     }
 

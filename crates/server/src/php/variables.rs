@@ -114,6 +114,10 @@ fn connection(frame: &mut impl Variables, site: &Site, request: &Request) {
     if ends.scheme == Scheme::Https {
         frame.variable(b"HTTPS", b"on");
     }
+    if let Some(tls) = ends.tls {
+        frame.variable(b"SSL_PROTOCOL", tls.version.as_bytes());
+        frame.variable(b"SSL_CIPHER", tls.cipher.as_bytes());
+    }
     frame.variable(b"GATEWAY_INTERFACE", b"CGI/1.1");
     frame.variable(b"SERVER_SOFTWARE", SOFTWARE.as_bytes());
     address(frame, b"REMOTE_ADDR", ends.client);
@@ -260,6 +264,7 @@ mod tests {
             client: Some("192.0.2.7:50123".parse().unwrap()),
             local: Some("10.0.0.255:8080".parse().unwrap()),
             scheme: Scheme::Http,
+            tls: None,
         };
         Request {
             head,
@@ -360,8 +365,12 @@ mod tests {
     fn a_trusted_proxy_speaks_for_the_client() {
         let mut proxied = request("GET / HTTP/1.1\nHost: backend");
         proxied.forwarded_host = Some("shop.test".into());
-        proxied.ends =
-            Ends { client: Some("[2001:db8::1]:9".parse().unwrap()), local: None, scheme: Scheme::Https };
+        proxied.ends = Ends {
+            client: Some("[2001:db8::1]:9".parse().unwrap()),
+            local: None,
+            scheme: Scheme::Https,
+            tls: None,
+        };
         let all = write_all(&site(&["*.test"]), &proxied, &script(""));
         for (name, value) in [
             ("HTTP_HOST", "shop.test"),

@@ -173,7 +173,8 @@ mod tests {
         head.parse(bytes.as_bytes(), &limits).unwrap().unwrap();
         let client = client.map(|ip| SocketAddr::new(ip.parse().unwrap(), 4000));
         let trusted = [Network::Block("10.0.0.1".parse().unwrap(), 32)];
-        let request = Request::new(head, Ends { client, local: None, scheme: Scheme::Http }, &trusted);
+        let request =
+            Request::new(head, Ends { client, local: None, scheme: Scheme::Http, tls: None }, &trusted);
         assert!(is_order(&setup.sites[0], &request));
         let order =
             read(&setup.sites[0], &setup.plan.cache.purge_from, &request).map_err(|reply| reply.status)?;
@@ -241,7 +242,12 @@ mod tests {
         plan.cache.mode = CacheMode::Off;
         let site = Site::new(0, plan, None);
         let head = Head::from_parts("PURGE", "a.example", "/", std::iter::empty());
-        let ends = Ends { client: Some("127.0.0.1:1".parse().unwrap()), local: None, scheme: Scheme::Http };
+        let ends = Ends {
+            client: Some("127.0.0.1:1".parse().unwrap()),
+            local: None,
+            scheme: Scheme::Http,
+            tls: None,
+        };
         let request = Request::new(head, ends, &[]);
         assert!(!is_order(&site, &request) && is_order(&setup.sites[0], &request));
     }

@@ -80,7 +80,7 @@ mod tests {
         head.parse(text.as_bytes(), &Limits { bytes: 4096, fields: 50, target: 100 }).unwrap().unwrap();
         let client = Some(SocketAddr::new(peer.parse().unwrap(), 4711));
         let trusted = [Network::Block([10, 0, 0, 0].into(), 8), Network::Block("fd00::".parse().unwrap(), 8)];
-        apply(&trusted, Ends { client, local: None, scheme: Scheme::Http }, &head)
+        apply(&trusted, Ends { client, local: None, scheme: Scheme::Http, tls: None }, &head)
     }
 
     #[test]

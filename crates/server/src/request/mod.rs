@@ -39,6 +39,17 @@ pub struct Ends {
     pub local: Option<SocketAddr>,
     /// Scheme the client used.
     pub scheme: Scheme,
+    /// How the connection is encrypted; `None`: not by us.
+    pub tls: Option<Tls>,
+}
+
+/// How a connection is encrypted, in the words of OpenSSL, which scripts know from other servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// `TLSv1.3`: `SSL_PROTOCOL`.
+    pub version: &'static str,
+    /// `TLS_AES_256_GCM_SHA384`: `SSL_CIPHER`.
+    pub cipher: &'static str,
 }
 
 impl Ends {

@@ -182,7 +182,7 @@ mod tests {
             let mut head = Head::default();
             let limits = Limits { bytes: 16384, fields: 100, target: 8192 };
             head.parse(text.as_bytes(), &limits).unwrap().unwrap();
-            let ends = Ends { client: None, local: None, scheme: Scheme::Http };
+            let ends = Ends { client: None, local: None, scheme: Scheme::Http, tls: None };
             let content = if content.is_empty() { Content::Empty } else { Content::Memory(content.into()) };
             let mut request = Request::new(head, ends, &[]);
             (request.content, request.content_is_read) = (content, true);

@@ -1,6 +1,7 @@
 //! The rows. A flat table: read it beside `docs/settings.md`, which is made from it.
 
 mod cache;
+mod https;
 mod php;
 
 use std::path::PathBuf;
@@ -53,6 +54,19 @@ pub(super) static GROUPS: &[Group] = &[
         rows: SERVER,
     },
     Group { name: "http", header: "[http]", line: "What a client may send, and how slowly.", rows: HTTP },
+    Group {
+        name: "https",
+        header: "[https]",
+        line: "HTTPS: where connections are encrypted, and on what terms.",
+        rows: https::HTTPS,
+    },
+    Group {
+        name: "tls",
+        header: "[[tls]]",
+        line: "A certificate and its key, in PEM. Each client gets the one with the name that it asks for; a site may have one \
+               with an ECDSA key and one with an RSA key. The first is for clients that ask for no name.",
+        rows: https::TLS,
+    },
     Group {
         name: "files",
         header: "[files]",

@@ -44,6 +44,27 @@ defalt = true
 Content-Length = "3"
 "#;
 
+    https_without_certificate: format!("[https]\nlisten = [\":443\", \"unix:/run/a.sock\"]\n{SITE}");
+
+    https_and_http_at_once: format!(
+        "[server]\nlisten = [\":443\"]\n[https]\nlisten = [\"127.0.0.1:443\"]\nself_signed = true\n{SITE}"
+    );
+
+    certificates: format!(r#"
+[[tls]]
+cert = "/srv/app/index.php"
+[[tls]]
+cert = "/srv/none.pem"
+key = "/srv/app"
+root = "/a"
+names = 3
+{SITE}cert = "/a"
+"#);
+
+    one_tls_bracket: format!("[tls]\ncert = \"/srv/app/index.php\"\n{SITE}");
+
+    tls_is_no_table: format!("tls = 3\n{SITE}");
+
     durations: format!(r#"
 [http]
 head_timeout = "10"

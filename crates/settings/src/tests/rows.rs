@@ -17,6 +17,7 @@ fn example(row: &Setting) -> String {
         Place::Site if row.key == "site.root" => format!("[[site]]\n{line}"),
         Place::Site if table == "site" => format!("{SITE}{line}"),
         Place::Site => format!("{SITE}[{table}]\n{line}"),
+        Place::Tls => format!("[[tls]]\n{line}{SITE}"),
         Place::Global | Place::Both => format!("[{table}]\n{line}{SITE}"),
     }
 }
@@ -29,6 +30,7 @@ fn keys_are_unique_and_stand_in_their_group() {
             assert!(seen.insert(row.key), "{} twice", row.key);
             assert!(row.key.starts_with(&format!("{}.", group.name)), "{}", row.key);
             assert_eq!(row.place == Place::Site, group.name == "site", "{}", row.key);
+            assert_eq!(row.place == Place::Tls, group.name == "tls", "{}", row.key);
         }
     }
 }
@@ -54,6 +56,12 @@ fn every_default_is_within_its_own_bounds() {
     }
 }
 
+/// Rows that can't be set by themselves: they need root, or another one.
+const NOT_ALONE: &[&str] =
+    &["php.user", "php.group", "site.default", "site.try_files", "https.listen", "tls.cert", "tls.key"];
+
+const CERTIFICATE: &str = "[[tls]]\ncert = \"/srv/app/index.php\"\nkey = \"/srv/app/app.php\"\n";
+
 /// What a row's example says reaches the plan: no row without effect, no line of `resolve.rs` with another's key.
 #[test]
 fn every_row_changes_the_plan() {
@@ -63,6 +71,8 @@ fn every_row_changes_the_plan() {
         let text = match row.key {
             "php.user" | "php.group" => continue, // Need root: see plans.rs.
             "site.default" => format!("{SITE}names = [\"a\"]\n{LAST}default = true\n"),
+            "https.listen" => format!("[https]\nself_signed = true\nlisten = [\":443\"]\n{SITE}{LAST}"),
+            "tls.cert" | "tls.key" => format!("{CERTIFICATE}{SITE}{LAST}"),
             "site.try_files" => format!("{}front_controller = \"/index.html\"\n{LAST}", example(row)),
             _ => example(row) + LAST,
         };
@@ -81,7 +91,7 @@ fn every_row_changes_the_plan() {
 fn every_row_can_be_set_for_one_run() {
     let plain = plan(SITE, &[]);
     for row in table::rows() {
-        if matches!(row.key, "php.user" | "php.group" | "site.default" | "site.try_files") {
+        if NOT_ALONE.contains(&row.key) {
             continue;
         }
         let argument = format!("{}={}", row.key.replace("NAME", "front"), row.example);
@@ -95,7 +105,7 @@ fn a_restart_is_asked_for_only_where_the_table_says_so() {
     let plain = plan(SITE, &[]);
     assert_eq!(plain.restart_needed(&plain), [""; 0]);
     for row in table::rows() {
-        if matches!(row.key, "php.user" | "php.group" | "site.default" | "site.try_files") {
+        if NOT_ALONE.contains(&row.key) {
             continue;
         }
         let changed = plan(SITE, &[&format!("{}={}", row.key.replace("NAME", "front"), row.example)]);

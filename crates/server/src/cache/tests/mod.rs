@@ -146,7 +146,7 @@ impl Scene {
         text.push_str("\r\n");
         let mut head = Head::default();
         head.parse(text.as_bytes(), &Limits { bytes: 16384, fields: 100, target: 8192 }).unwrap().unwrap();
-        let ends = Ends { client: None, local: None, scheme: Scheme::Http };
+        let ends = Ends { client: None, local: None, scheme: Scheme::Http, tls: None };
         Request {
             head,
             ends,

@@ -163,7 +163,7 @@ impl Scene {
         let text = format!("{method} /x.php?{script} HTTP/1.1\r\nHost: a.test\r\n\r\n");
         let mut head = Head::default();
         head.parse(text.as_bytes(), &LIMITS).unwrap().unwrap();
-        let ends = Ends { client: None, local: None, scheme: Scheme::Http };
+        let ends = Ends { client: None, local: None, scheme: Scheme::Http, tls: None };
         Request { head, ends, forwarded_host: None, content, content_is_read: true, hints: None }
     }
 

@@ -12,6 +12,7 @@ const MOST_BYTES: usize = 1024 * 1024;
 
 /// Says that nothing more will be sent, and reads until the client agrees or has had its time.
 pub(super) async fn close(connection: &Connection) {
+    connection.stream().say_end();
     let shut = socket2::SockRef::from(&*connection.stream()).shutdown(std::net::Shutdown::Write);
     if shut.is_err() {
         return;

@@ -109,6 +109,7 @@ pub async fn serve(connection: Rc<Connection>) {
             break;
         }
     }
+    connection.stream().say_end();
 }
 
 /// What has to happen next.
@@ -350,7 +351,7 @@ fn write_out(connection: &Connection, step: Step, output: &[u8], tail: Tail, idl
         }
         connection.thread.stats.add(Counter::BytesSent, written as u64);
     }
-    if written < output.len() + behind {
+    if written < output.len() + behind || !connection.stream().is_flushed() {
         let unsent = output[written.min(output.len())..].to_vec();
         return Step::Write(unsent, tail.after(written.saturating_sub(output.len())), Box::new(step));
     }
@@ -424,5 +425,17 @@ async fn write_all(connection: &Connection, mut pieces: &mut [IoSlice<'_>]) -> i
         IoSlice::advance_slices(&mut pieces, written);
         connection.progress();
     }
-    Ok(())
+    flush(connection).await
+}
+
+/// Sees to it that what was written has left.
+async fn flush(connection: &Connection) -> io::Result<()> {
+    poll_fn(|cx| match connection.stream().poll_flush(cx) {
+        Poll::Pending => {
+            connection.enter(Phase::Writing);
+            Poll::Pending
+        }
+        ready => ready,
+    })
+    .await
 }

@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::io::{self, IoSlice, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::task::Poll;
 
 use millrace_wire::{chunked, decimal};
@@ -12,13 +13,16 @@ use super::connection::{Phase, knows_chunks};
 use super::{Connection, write_all};
 use crate::engine::Thread;
 use crate::reply::{Body, Reply, Source, reason_phrase};
-use crate::request::Request;
+use crate::request::{Request, Scheme};
 use crate::stats::Counter;
 
 /// Content up to this size is copied behind its head: that costs less than a system call with two pieces.
 const COPY_BYTES: usize = 4096;
 /// Bytes given to one sendfile call: others of the thread want to send, too.
 const SENDFILE_BYTES: u64 = 1024 * 1024;
+
+/// Bytes of a file that are read at once where sendfile can't be used.
+const FILE_BYTES: usize = 64 * 1024;
 
 /// What became of an answer.
 pub(super) struct Sent {
@@ -132,6 +136,9 @@ fn head(
     for block in reply.fields.blocks() {
         output.extend_from_slice(block);
     }
+    if request.ends.scheme == Scheme::Https {
+        strict_transport_security(thread, output);
+    }
     match framing {
         Framing::Length(length) => {
             output.extend_from_slice(b"Content-Length: ");
@@ -147,6 +154,16 @@ fn head(
         output.extend_from_slice(b"Connection: keep-alive\r\n");
     }
     output.extend_from_slice(b"\r\n");
+}
+
+/// RFC 6797 section 6.1.
+fn strict_transport_security(thread: &Thread, output: &mut Vec<u8>) {
+    let age = thread.setup().plan.https.hsts.as_secs();
+    if age > 0 {
+        output.extend_from_slice(b"Strict-Transport-Security: max-age=");
+        decimal::push(age, output);
+        output.extend_from_slice(b"\r\n");
+    }
 }
 
 fn status_line(thread: &Thread, reply: &Reply, output: &mut Vec<u8>) {
@@ -208,6 +225,9 @@ impl Pump<'_> {
 
     /// The head leaves in one packet with the start of the file: MSG_MORE.
     async fn file(&mut self, file: &std::fs::File, offset: u64, length: u64) -> io::Result<()> {
+        if !self.connection.stream().sends_files() {
+            return self.read_file(file, offset, length).await;
+        }
         let head = std::mem::take(&mut self.head);
         let flags = if length > 0 { SendFlags::MORE | SendFlags::NOSIGNAL } else { SendFlags::NOSIGNAL };
         let mut sent = 0;
@@ -231,6 +251,24 @@ impl Pump<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A file through a buffer: where the kernel can't send it by itself.
+    async fn read_file(&mut self, file: &std::fs::File, offset: u64, length: u64) -> io::Result<()> {
+        let mut piece = vec![0; FILE_BYTES.min(length as usize)];
+        let (mut at, end) = (offset, offset + length);
+        while at < end {
+            let most = piece.len().min((end - at) as usize);
+            match file.read_at(&mut piece[..most], at)? {
+                // As above.
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => {
+                    self.bytes(&piece[..n]).await?;
+                    at += n as u64;
+                }
+            }
+        }
+        self.flush().await
     }
 
     /// A system call that writes to the socket, when it can.

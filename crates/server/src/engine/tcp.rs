@@ -1,0 +1,31 @@
+//! Calls on a TCP socket.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use rustix::net::RecvFlags;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+/// What `TcpStream::poll_read` does, by a system call of rustix: the C library's makes itself a cancellation point on
+/// each call, which a process with threads pays for.
+pub fn poll_receive(socket: &TcpStream, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+    loop {
+        ready!(socket.poll_read_ready(cx))?;
+        let mut short = None;
+        let read = socket.try_io(Interest::READABLE, || {
+            let (_, read) = rustix::net::recv(socket, &mut *buffer, RecvFlags::empty())?;
+            if read == 0 || read == buffer.len() {
+                return Ok(read);
+            }
+            // Nothing is left: tokio learns it here, and need not find out by a read that fails.
+            short = Some(read);
+            Err(io::ErrorKind::WouldBlock.into())
+        });
+        match (short, read) {
+            (Some(read), _) => return Poll::Ready(Ok(read)),
+            (None, Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
+            (None, read) => return Poll::Ready(read),
+        }
+    }
+}

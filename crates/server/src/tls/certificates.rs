@@ -1,0 +1,217 @@
+//! Certificates and their keys, and which of them a client gets: by the name that it asks for (RFC 6066 section 3), and among
+//! those of a name by what it can check.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{SignatureAlgorithm, SignatureScheme};
+use webpki::EndEntityCert;
+
+use super::terms;
+
+/// Names that a self-signed certificate has besides those of the sites.
+const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+/// The certificates in force. They can be exchanged while connections are made.
+#[derive(Debug, Default)]
+pub struct Certificates {
+    names: Mutex<Arc<Names>>,
+}
+
+impl Certificates {
+    /// With these pairs; the first is for clients that ask for no name, or for one that nobody has.
+    pub fn new(pairs: Vec<Pair>) -> Certificates {
+        let certificates = Certificates::default();
+        certificates.replace(pairs);
+        certificates
+    }
+
+    /// Puts others in force: for handshakes that begin from now on.
+    pub fn replace(&self, pairs: Vec<Pair>) {
+        *self.names.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(Names::of(pairs));
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        names.find(hello.server_name(), hello.signature_schemes())
+    }
+}
+
+/// A certificate with its chain and its key.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    key: Arc<CertifiedKey>,
+    /// Its DNS names, lower case.
+    names: Vec<String>,
+}
+
+impl Pair {
+    /// Reads the files, in PEM: the certificate with its chain behind it, and its key.
+    ///
+    /// # Errors
+    /// They can't be read, or hold something else, or don't belong together; with what to do.
+    pub fn load(certificate: &Path, key: &Path) -> Result<Pair, String> {
+        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
+            .and_then(Iterator::collect)
+            .map_err(|error| format!("the certificate {} can't be read: {error}", certificate.display()))?;
+        if chain.is_empty() {
+            return Err(format!("{} holds no certificate: it has to be in PEM", certificate.display()));
+        }
+        let private = PrivateKeyDer::from_pem_file(key)
+            .map_err(|error| format!("the key {} can't be read: {error}", key.display()))?;
+        Pair::new(chain, private)
+            .map_err(|error| format!("{} and {}: {error}", certificate.display(), key.display()))
+    }
+
+    /// A certificate for these names that nobody but ourselves vouches for.
+    ///
+    /// # Errors
+    /// A name can't stand in a certificate.
+    pub fn self_signed(names: &[String]) -> Result<Pair, String> {
+        let all = names.iter().cloned().chain(LOCAL_NAMES.map(str::to_owned));
+        let made = rcgen::generate_simple_self_signed(all.collect::<Vec<_>>())
+            .map_err(|error| format!("no self-signed certificate: {error}"))?;
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        Pair::new(vec![made.cert.into()], key.into())
+    }
+
+    fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Pair, String> {
+        let names = EndEntityCert::try_from(&chain[0])
+            .map_err(|error| format!("not a certificate of version 3: {error}"))?
+            .valid_dns_names()
+            .map(str::to_ascii_lowercase)
+            .collect();
+        let key = CertifiedKey::from_der(chain, key, &terms::provider()).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => "the key is not the certificate's".to_owned(),
+            error => error.to_string(),
+        })?;
+        Ok(Pair { key: Arc::new(key), names })
+    }
+}
+
+/// Certificates by name.
+#[derive(Debug, Default)]
+struct Names {
+    /// `*.example.com` stands here as `.example.com`.
+    by_name: HashMap<String, Vec<Arc<CertifiedKey>>>,
+    /// For who asks for no known name.
+    default: Vec<Arc<CertifiedKey>>,
+}
+
+impl Names {
+    fn of(pairs: Vec<Pair>) -> Names {
+        let mut names = Names::default();
+        let first: Vec<String> = pairs.first().map(|pair| pair.names.clone()).unwrap_or_default();
+        for (number, pair) in pairs.into_iter().enumerate() {
+            // The same site's other kind of key comes beside the first.
+            if number == 0 || (!first.is_empty() && pair.names == first) {
+                names.default.push(pair.key.clone());
+            }
+            for name in pair.names {
+                let name = name.strip_prefix('*').map(str::to_owned).unwrap_or(name);
+                names.by_name.entry(name).or_default().push(pair.key.clone());
+            }
+        }
+        // What is cheaper for both ends comes first.
+        for keys in names.by_name.values_mut().chain([&mut names.default]) {
+            keys.sort_by_key(|key| key.key.algorithm() == SignatureAlgorithm::RSA);
+        }
+        names
+    }
+
+    fn find(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        let fits = |keys: &Vec<Arc<CertifiedKey>>| {
+            keys.iter().find(|key| key.key.choose_scheme(schemes).is_some()).cloned()
+        };
+        let name = name.map(str::to_ascii_lowercase);
+        let exact = name.as_ref().and_then(|name| self.by_name.get(name));
+        // A wildcard stands for one label (RFC 6125 section 6.4.3).
+        let wildcard = || self.by_name.get(&name.as_ref()?[name.as_ref()?.find('.')?..]);
+        exact.or_else(wildcard).and_then(fits).or_else(|| fits(&self.default))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(names: &[&str], algorithm: &'static rcgen::SignatureAlgorithm) -> Pair {
+        let key = rcgen::KeyPair::generate_for(algorithm).unwrap();
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let made = rcgen::CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
+        Pair::new(vec![made.into()], PrivatePkcs8KeyDer::from(key.serialize_der()).into()).unwrap()
+    }
+
+    const EC: &[SignatureScheme] = &[SignatureScheme::ECDSA_NISTP256_SHA256];
+    const RSA: &[SignatureScheme] = &[SignatureScheme::RSA_PSS_SHA256];
+
+    #[test]
+    fn by_name_and_by_what_the_client_can_check() {
+        let first = pair(&["a.example"], &rcgen::PKCS_ECDSA_P256_SHA256);
+        let rsa = pair(&["a.example"], &rcgen::PKCS_RSA_SHA256);
+        let wild = pair(&["*.b.example", "b.example"], &rcgen::PKCS_ECDSA_P256_SHA256);
+        let keys = [&first, &rsa, &wild].map(|pair| pair.key.clone());
+        // RSA stands first in the configuration: who can check both still gets the cheaper one.
+        let names = Names::of(vec![rsa, first, wild]);
+        for (name, schemes, which) in [
+            (Some("a.example"), EC, Some(0)),
+            (Some("A.Example"), RSA, Some(1)),
+            (Some("a.example"), &[EC, RSA].concat(), Some(0)),
+            (Some("x.b.example"), EC, Some(2)),
+            (Some("b.example"), EC, Some(2)),
+            (Some("x.y.b.example"), EC, Some(0)),
+            (Some("x.b.example"), RSA, Some(1)),
+            (None, EC, Some(0)),
+            (Some("else"), RSA, Some(1)),
+            (None, &[SignatureScheme::ED25519], None),
+        ] {
+            let found = names.find(name, schemes);
+            let expected = which.map(|which: usize| keys[which].clone());
+            let same = match (&found, &expected) {
+                (Some(found), Some(expected)) => Arc::ptr_eq(found, expected),
+                (None, None) => true,
+                _ => false,
+            };
+            assert!(same, "{name:?} {schemes:?}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_of_our_own() {
+        let pair = Pair::self_signed(&["shop.example".to_owned()]).unwrap();
+        assert!(
+            pair.names.contains(&"shop.example".to_owned()) && pair.names.contains(&"localhost".to_owned())
+        );
+    }
+
+    #[test]
+    fn files_that_are_none() {
+        let folder = std::env::temp_dir().join(format!("millrace-tls-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let at = |name: &str, text: &str| {
+            std::fs::write(folder.join(name), text).unwrap();
+            folder.join(name)
+        };
+        let (one, two) = (
+            rcgen::generate_simple_self_signed(["a".to_owned()]),
+            rcgen::generate_simple_self_signed(["b".to_owned()]),
+        );
+        let (one, two) = (one.unwrap(), two.unwrap());
+        let (cert, key) = (at("cert", &one.cert.pem()), at("key", &one.signing_key.serialize_pem()));
+        let (other, empty) = (at("other", &two.signing_key.serialize_pem()), at("empty", ""));
+        assert!(Pair::load(&cert, &key).is_ok());
+        let said = |cert: &Path, key: &Path| Pair::load(cert, key).unwrap_err();
+        assert!(said(&cert, &other).ends_with("the key is not the certificate's"), "{}", said(&cert, &other));
+        assert!(said(&empty, &key).contains("holds no certificate"));
+        assert!(said(&cert, &empty).contains("the key"));
+        assert!(said(&folder.join("none"), &key).contains("can't be read"));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

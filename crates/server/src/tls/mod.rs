@@ -1,0 +1,17 @@
+//! TLS 1.2 and 1.3 between a TCP socket and a protocol: handshakes, certificates, and a stream that reads and writes
+//! plaintext. The protocol itself is rustls's.
+//!
+//! - [`stream`]: an encrypted connection. It owns no buffer while it is idle: records are deciphered where the thread has
+//!   read them, and enciphered into a buffer of the thread;
+//! - [`handshake`]: how a connection becomes one;
+//! - [`certificates`]: files of certificates and keys, and which of them a client gets;
+//! - [`terms`]: what all connections of a configuration share.
+
+mod certificates;
+mod handshake;
+mod stream;
+mod terms;
+
+pub use handshake::{Handshakes, begin};
+pub use stream::TlsStream;
+pub use terms::Terms;

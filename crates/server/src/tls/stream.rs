@@ -1,0 +1,406 @@
+//! An encrypted connection.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use rustix::net::SendFlags;
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{
+    ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus, WriteTraffic,
+};
+use rustls::{CipherSuite, HandshakeKind, ProtocolVersion, ServerConfig};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+use crate::engine::poll_receive;
+use crate::request::Tls;
+
+/// Ciphertext read at once, with the start of a record that came before. No less than the largest record
+/// (RFC 8446 section 5.2: 16,384 + 256 + 5 bytes).
+const READ_BYTES: usize = 64 << 10;
+/// Plaintext enciphered at once. What a slow client does not take of it waits in the connection.
+const WRITE_BYTES: usize = 64 << 10;
+/// Plaintext of a record (RFC 8446 section 5.1).
+const RECORD_BYTES: usize = 16 << 10;
+/// What enciphering adds to a record at most (RFC 8446 section 5.2; TLS 1.2 adds less).
+const RECORD_EXTRA: usize = 256 + 5;
+
+/// Buffers that all encrypted connections of a thread take turns with.
+struct Scratch {
+    input: Box<[u8]>,
+    output: Vec<u8>,
+}
+
+thread_local! {
+    /// Never borrowed over an await.
+    static SCRATCH: RefCell<Scratch> =
+        RefCell::new(Scratch { input: vec![0; READ_BYTES].into(), output: Vec::new() });
+}
+
+/// An encrypted connection over TCP. Reads and writes plaintext.
+pub struct TlsStream {
+    socket: TcpStream,
+    tls: UnbufferedServerConnection,
+    /// The start of a record whose rest has not come.
+    incoming: Vec<u8>,
+    /// Plaintext for which the reader had no room, and how much of it he has had since.
+    plain: Vec<u8>,
+    taken: usize,
+    /// Ciphertext that the socket has not taken, and how much of it has left since.
+    outgoing: Vec<u8>,
+    sent: usize,
+    /// The client has said that it sends no more.
+    ended: bool,
+}
+
+impl fmt::Debug for TlsStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsStream").field("socket", &self.socket).finish_non_exhaustive()
+    }
+}
+
+/// What became of some ciphertext.
+struct Read {
+    /// So much of it makes no whole record yet: the end of it.
+    rest: usize,
+}
+
+impl TlsStream {
+    pub(super) fn new(socket: TcpStream, config: Arc<ServerConfig>) -> Result<TlsStream, rustls::Error> {
+        Ok(TlsStream {
+            socket,
+            tls: UnbufferedServerConnection::new(config)?,
+            incoming: Vec::new(),
+            plain: Vec::new(),
+            taken: 0,
+            outgoing: Vec::new(),
+            sent: 0,
+            ended: false,
+        })
+    }
+
+    /// Whether the client had been here before.
+    pub fn kind(&self) -> Option<HandshakeKind> {
+        self.tls.handshake_kind()
+    }
+
+    /// What has been agreed on.
+    pub fn terms(&self) -> Option<Tls> {
+        let version = match self.tls.protocol_version()? {
+            ProtocolVersion::TLSv1_3 => "TLSv1.3",
+            _ => "TLSv1.2",
+        };
+        Some(Tls { version, cipher: openssl_name(self.tls.negotiated_cipher_suite()?.suite()) })
+    }
+
+    pub(super) fn is_handshaking(&self) -> bool {
+        self.tls.is_handshaking()
+    }
+
+    /// Reads plaintext once. 0: the client sends no more.
+    pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        loop {
+            if self.taken < self.plain.len() {
+                return Poll::Ready(Ok(self.give(buffer)));
+            }
+            if self.ended {
+                return Poll::Ready(Ok(0));
+            }
+            // Whoever reads may have written before, and be waited for.
+            if let Poll::Ready(Err(error)) = self.poll_flush(cx) {
+                return Poll::Ready(Err(error));
+            }
+            let mut room = Room { buffer: &mut *buffer, filled: 0, plain: Vec::new() };
+            let more = ready!(self.poll_decipher(cx, &mut |text| room.take(text)))?;
+            let filled = room.filled;
+            (self.plain, self.taken) = (room.plain, 0);
+            self.ended |= !more;
+            if filled > 0 {
+                return Poll::Ready(Ok(filled));
+            }
+        }
+    }
+
+    /// Reads the next part of a handshake.
+    pub(super) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut plain = Vec::new();
+        let more = ready!(self.poll_decipher(cx, &mut |text| plain.extend_from_slice(text)))?;
+        self.plain.append(&mut plain);
+        let ended = !more || self.ended;
+        Poll::Ready(if ended { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) })
+    }
+
+    fn give(&mut self, buffer: &mut [u8]) -> usize {
+        let left = &self.plain[self.taken..];
+        let length = left.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&left[..length]);
+        self.taken += length;
+        if self.taken == self.plain.len() {
+            (self.plain, self.taken) = (Vec::new(), 0);
+        }
+        length
+    }
+
+    /// Reads ciphertext once and gives what is in it to `take`. False: the socket is at its end.
+    fn poll_decipher(&mut self, cx: &mut Context<'_>, take: &mut dyn FnMut(&[u8])) -> Poll<io::Result<bool>> {
+        SCRATCH.with_borrow_mut(|scratch| {
+            let before = self.incoming.len();
+            scratch.input[..before].copy_from_slice(&self.incoming);
+            let read = ready!(poll_receive(&self.socket, cx, &mut scratch.input[before..]))?;
+            if read == 0 {
+                return Poll::Ready(Ok(false));
+            }
+            let input = &mut scratch.input[..before + read];
+            let whole = self.process(input, take)?;
+            let rest = &input[input.len() - whole.rest..];
+            if rest.is_empty() {
+                self.incoming = Vec::new();
+            } else {
+                self.incoming.clear();
+                self.incoming.extend_from_slice(rest);
+            }
+            Poll::Ready(Ok(true))
+        })
+    }
+
+    /// Takes the records of `input` one after the other.
+    fn process(&mut self, input: &mut [u8], take: &mut dyn FnMut(&[u8])) -> io::Result<Read> {
+        let mut at = 0;
+        loop {
+            let UnbufferedStatus { mut discard, state } = self.tls.process_tls_records(&mut input[at..]);
+            let mut done = false;
+            match state {
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                    while let Some(record) = traffic.next_record() {
+                        let record = record.map_err(broken)?;
+                        discard += record.discard;
+                        take(record.payload);
+                    }
+                }
+                Ok(ConnectionState::EncodeTlsData(mut data)) => {
+                    append(&mut self.outgoing, 0, |out| match data.encode(out) {
+                        Ok(written) => Ok(Ok(written)),
+                        Err(EncodeError::InsufficientSize(InsufficientSizeError { required_size })) => {
+                            Ok(Err(required_size))
+                        }
+                        Err(error) => Err(io::Error::other(error)),
+                    })?;
+                }
+                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
+                Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
+                    self.ended = true;
+                    done = true;
+                }
+                // Nothing more can be made of what has come.
+                Ok(_) => done = true,
+                Err(error) => {
+                    self.say_alert();
+                    return Err(broken(error));
+                }
+            }
+            at += discard;
+            if done {
+                return Ok(Read { rest: input.len() - at });
+            }
+        }
+    }
+
+    /// Sends the alert that tells the client what it did wrong, as far as the socket takes it.
+    fn say_alert(&mut self) {
+        if let Ok(ConnectionState::EncodeTlsData(mut data)) = self.tls.process_tls_records(&mut []).state {
+            let mut alert = [0; 512];
+            if let Ok(length) = data.encode(&mut alert) {
+                self.outgoing.extend_from_slice(&alert[..length]);
+            }
+        }
+        let _ = self.try_flush();
+    }
+
+    /// Writes plaintext once: as much as is enciphered at once. It counts as written then, and leaves with
+    /// [`poll_flush`](Self::poll_flush).
+    pub fn poll_write(&mut self, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        ready!(self.poll_flush(cx))?;
+        Poll::Ready(self.encipher(pieces, 0))
+    }
+
+    /// Writes as much as the socket takes without waiting, and perhaps something more.
+    pub fn try_write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut written = 0;
+        let all: usize = pieces.iter().map(|piece| piece.len()).sum();
+        while self.try_flush()? && written < all {
+            written += self.encipher(pieces, written)?;
+        }
+        if written == 0 && all > 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(written) }
+    }
+
+    /// Whether everything that was written has left.
+    pub fn is_flushed(&self) -> bool {
+        self.outgoing.is_empty()
+    }
+
+    /// Sends what was written and has not left.
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.try_flush()? {
+            ready!(self.socket.poll_write_ready(cx))?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Says that nothing more comes (RFC 8446 section 6.1), as far as the socket takes it.
+    pub fn say_end(&mut self) {
+        if let Ok(ConnectionState::WriteTraffic(mut traffic)) = self.tls.process_tls_records(&mut []).state {
+            // Who can't be told sees the end of the connection.
+            let _ = append(&mut self.outgoing, 64, |out| fits(traffic.queue_close_notify(out)));
+        }
+        let _ = self.try_flush();
+    }
+
+    /// Whether nothing waits to leave any more.
+    fn try_flush(&mut self) -> io::Result<bool> {
+        while self.sent < self.outgoing.len() {
+            match send(&self.socket, &self.outgoing[self.sent..]) {
+                Ok(sent) => self.sent += sent,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        if self.sent > 0 {
+            (self.outgoing, self.sent) = (Vec::new(), 0);
+        }
+        Ok(true)
+    }
+
+    /// Enciphers the next of `pieces` after their first `from` bytes, and sends what the socket takes. Nothing may be
+    /// waiting.
+    fn encipher(&mut self, pieces: &[IoSlice<'_>], from: usize) -> io::Result<usize> {
+        SCRATCH.with_borrow_mut(|scratch| {
+            let output = &mut scratch.output;
+            output.clear();
+            // Answers to key updates go first.
+            self.process(&mut [], &mut |_| ())?;
+            output.append(&mut self.outgoing);
+            let ConnectionState::WriteTraffic(mut traffic) =
+                self.tls.process_tls_records(&mut []).state.map_err(broken)?
+            else {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            };
+            let written = encipher_all(&mut traffic, pieces, from, output)?;
+            let sent = match send(&self.socket, output) {
+                Ok(sent) => sent,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+                Err(error) => return Err(error),
+            };
+            self.outgoing.extend_from_slice(&output[sent..]);
+            Ok(written)
+        })
+    }
+}
+
+/// Appends the records of up to [`WRITE_BYTES`] of `pieces`, after their first `from` bytes. Returns how much that is.
+fn encipher_all(
+    traffic: &mut WriteTraffic<'_, rustls::server::ServerConnectionData>,
+    pieces: &[IoSlice<'_>],
+    from: usize,
+    output: &mut Vec<u8>,
+) -> io::Result<usize> {
+    let (mut skip, mut written) = (from, 0);
+    for piece in pieces {
+        let skipped = skip.min(piece.len());
+        skip -= skipped;
+        let text = &piece[skipped..];
+        let text = &text[..text.len().min(WRITE_BYTES - written)];
+        if text.is_empty() {
+            continue;
+        }
+        let records = text.len().div_ceil(RECORD_BYTES);
+        append(output, text.len() + records * RECORD_EXTRA, |out| fits(traffic.encrypt(text, out)))?;
+        written += text.len();
+    }
+    Ok(written)
+}
+
+/// Ciphertext that was made, or how much room it takes.
+fn fits(result: Result<usize, EncryptError>) -> io::Result<Result<usize, usize>> {
+    match result {
+        Ok(length) => Ok(Ok(length)),
+        Err(EncryptError::InsufficientSize(InsufficientSizeError { required_size })) => {
+            Ok(Err(required_size))
+        }
+        Err(error) => Err(io::Error::other(error)),
+    }
+}
+
+/// Appends what `make` writes into the room that it is given, `guess` bytes at first.
+fn append(
+    output: &mut Vec<u8>,
+    guess: usize,
+    mut make: impl FnMut(&mut [u8]) -> io::Result<Result<usize, usize>>,
+) -> io::Result<()> {
+    let before = output.len();
+    let mut room = guess;
+    loop {
+        output.resize(before + room, 0);
+        match make(&mut output[before..]) {
+            Ok(Ok(length)) => {
+                output.truncate(before + length);
+                return Ok(());
+            }
+            Ok(Err(more)) if more > room => room = more,
+            Ok(Err(_)) => return Err(io::ErrorKind::InvalidInput.into()),
+            Err(error) => {
+                output.truncate(before);
+                return Err(error);
+            }
+        }
+    }
+}
+
+fn send(socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    socket.try_io(Interest::WRITABLE, || Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?))
+}
+
+/// A cipher suite as OpenSSL calls it (openssl-ciphers(1)).
+fn openssl_name(suite: CipherSuite) -> &'static str {
+    match suite {
+        CipherSuite::TLS13_AES_128_GCM_SHA256 => "TLS_AES_128_GCM_SHA256",
+        CipherSuite::TLS13_AES_256_GCM_SHA384 => "TLS_AES_256_GCM_SHA384",
+        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => "TLS_CHACHA20_POLY1305_SHA256",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 => "ECDHE-ECDSA-AES128-GCM-SHA256",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 => "ECDHE-ECDSA-AES256-GCM-SHA384",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-ECDSA-CHACHA20-POLY1305",
+        CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 => "ECDHE-RSA-AES128-GCM-SHA256",
+        CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 => "ECDHE-RSA-AES256-GCM-SHA384",
+        CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-RSA-CHACHA20-POLY1305",
+        other => other.as_str().unwrap_or("unknown"),
+    }
+}
+
+fn broken(error: rustls::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+/// Where plaintext goes: to the reader as far as he has room, else into a buffer of the connection.
+struct Room<'a> {
+    buffer: &'a mut [u8],
+    filled: usize,
+    plain: Vec<u8>,
+}
+
+impl Room<'_> {
+    fn take(&mut self, text: &[u8]) {
+        let now = text.len().min(self.buffer.len() - self.filled);
+        self.buffer[self.filled..self.filled + now].copy_from_slice(&text[..now]);
+        self.filled += now;
+        self.plain.extend_from_slice(&text[now..]);
+    }
+}
+
+impl AsFd for TlsStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,81 @@
+//! HTTPS and its certificates.
+
+use super::{DAY, Default, Kind, MIN, Place, ROW, S, Setting, count, duration};
+
+pub(super) static HTTPS: &[Setting] = &[
+    Setting {
+        key: "https.listen",
+        kind: Kind::Addresses,
+        default: Default::Unset("there is no HTTPS"),
+        line: "Addresses where connections are encrypted (TLS 1.2 and 1.3), written as for `server.listen`.",
+        reason: "Plain and encrypted connections never share an address: what a client may send first differs.",
+        example: "[\":443\"]",
+        elsewhere: &["ssl", "listen_ssl", "ssl_listen"],
+        ..ROW
+    },
+    Setting {
+        key: "https.self_signed",
+        kind: Kind::Switch,
+        default: Default::Fixed("false"),
+        line: "Whether a certificate that is made at the start serves where no `[[tls]]` is written.",
+        reason: "For work on one's own machine: browsers warn of it, because nobody vouches for it. Never made without \
+                 being asked for, so that a missing certificate is noticed.",
+        example: "true",
+        ..ROW
+    },
+    Setting {
+        key: "https.handshakes",
+        kind: count(1, 65_536),
+        default: Default::Fixed("128"),
+        line: "Handshakes that an event loop has under way; further connections wait in the kernel's queue.",
+        reason: "A handshake costs a thousand times what a request does. In a rush those who have begun are served \
+                 first, and requests of all others go on in between.",
+        example: "32",
+        ..ROW
+    },
+    Setting {
+        key: "https.handshake_timeout",
+        kind: duration(S, 10 * MIN),
+        default: Default::Fixed("10s"),
+        line: "How long a handshake may take.",
+        reason: "Slow ones hold one of the places of `https.handshakes`.",
+        example: "\"5s\"",
+        elsewhere: &["ssl_handshake_timeout"],
+        ..ROW
+    },
+    Setting {
+        key: "https.hsts",
+        kind: Kind::Duration { min: S, max: 3650 * DAY, zero: Some("not sent") },
+        default: Default::Fixed("0"),
+        line: "`Strict-Transport-Security` (RFC 6797) on answers over HTTPS: so long browsers come by HTTPS only.",
+        reason: "It can't be taken back before its time: begin with a short one, when HTTPS works for every name.",
+        example: "\"365d\"",
+        elsewhere: &["strict_transport_security"],
+        ..ROW
+    },
+];
+
+pub(super) static TLS: &[Setting] = &[
+    Setting {
+        key: "tls.cert",
+        place: Place::Tls,
+        kind: Kind::Path { word: None },
+        default: Default::Unset("has to be written"),
+        line: "The certificate, with those of its chain behind it (`fullchain.pem`).",
+        reason: "Browsers know the certificate of the authority, not those between.",
+        example: "\"/etc/letsencrypt/live/example.com/fullchain.pem\"",
+        elsewhere: &["ssl_certificate", "certificate", "certfile", "sslcertificatefile"],
+        ..ROW
+    },
+    Setting {
+        key: "tls.key",
+        place: Place::Tls,
+        kind: Kind::Path { word: None },
+        default: Default::Unset("has to be written"),
+        line: "Its private key: ECDSA, RSA or Ed25519.",
+        reason: "An ECDSA key costs a tenth of an RSA key's time.",
+        example: "\"/etc/letsencrypt/live/example.com/privkey.pem\"",
+        elsewhere: &["ssl_certificate_key", "keyfile", "sslcertificatekeyfile", "private_key"],
+        ..ROW
+    },
+];
