@@ -30,14 +30,22 @@ def main():
 
 
 def used_packages(targets):
-    """The packages of the dependency graph on the targets that Millrace is built for."""
+    """The packages of the dependency graph on the targets that Millrace is built for. What `cargo metadata` resolves has more:
+    optional dependencies that a feature only names."""
     found = {}
     for target in targets:
         command = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", target]
         metadata = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-        used = {node["id"] for node in metadata["resolve"]["nodes"]}
-        found.update({package["id"]: package for package in metadata["packages"] if package["id"] in used})
+        used = built(target)
+        found.update({package["id"]: package for package in metadata["packages"] if (package["name"], package["version"]) in used})
     return list(found.values())
+
+
+def built(target):
+    """Names and versions of what is built for a target, tests and build scripts included."""
+    command = ["cargo", "tree", "--workspace", "--locked", "--edges", "all", "--target", target, "--prefix", "none", "--format", "{p}"]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    return {(words[0], words[1].removeprefix("v")) for words in map(str.split, lines) if len(words) > 1}
 
 
 def licences(packages, allowed):
