@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use rustix::net::SendFlags;
+use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -40,8 +40,12 @@ impl Stream {
     /// Ready when the other side has ended the connection, or its half of it. Stays pending if there is something to read,
     /// which has to be read first; and for a Unix socket, which tokio can't be asked about without a borrow that lasts: a
     /// proxy that lets go of its request is noticed when the answer is written.
-    pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let Stream::Tcp(socket) = self else { return Poll::Pending };
+    pub fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let socket = match self {
+            Stream::Tcp(socket) => &*socket,
+            Stream::Tls(stream) => return stream.poll_gone(cx),
+            Stream::Unix(_) => return Poll::Pending,
+        };
         loop {
             if ready!(socket.poll_read_ready(cx)).is_err() {
                 return Poll::Ready(());

@@ -134,6 +134,17 @@ impl TlsStream {
         Poll::Ready(if ended { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) })
     }
 
+    /// Ready when the client has ended the connection, or its half of it. What it has sent before is kept for the next
+    /// read: as long as that is not read, the end is not seen.
+    pub fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.plain.is_empty() && !self.ended {
+            if ready!(self.poll_step(cx)).is_err() {
+                self.ended = true;
+            }
+        }
+        if self.plain.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
     fn give(&mut self, buffer: &mut [u8]) -> usize {
         let left = &self.plain[self.taken..];
         let length = left.len().min(buffer.len());
