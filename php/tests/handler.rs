@@ -629,3 +629,30 @@ fn sigterm_and_offers() {
     let pid = stage.worker.pid;
     assert_eq!(stage.host.exited(pid).0, 0);
 }
+
+#[test]
+fn a_handler_whose_time_is_up_is_answered_and_ends_the_worker() {
+    let mut stage = Stage::new("display_errors=0\n", "register_shutdown_function(fn() => print('bye'));");
+    let first = stage.answer("echo 'first';");
+    assert_eq!((first.text().as_str(), first.end.failed), ("first", false));
+    let sequence = stage.worker.send(&stage.ask("error_log('begun'); while (true) { }"));
+    assert_eq!(stage.worker.next(), Sent::Log("begun".into()));
+    stage.host.terminate(0, sequence);
+    kill_process(Pid::from_raw(stage.worker.pid as i32).unwrap(), Signal::URG).unwrap();
+    let answer = stage.worker.answer();
+    assert_eq!((answer.status, answer.text().as_str()), (504, "bye"));
+    assert!(answer.end.failed && answer.end.exiting, "{answer:?}");
+    assert!(answer.log.iter().any(|line| line.contains("Maximum wall-clock time exceeded")), "{answer:?}");
+    stage.next_worker();
+    assert_eq!(stage.run("echo 'next';"), "next");
+}
+
+#[test]
+fn a_signal_between_two_requests_ends_nothing() {
+    let mut stage = Stage::new("", "");
+    assert_eq!(stage.run("echo 'first';"), "first");
+    kill_process(Pid::from_raw(stage.worker.pid as i32).unwrap(), Signal::URG).unwrap();
+    stage.host.let_go(0);
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(stage.run("echo 'second';"), "second");
+}
