@@ -20,6 +20,7 @@ mod metrics;
 mod pages;
 mod php;
 mod status;
+mod uploads;
 
 use std::cell::RefCell;
 use std::fmt;

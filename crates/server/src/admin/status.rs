@@ -11,8 +11,9 @@ use super::json::Json;
 use super::machine::Machine;
 use super::pages::Figures;
 use super::php;
-use super::{State, VERSION};
+use super::{State, VERSION, uploads};
 use crate::engine::{Setup, Stage};
+use crate::request::Upload;
 use crate::stats::{ALL, Class, Counter, PoolStatus, Registry, Summary, TABLE};
 
 /// Requests and bytes of the last minute.
@@ -61,6 +62,7 @@ pub struct Status {
     pages: Figures,
     pools: Vec<PoolStatus>,
     setup: Arc<Setup>,
+    uploads: Vec<Arc<Upload>>,
 }
 
 /// Collects the status.
@@ -80,6 +82,7 @@ pub fn gather(state: &State, rates: &Rates) -> Status {
         pages: Figures::gather(&state.process),
         pools: (state.pools)(),
         setup: state.process.setup(),
+        uploads: state.process.uploads.running(),
     }
 }
 
@@ -102,6 +105,7 @@ impl Status {
             ("sent_bytes_per_second", self.bytes_lately.into()),
             ("counters", self.counters_json()),
             ("latency", self.latency_json()),
+            ("uploads", uploads::json(&self.uploads, Instant::now())),
             ("memory_bytes", self.machine.memory.into()),
             ("cpu_seconds", self.machine.cpu.as_secs_f64().into()),
             ("open_descriptors", self.machine.descriptors.into()),
@@ -121,6 +125,7 @@ impl Status {
         // Writing to memory can't fail.
         let _ = self.write_head(&mut text);
         let _ = self.write_traffic(&mut text);
+        let _ = uploads::write(&mut text, &self.uploads, Instant::now());
         let _ = self.write_answers(&mut text);
         if self.setup.sites.iter().any(|site| site.cache.is_some()) {
             let _ = self.pages.write(&mut text, &|counter| self.value(counter));

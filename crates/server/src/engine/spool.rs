@@ -26,9 +26,12 @@ impl Spool {
         Ok(Spool(Arc::new(nameless_file(dir)?)))
     }
 
-    /// The file itself.
-    pub fn file(&self) -> &File {
-        &self.0
+    /// The file itself; its position is at the start.
+    ///
+    /// # Errors
+    /// No descriptor is left, if it is still being written.
+    pub fn into_file(self) -> io::Result<File> {
+        Arc::try_unwrap(self.0).or_else(|file| file.try_clone())
     }
 
     /// Writes all of `bytes` from offset `at` on; gives them back, for their memory and because they may not be there.
@@ -98,7 +101,7 @@ mod tests {
         assert_eq!(spool.read(3, 4).await.unwrap(), b"lohe");
         assert!(spool.read(8, 4).await.is_err());
         spool.clear().unwrap();
-        assert_eq!(spool.file().metadata().unwrap().len(), 0);
+        assert_eq!(spool.into_file().unwrap().metadata().unwrap().len(), 0);
     }
 
     #[test]

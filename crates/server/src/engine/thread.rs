@@ -13,6 +13,7 @@ use crate::cache::Cache;
 use crate::files;
 use crate::log::{AccessBuffer, Log};
 use crate::protocol::Buffers;
+use crate::request::Uploads;
 use crate::route::{Hosts, Site};
 use crate::stats;
 use crate::tls::{Handshakes, Terms};
@@ -62,6 +63,8 @@ pub struct Process {
     pub log: Log,
     /// Stored pages of all sites.
     pub cache: Arc<Cache>,
+    /// Large contents of requests that are being received.
+    pub uploads: Uploads,
 }
 
 /// Where the process is in its life.
@@ -85,6 +88,7 @@ impl Process {
             stats,
             log,
             cache,
+            uploads: Uploads::default(),
         })
     }
 

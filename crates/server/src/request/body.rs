@@ -1,8 +1,14 @@
-//! The content of a request, whole: collected before a worker is asked, so that a slow client costs no worker.
+//! The content of a request, whole: collected before a worker is asked, so that a slow client costs no worker. What is
+//! too much for memory goes to a file, by a thread that may wait for the disk.
 
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io;
 use std::path::Path;
+
+use crate::engine::Spool;
+
+/// Bytes that are written to the file at once.
+const PIECE: usize = 256 << 10;
 
 /// A request's content.
 #[derive(Debug, Default)]
@@ -22,7 +28,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// Bytes so far.
+    /// Bytes.
     pub fn length(&self) -> u64 {
         match self {
             Content::Empty => 0,
@@ -30,62 +36,73 @@ impl Content {
             Content::Spooled { length, .. } => *length,
         }
     }
+}
 
-    /// Adds a piece; beyond `in_memory` bytes all of it moves to a file in `spool_dir`.
+/// Takes content in as it comes.
+#[derive(Debug, Default)]
+pub struct Collector {
+    /// What is not in the file.
+    memory: Vec<u8>,
+    spool: Option<Spool>,
+    /// Bytes in the file.
+    written: u64,
+}
+
+impl Collector {
+    /// Bytes so far.
+    pub fn length(&self) -> u64 {
+        self.written + self.memory.len() as u64
+    }
+
+    /// Adds a piece.
+    pub fn push(&mut self, piece: &[u8]) {
+        self.memory.extend_from_slice(piece);
+    }
+
+    /// Whether [`Collector::spill`] has to be called before more comes: there are more than `in_memory` bytes.
+    pub fn is_full(&self, in_memory: usize) -> bool {
+        self.memory.len() > if self.is_spooled() { PIECE.min(in_memory) } else { in_memory }
+    }
+
+    /// Whether some of it is in a file.
+    pub fn is_spooled(&self) -> bool {
+        self.spool.is_some()
+    }
+
+    /// Moves what is in memory to the file, which is made in `spool_dir`.
     ///
     /// # Errors
-    /// The spool directory can't be written, or the disk is full.
-    pub fn push(&mut self, piece: &[u8], in_memory: usize, spool_dir: &Path) -> io::Result<()> {
-        match self {
-            Content::Empty if piece.len() <= in_memory => *self = Content::Memory(piece.to_vec()),
-            Content::Memory(bytes) if bytes.len() + piece.len() <= in_memory => {
-                bytes.extend_from_slice(piece)
-            }
-            Content::Spooled { file, length } => {
-                file.write_all(piece)?;
-                *length += piece.len() as u64;
-            }
-            Content::Empty | Content::Memory(_) => {
-                let mut file = nameless_file(spool_dir)?;
-                if let Content::Memory(bytes) = self {
-                    file.write_all(bytes)?;
-                }
-                let length = self.length();
-                *self = Content::Spooled { file, length };
-                return self.push(piece, in_memory, spool_dir);
-            }
-        }
+    /// The folder can't be written, or the disk is full.
+    pub async fn spill(&mut self, spool_dir: &Path) -> io::Result<()> {
+        let spool = match &mut self.spool {
+            Some(spool) => spool,
+            none => none.insert(Spool::create(spool_dir)?),
+        };
+        let length = self.memory.len();
+        let (mut memory, written) = spool.write(std::mem::take(&mut self.memory), self.written).await;
+        written?;
+        self.written += length as u64;
+        memory.clear();
+        // The first piece may have been much larger than those that follow.
+        memory.shrink_to(2 * PIECE);
+        self.memory = memory;
         Ok(())
     }
 
-    /// Ready to be read from the start.
+    /// All of it.
     ///
     /// # Errors
-    /// The spooled file can't be positioned.
-    pub fn finish(&mut self) -> io::Result<()> {
-        match self {
-            Content::Spooled { file, .. } => file.seek(SeekFrom::Start(0)).map(|_| ()),
-            _ => Ok(()),
+    /// As [`Collector::spill`].
+    pub async fn finish(mut self, spool_dir: &Path) -> io::Result<Content> {
+        if self.is_spooled() && !self.memory.is_empty() {
+            self.spill(spool_dir).await?;
         }
+        Ok(match self.spool {
+            Some(spool) => Content::Spooled { file: spool.into_file()?, length: self.written },
+            None if self.memory.is_empty() => Content::Empty,
+            None => Content::Memory(self.memory),
+        })
     }
-}
-
-/// A file that vanishes with its last descriptor. Not every file system has `O_TMPFILE`, hence the second way.
-fn nameless_file(dir: &Path) -> io::Result<File> {
-    use rustix::fs::{CWD, Mode, OFlags, openat};
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-
-    let mode = Mode::RUSR | Mode::WUSR;
-    if let Ok(file) = openat(CWD, dir, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode) {
-        return Ok(file.into());
-    }
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let path = dir.join(format!("millrace-{}-{number}", std::process::id()));
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let file = openat(CWD, &path, flags, mode)?;
-    std::fs::remove_file(&path)?;
-    Ok(file.into())
 }
 
 #[cfg(test)]
@@ -93,25 +110,39 @@ mod tests {
     use super::*;
     use std::io::Read;
 
-    #[test]
-    fn moves_to_a_file_past_the_bound() {
+    #[tokio::test]
+    async fn moves_to_a_file_past_the_bound() {
         let dir = std::env::temp_dir();
-        let mut content = Content::default();
-        content.push(b"abc", 4, &dir).unwrap();
-        assert!(matches!(content, Content::Memory(_)));
-        content.push(b"de", 4, &dir).unwrap();
-        content.push(b"f", 4, &dir).unwrap();
+        let mut content = Collector::default();
+        content.push(b"abcd");
+        assert!(!content.is_full(4) && !content.is_spooled());
+        content.push(b"e");
+        assert!(content.is_full(4));
+        content.spill(&dir).await.unwrap();
+        assert!(content.is_spooled() && !content.is_full(4));
+        content.push(b"f");
         assert_eq!(content.length(), 6);
-        content.finish().unwrap();
-        let Content::Spooled { mut file, .. } = content else { panic!("still in memory") };
+        let Content::Spooled { mut file, length: 6 } = content.finish(&dir).await.unwrap() else {
+            panic!("still in memory")
+        };
         let mut text = String::new();
         file.read_to_string(&mut text).unwrap();
         assert_eq!(text, "abcdef");
     }
 
-    #[test]
-    fn says_when_it_cannot_spool() {
-        let mut content = Content::default();
-        assert!(content.push(b"abc", 1, Path::new("/nowhere/at/all")).is_err());
+    #[tokio::test]
+    async fn short_content_stays_in_memory() {
+        let nowhere = Path::new("/nowhere/at/all");
+        assert!(matches!(Collector::default().finish(nowhere).await, Ok(Content::Empty)));
+        let mut content = Collector::default();
+        content.push(b"abc");
+        assert!(matches!(content.finish(nowhere).await, Ok(Content::Memory(bytes)) if bytes == b"abc"));
+    }
+
+    #[tokio::test]
+    async fn says_when_it_cannot_spool() {
+        let mut content = Collector::default();
+        content.push(b"abc");
+        assert!(content.spill(Path::new("/nowhere/at/all")).await.is_err());
     }
 }

@@ -3,13 +3,15 @@
 mod body;
 mod forwarded;
 mod hints;
+mod uploads;
 
 use std::net::{IpAddr, SocketAddr};
 
-pub use body::Content;
+pub use body::{Collector, Content};
 pub use hints::{Hints, TakesHints};
 use millrace_settings::plan::Network;
 use millrace_wire::head::Head;
+pub use uploads::{Listed, Upload, Uploads};
 
 /// Whether the client's side is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -69,6 +69,7 @@ table! {
     Replies4xx          Counter "replies_4xx_total"          "Answers with status 400-499."
     Replies5xx          Counter "replies_5xx_total"          "Answers with status 500-599."
     EarlyHints          Counter "early_hints_total"          "Interim answers 103 sent."
+    Uploads             Counter "uploads_total"              "Requests whose content was too large for memory and went to disk."
     BytesReceived       Counter "received_bytes_total"       "Bytes read from clients."
     BytesSent           Counter "sent_bytes_total"           "Bytes written to clients."
     FileHits            Counter "file_cache_hits_total"      "Look-ups answered by the open-file cache."

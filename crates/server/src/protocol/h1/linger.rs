@@ -7,8 +7,9 @@ use std::task::ready;
 use super::Connection;
 use super::connection::Phase;
 
-/// Bytes that are thrown away at most.
-const MOST_BYTES: usize = 1024 * 1024;
+/// Bytes that are thrown away at most: a browser reads no answer before it has sent its upload, and then a reset would be all
+/// that it sees.
+const MOST_BYTES: usize = 256 << 20;
 
 /// Says that nothing more will be sent, and reads until the client agrees or has had its time.
 pub(super) async fn close(connection: &Connection) {
