@@ -31,10 +31,23 @@ impl Idle {
     /// The best one for an event loop: its own, then nobody's, then another's; in each list one that gives way as much as
     /// it shall, to be changed by nobody. `lowers`: one that gives way more will do as well.
     pub(super) fn take(&mut self, thread: usize, nice: u8, lowers: bool) -> Option<Box<Worker>> {
-        let fit = |list: &[Box<Worker>]| {
-            let same = list.iter().rposition(|worker| worker.nice == nice);
-            same.or_else(|| list.iter().rposition(|worker| lowers || worker.nice < nice))
+        let same = |list: &[Box<Worker>]| list.iter().rposition(|worker| worker.nice == nice);
+        let nearly = |list: &[Box<Worker>]| {
+            let less = list.iter().enumerate().filter(|(_, worker)| worker.nice < nice);
+            less.max_by_key(|(_, worker)| worker.nice).map(|(at, _)| at)
         };
+        if lowers {
+            return self.take_by(thread, |list| same(list).or_else(|| list.len().checked_sub(1)));
+        }
+        // Those that have not given way yet are for whoever can't use the others.
+        self.take_by(thread, same).or_else(|| self.take_by(thread, nearly))
+    }
+
+    fn take_by(
+        &mut self,
+        thread: usize,
+        fit: impl Fn(&[Box<Worker>]) -> Option<usize>,
+    ) -> Option<Box<Worker>> {
         if let Some(list) = self.settled.get_mut(thread)
             && let Some(at) = fit(list)
         {

@@ -58,17 +58,23 @@ fn keep(pools: &[PhpPool], own: &[usize], most: usize) -> Vec<usize> {
     // If all keep what they have, nothing need be left for those who keep nothing.
     let strict = pools.iter().all(|pool| pool.keep.is_some_and(|keep| keep > 0));
     let mut left = if strict { most } else { most - 1 };
-    let written = pools.iter().enumerate().filter(|(_, pool)| pool.keep.is_some());
-    let others = pools.iter().enumerate().filter(|(_, pool)| pool.keep.is_none());
-    for (at, pool) in written.chain(others) {
-        let default = match &*pool.name {
-            PhpPool::BACKGROUND => 0,
-            _ if at > 0 => own[at],
-            _ if most < 4 => 1,
-            _ => own[at] - own[at] / 4,
-        };
-        keep[at] = pool.keep.unwrap_or(default).min(own[at]).min(left);
-        left -= keep[at];
+    let mut give = |at: usize, wanted: usize| {
+        let more = wanted.min(own[at]).saturating_sub(keep[at]).min(left);
+        keep[at] += more;
+        left -= more;
+    };
+    for (at, pool) in pools.iter().enumerate() {
+        give(at, pool.keep.unwrap_or(0));
+    }
+    // Where there are few, visitors have one before the others have all of theirs.
+    let front = pools[0].keep.is_none();
+    give(0, usize::from(front));
+    let others = pools.iter().enumerate().skip(1);
+    for (at, _) in others.filter(|(_, pool)| pool.keep.is_none() && pool.name != PhpPool::BACKGROUND) {
+        give(at, own[at]);
+    }
+    if front && most >= 4 {
+        give(0, own[0] - own[0] / 4);
     }
     keep
 }
@@ -116,6 +122,12 @@ mod tests {
         assert_eq!(figures(&pools, 12), [(6, 5, 1), (3, 3, 0), (2, 1, 0), (2, 2, 0)]);
         pools[0].workers = Some(90);
         assert_eq!(shares(&pools, 12)[0].workers, 12, "as far as it goes");
+    }
+
+    #[test]
+    fn one_more_pool_beside_visitors() {
+        assert_eq!(figures(&pools(&["front", "reports"]), 4), [(3, 2, 0), (1, 1, 0)]);
+        assert_eq!(figures(&pools(&["front", "reports"]), 2), [(2, 1, 1), (1, 0, 0)]);
     }
 
     #[test]

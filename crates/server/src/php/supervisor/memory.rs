@@ -36,7 +36,7 @@ pub(super) struct Memory {
     /// How many of the last decisions wanted fewer workers.
     lower: u32,
     said: usize,
-    /// Most bytes that a worker may have of its own; 0: no bound.
+    /// Most bytes that a worker may have of its own where that is not written; 0: no bound.
     bound: u64,
 }
 
@@ -87,7 +87,7 @@ impl Supervisor {
     fn weigh_one(&mut self, card: &Card, now: u64) {
         let Some(size) = Size::of(card.pid()) else { return };
         card.set_memory(size.resident, size.own);
-        let bound = self.memory.bound;
+        let bound = self.shared.settings.worker_memory.unwrap_or(self.memory.bound);
         let known = self.memory.known.entry(card.pid()).or_default();
         let faded = known.most - known.most / 64;
         // It is looked at again when it has finished what it runs.
@@ -114,10 +114,7 @@ impl Supervisor {
         let ours: u64 = cards.iter().map(|card| card.own_memory()).sum();
         let settings = &self.shared.settings;
         let room = Room::new(available + ours, &grown, settings.workers);
-        self.memory.bound = match settings.worker_memory {
-            Some(bound) => bound,
-            None => (room.share() / self.shared.lock().lanes.most() as u64 * 2).max(LEAST_BOUND),
-        };
+        self.memory.bound = (room.share() / self.shared.lock().lanes.most() as u64 * 2).max(LEAST_BOUND);
         if grown.is_empty() {
             return;
         }
