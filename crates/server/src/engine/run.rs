@@ -460,7 +460,15 @@ fn pools(setup: &Setup) -> Vec<(&Arc<Pool>, &Site)> {
 }
 
 fn pool_status(setup: &Setup) -> Vec<PoolStatus> {
-    pools(setup).into_iter().map(|(pool, site)| pool.status(site.name().unwrap_or("default"))).collect()
+    let name = |pool: &Arc<Pool>, site: &Site| {
+        let name = site.name().unwrap_or("default");
+        match site.worker().filter(|_| site.persistent.as_ref().is_some_and(|other| Arc::ptr_eq(pool, other)))
+        {
+            Some(worker) => format!("{name}{}", worker.name),
+            None => name.to_owned(),
+        }
+    };
+    pools(setup).into_iter().map(|(pool, site)| pool.status(&name(pool, site))).collect()
 }
 
 /// Makes the sites of a plan, and what is to take over from PHP pools of the `old` set-up that stay.

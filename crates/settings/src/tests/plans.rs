@@ -295,6 +295,39 @@ fn root_may_run_php_as_somebody_else() {
 }
 
 #[test]
+fn a_worker_script_is_below_the_root_or_elsewhere() {
+    let files = [
+        ("/srv/plain/worker.php", ""),
+        ("/opt/app/serve.php", ""),
+        ("/srv/plain/index.html", ""),
+        ("/var/tmp/", ""),
+    ];
+    let disk = FakeDisk::with(&files);
+    let of = |script: &str| {
+        let set = vec![format!("php.worker_script={script}"), "php.worker_requests=7".to_owned()];
+        let source = Source { site_dir: Some("/srv/plain".into()), set, ..Source::default() };
+        let (plan, warnings) = load_on(&source, &disk.machine()).unwrap();
+        let site = plan.sites[0].clone();
+        assert_eq!(site.php.as_ref().unwrap().worker, None, "other scripts run as ever");
+        (site.persistent, warnings.len())
+    };
+    for (script, file, name, warned) in [
+        ("/worker.php", "/srv/plain/worker.php", "/worker.php", 0),
+        ("/opt/app/serve.php", "/opt/app/serve.php", "/serve.php", 0),
+        ("/missing.php", "/srv/plain/missing.php", "/missing.php", 1),
+    ] {
+        let (persistent, warnings) = of(script);
+        let php = persistent.unwrap();
+        let worker = php.worker.unwrap();
+        assert_eq!((worker.file.as_path(), &worker.name[..], php.max_requests), (Path::new(file), name, 7));
+        assert_eq!((worker.root.as_path(), warnings), (Path::new("/srv/plain"), warned));
+        let own = php.folders.iter().any(|folder| folder.path == Path::new("/opt/app"));
+        assert_eq!(own, script.starts_with("/opt"), "what the sandbox leaves open");
+    }
+    assert_eq!(of("off").0, None);
+}
+
+#[test]
 fn applications_are_known_by_their_files() {
     let profile = |files: &[(&str, &str)]| {
         let disk = FakeDisk::with(&[files, &[("/s/", ""), ("/var/tmp/", "")]].concat());

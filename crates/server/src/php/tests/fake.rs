@@ -22,6 +22,9 @@
 //! | `crash` | ends by SIGABRT |
 //! | `die`, `die-once:FILE` | is killed; only if the file is not there yet |
 //!
+//! A host with `--worker-script FILE` has persistent workers. These obey the file at first: `boot` (HANDLER ready),
+//! `fail:TEXT` (HANDLER failed, and the end), `sleep:MS`, `note:FILE`, `die`.
+//!
 //! `deaf` and `deaf-once:FILE` before all others: as `die`, before the request is acknowledged.
 //!
 //! Asked where a worker is, the host says that it waits for a database. It obeys ini values: `fake.fail=TEXT` (FAILED), `fake.protocol=N` (says that it speaks that version), `fake.words=TEXT` (says that on standard error and ends),
@@ -54,6 +57,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlag
 const PART: &str = "MILLRACE_FAKE_PART";
 const ARGUMENTS: &str = "MILLRACE_FAKE_ARGUMENTS";
 const SLOT: &str = "MILLRACE_FAKE_SLOT";
+const BOOT: &str = "MILLRACE_FAKE_BOOT";
 
 /// Writes a program that plays `millrace-php` and returns its path.
 pub fn program(dir: &Path) -> PathBuf {
@@ -164,6 +168,10 @@ fn spawn(slot: u32, socket: OwnedFd, children: Arc<Mutex<u32>>, pids: &Pids) {
     command.args(["--exact", "php::tests::fake::play", "--nocapture"]);
     command.env(PART, "worker").env(SLOT, slot.to_string());
     command.stdin(Stdio::from(socket)).stdout(Stdio::null());
+    let arguments = env::var(ARGUMENTS).unwrap();
+    if let Some((_, script)) = arguments.split_once("--worker-script ") {
+        command.env(BOOT, script.split(" -").next().unwrap().trim());
+    }
     let mut child = command.process_group(0).spawn().unwrap();
     drop(command);
     *children.lock().unwrap() += 1;
@@ -183,6 +191,9 @@ fn spawn(slot: u32, socket: OwnedFd, children: Arc<Mutex<u32>>, pids: &Pids) {
 fn worker() {
     let slot: usize = env::var(SLOT).unwrap().parse().unwrap();
     let mut worker = Fake { board: scoreboard(), at: SCOREBOARD_HEAD + slot * SLOT_BYTES, out: Vec::new() };
+    if let Ok(script) = env::var(BOOT) {
+        worker.boot(&fs::read_to_string(script).unwrap_or("fail:no file".to_owned()));
+    }
     worker.state(STATE_IDLE);
     let (mut bytes, mut file) = (Vec::new(), None);
     while receive(&mut bytes, &mut file) {
@@ -225,6 +236,27 @@ struct Fake {
 }
 
 impl Fake {
+    /// What a persistent worker does before it takes requests.
+    fn boot(&mut self, script: &str) {
+        for (name, argument) in script.trim().split(';').map(|c| c.split_once(':').unwrap_or((c, ""))) {
+            match name {
+                "boot" => answer::handler(&mut self.out, Ok(())),
+                "fail" => answer::handler(&mut self.out, Err(argument)),
+                "sleep" => sleep(Duration::from_millis(argument.parse().unwrap())),
+                "note" => {
+                    let mut file = OpenOptions::new().append(true).create(true).open(argument).unwrap();
+                    writeln!(file, "{}", std::process::id()).unwrap();
+                }
+                "die" => die(""),
+                other => panic!("no boot does {other}"),
+            }
+            self.flush();
+            if name == "fail" {
+                std::process::exit(0);
+            }
+        }
+    }
+
     fn state(&self, state: u32) {
         self.board.u32_at(self.at + SLOT_STATE).store(state, SeqCst);
     }

@@ -1,6 +1,7 @@
 //! The pool's rules, with FakePhp in PHP's place.
 
 mod ahead;
+mod boots;
 mod deaths;
 mod fake;
 mod lanes;
