@@ -149,7 +149,7 @@ static void put_place(struct text *text, pid_t pid, const zend_op_array *code, c
 /* One frame, as a line; false if it cannot be read. */
 static bool put_frame(struct text *text, pid_t pid, const zend_execute_data *frame, unsigned number)
 {
-	zend_uchar type;
+	uint8_t type;
 	zend_string *name;
 	zend_class_entry *scope;
 	const zend_function *function = frame->func;

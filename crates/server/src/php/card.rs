@@ -91,8 +91,8 @@ impl Task {
 /// `GET example.org/path?query (/srv/site/index.php)`
 impl fmt::Display for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (target, script) = (String::from_utf8_lossy(&self.target), String::from_utf8_lossy(&self.script));
-        write!(f, "{} {}{target} ({script})", self.method, self.host)
+        let text = |bytes| String::from_utf8_lossy(bytes).replace(char::is_control, "?");
+        write!(f, "{} {}{} ({})", self.method, self.host, text(&self.target), text(&self.script))
     }
 }
 

@@ -45,9 +45,10 @@ impl Trace {
     /// Reads the text.
     pub fn read(text: &[u8]) -> Trace {
         let text = String::from_utf8_lossy(text);
-        let mut lines = text.lines();
-        let reason = lines.next().unwrap_or_default().to_owned();
-        Trace { reason, frames: lines.map(str::to_owned).collect() }
+        // A script can write where its worker would leave word of its crash.
+        let mut lines = text.split('\n').map(|line| line.replace(char::is_control, "?"));
+        let reason = lines.next().unwrap_or_default();
+        Trace { reason, frames: lines.filter(|line| !line.is_empty()).collect() }
     }
 
     /// What it waits for, in words: `the database, in mysqli_query(): poll() for 127.0.0.1:3306`. `None` if it works.
@@ -109,6 +110,12 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(Trace::read(text.as_bytes()).waits().as_deref(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn the_terminal_is_not_spoken_to() {
+        let trace = Trace::read(b"a\x1b[2J\r\n#0 f()\x07\n\n");
+        assert_eq!((trace.reason.as_str(), &trace.frames[..]), ("a?[2J?", &["#0 f()?".to_owned()][..]));
     }
 
     #[test]

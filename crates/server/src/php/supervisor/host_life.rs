@@ -124,9 +124,14 @@ impl Supervisor {
         match message {
             Message::Ready(text) => return self.host_ready(text),
             Message::Failed(text) => {
-                let text = format!("PHP did not start: {text}");
+                let mut text = format!("PHP did not start: {text}");
                 if let Some(host) = self.host.take() {
                     host.end(HOST_END);
+                }
+                self.read_errors();
+                if !self.last_words.is_empty() {
+                    text.push_str(":\n");
+                    text.push_str(self.last_words.trim_end());
                 }
                 return self.host_failed(&text);
             }
@@ -135,7 +140,12 @@ impl Supervisor {
                 self.worker_ended(slot as usize, pid, ExitStatus::from_raw(status), report);
             }
             Message::Traced { slot, pid, sequence, text } => self.traced(slot, pid, sequence, text),
-            Message::Log { priority, message } => self.shared.log.php("", "", priority as u8, message),
+            Message::Log { priority, message } => {
+                self.shared.log.php("", "", priority as u8, message);
+                if self.shared.lock().started.is_none() {
+                    keep(&mut self.last_words, &String::from_utf8_lossy(message));
+                }
+            }
         }
         true
     }
@@ -185,12 +195,17 @@ impl Supervisor {
         let last_words = &mut self.last_words;
         self.errors.retain_mut(|errors| {
             errors.read(|line| {
-                if last_words.len() + line.len() < LAST_WORDS {
-                    last_words.push_str(line);
-                    last_words.push('\n');
-                }
+                keep(last_words, line);
                 log.warn(format_args!("php: {line}"));
             })
         });
+    }
+}
+
+/// Keeps a line for the message of a failed start.
+fn keep(words: &mut String, line: &str) {
+    if words.len() + line.len() < LAST_WORDS {
+        words.push_str(line);
+        words.push('\n');
     }
 }

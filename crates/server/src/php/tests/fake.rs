@@ -27,7 +27,7 @@
 //!
 //! `deaf` and `deaf-once:FILE` before all others: as `die`, before the request is acknowledged.
 //!
-//! Asked where a worker is, the host says that it waits for a database. It obeys ini values: `fake.fail=TEXT` (FAILED), `fake.protocol=N` (says that it speaks that version), `fake.words=TEXT` (says that on standard error and ends),
+//! Asked where a worker is, the host says that it waits for a database. It obeys ini values: `fake.fail=TEXT;WORDS` (LOG, then FAILED), `fake.protocol=N` (says that it speaks that version), `fake.words=TEXT` (says that on standard error and ends),
 //! `fake.once=FILE` (with those: only if the file is not there yet), `fake.while=FILE` (only while it is there).
 
 use std::collections::HashMap;
@@ -46,10 +46,10 @@ use std::time::Duration;
 
 use millrace_sys::SharedWords;
 use millrace_wire::frames::{
-    Body, CONTROL_EXITED, CONTROL_FAILED, CONTROL_READY, CONTROL_RETIRE, CONTROL_SPAWN, CONTROL_STARTED,
-    CONTROL_TRACE, CONTROL_TRACED, End, Header, PROTOCOL, Parsed, SCOREBOARD_DESCRIPTOR, SCOREBOARD_HEAD,
-    SLOT_ABORTED, SLOT_BYTES, SLOT_OFFERED, SLOT_RECEIVED, SLOT_STATE, SLOT_TERMINATE, STATE_IDLE,
-    STATE_RUNNING, answer,
+    Body, CONTROL_EXITED, CONTROL_FAILED, CONTROL_LOG, CONTROL_READY, CONTROL_RETIRE, CONTROL_SPAWN,
+    CONTROL_STARTED, CONTROL_TRACE, CONTROL_TRACED, End, Header, PROTOCOL, Parsed, SCOREBOARD_DESCRIPTOR,
+    SCOREBOARD_HEAD, SLOT_ABORTED, SLOT_BYTES, SLOT_OFFERED, SLOT_RECEIVED, SLOT_STATE, SLOT_TERMINATE,
+    STATE_IDLE, STATE_RUNNING, answer,
 };
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
 
@@ -107,6 +107,10 @@ fn host() {
         std::process::exit(3);
     }
     if let Some(text) = ini("fake.fail").filter(|_| now) {
+        let (text, words) = text.split_once(';').unwrap_or((&text, ""));
+        if !words.is_empty() {
+            say(CONTROL_LOG, words.as_bytes());
+        }
         say(CONTROL_FAILED, text.as_bytes());
         return;
     }

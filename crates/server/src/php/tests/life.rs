@@ -9,6 +9,10 @@ fn says_why_php_does_not_start() {
     let start = |change: &dyn Fn(&mut plan::Php)| Rig::start(change).map(|_| ()).unwrap_err();
     let error = start(&|php| drop(php.ini.insert("fake.fail".into(), "no such user".into())));
     assert!(error.contains("no such user"), "{error}");
+    let error = start(&|php| {
+        drop(php.ini.insert("fake.fail".into(), "its own start;PHP Fatal error: no preload".into()))
+    });
+    assert!(error.ends_with("PHP did not start: its own start:\nPHP Fatal error: no preload"), "{error}");
     let error = start(&|php| drop(php.ini.insert("fake.words".into(), "libphp.so: cannot open".into())));
     assert!(error.contains("libphp.so: cannot open") && error.contains("status 3"), "{error}");
     let error = start(&|php| drop(php.ini.insert("fake.protocol".into(), "99".into())));
