@@ -104,7 +104,11 @@ impl Arguments<'_> {
         };
         let at_key = At::new(&origin, OPTION.len()..OPTION.len() + key.trim_end().len());
         let start = OPTION.len() + key.len() + 1;
-        let target = match self.target(key.trim(), &at_key) {
+        let mut full = key.trim().to_owned();
+        if full.rsplit('.').next() == Some(read::SHORT) && value.trim_start().starts_with(read::SHORT_LEAD) {
+            full.push_str(&read::SHORT_FOR[read::SHORT.len()..]);
+        }
+        let target = match self.target(&full, &at_key) {
             Ok(target) => target,
             Err(problem) => return self.problems.push(*problem),
         };

@@ -35,6 +35,24 @@ pub enum Address {
     Unix(PathBuf),
 }
 
+/// Where php-fpm, or what else speaks FastCGI, takes connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// `127.0.0.1:9000`, `[::1]:9000`, `php:9000`: a name is looked up whenever a connection is made.
+    Tcp(String),
+    /// `unix:/run/php/php8.2-fpm.sock`.
+    Unix(PathBuf),
+}
+
+impl std::fmt::Display for Backend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Backend::Tcp(address) => f.write_str(address),
+            Backend::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
 /// `[server]`
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
@@ -316,6 +334,8 @@ pub struct Site {
     pub cache: SiteCache,
     /// The file that visitors get for whom there is no PHP worker.
     pub overload_page: Option<PathBuf>,
+    /// The root as php-fpm sees it, if that is another path.
+    pub fastcgi_root: Option<PathBuf>,
     /// How PHP runs; `None`: the site has no PHP.
     pub php: Option<Php>,
     /// The same for its persistent workers; `None`: it has none. [`Php::worker`] is set.
@@ -407,6 +427,12 @@ pub struct Php {
     pub temp_dir: Option<PathBuf>,
     /// Named shares of the workers; at least one. The first is [`PhpPool::FRONT`] and gets what is meant for no other.
     pub pools: Vec<PhpPool>,
+    /// FastCGI instead of workers of our own; empty: none.
+    pub fastcgi: Vec<Backend>,
+    /// How long a connection to one may take to be made.
+    pub fastcgi_connect_timeout: Duration,
+    /// Longest pause between two pieces of an answer; beyond it the client gets 504. Zero: none.
+    pub fastcgi_read_timeout: Duration,
     /// Requests after which a persistent worker is replaced; 0: never.
     pub worker_requests: u64,
     /// What persistent workers run; `None`: these start their script anew for each request.

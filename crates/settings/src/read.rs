@@ -51,6 +51,19 @@ pub(crate) fn value(
     }
 }
 
+/// `php = "fastcgi:..."` is short for `php.fastcgi = "..."`.
+pub(crate) const SHORT: &str = "php";
+/// What it is short for.
+pub(crate) const SHORT_FOR: &str = "php.fastcgi";
+/// How its value begins.
+pub(crate) const SHORT_LEAD: &str = "fastcgi:";
+
+/// The value of a short form: addresses, with commas between them.
+fn short_form(value: &Raw) -> Option<Raw> {
+    let Form::Text(text) = &value.form else { return None };
+    text.starts_with(SHORT_LEAD).then(|| Raw::bare(text, value.span.clone()))
+}
+
 /// Reads the TOML value in `origin.text[start..]`: a list, table or quoted text after `--set KEY=`.
 pub(crate) fn toml_value(origin: &Arc<Origin>, start: usize) -> Result<Raw, Problem> {
     const LEAD: &str = "v=";
@@ -212,7 +225,11 @@ impl Reader<'_> {
     fn entry(&mut self, scope: Scope, prefix: &str, entry: &Entry, section: &mut Section) {
         let path = if prefix.is_empty() { entry.name.clone() } else { format!("{prefix}.{}", entry.name) };
         let at_name = At::new(self.origin, entry.span.clone());
-        if let Some(row) = scope.row(&path) {
+        if let (SHORT, Some(value)) = (&*path, short_form(&entry.value)) {
+            let row = table::find(SHORT_FOR).expect("a row");
+            let typed = self::value(self.origin, &scope.display(&path), row, &value, self.problems);
+            section.set(row, typed);
+        } else if let Some(row) = scope.row(&path) {
             let typed = value(self.origin, &scope.display(&path), row, &entry.value, self.problems);
             match table::unnamed(&path).1 {
                 Some(name) => section.set_named(name, row, typed),
@@ -233,7 +250,10 @@ impl Reader<'_> {
         } else {
             let name = scope.display(&path);
             let of_one = if path == table::NAMED.trim_end_matches('.') { ".NAME" } else { "" };
-            let cure = format!("write the settings under the header [{name}{of_one}]");
+            let mut cure = format!("write the settings under the header [{name}{of_one}]");
+            if path == SHORT {
+                cure.push_str(", or `php = \"fastcgi:unix:/path\"` for a php-fpm that is there already");
+            }
             let problem = Problem::error(What::WrongType, format!("`{name}` is a table of settings"), cure);
             self.problems.push(problem.at(Some(&self.at(&entry.value)), "not a table"));
         }

@@ -10,9 +10,9 @@ use crate::application;
 use crate::environment::{Environment, Found};
 use crate::folders;
 use crate::plan::{
-    AccessFormat, Address, Admin, Cache, CacheMode, Certificate, Files, Folder, Http, Https, Level, Log,
-    Network, OpenBasedir, Php, PhpPool, Plan, Profile, Redirect, Sandbox, Server, Site, SiteCache, Symlinks,
-    Ttl, WorkerScript, Www,
+    AccessFormat, Address, Admin, Backend, Cache, CacheMode, Certificate, Files, Folder, Http, Https, Level,
+    Log, Network, OpenBasedir, Php, PhpPool, Plan, Profile, Redirect, Sandbox, Server, Site, SiteCache,
+    Symlinks, Ttl, WorkerScript, Www,
 };
 use crate::problem::At;
 use crate::table::{self, Default, Setting};
@@ -204,6 +204,7 @@ fn site(view: &View<'_>) -> Site {
         internal: view.pairs("site.internal").into_iter().map(|(at, folder)| (at, folder.into())).collect(),
         cache: site_cache(view),
         overload_page: view.path("php.overload_page"),
+        fastcgi_root: view.path("php.fastcgi_root"),
         php: view.switch("php.enabled").then(|| php(view)),
         persistent: if view.switch("php.enabled") { persistent(view) } else { None },
     }
@@ -213,6 +214,9 @@ fn site(view: &View<'_>) -> Site {
 fn persistent(view: &View<'_>) -> Option<Php> {
     let worker = worker_script(view)?;
     let php = php(view);
+    if !php.fastcgi.is_empty() {
+        return None;
+    }
     Some(Php { max_requests: php.worker_requests, worker: Some(worker), ..php })
 }
 
@@ -231,7 +235,7 @@ pub(crate) fn worker_script(view: &View<'_>) -> Option<WorkerScript> {
 }
 
 fn php(view: &View<'_>) -> Php {
-    Php {
+    let mut php = Php {
         program: view.path("php.program"),
         workers: view.count("php.workers"),
         workers_measured: view.written_count("php.workers").is_none(),
@@ -273,7 +277,20 @@ fn php(view: &View<'_>) -> Php {
         pools: view.pool_names().iter().map(|name| pool(&view.pool(name), name)).collect(),
         worker_requests: view.number("php.worker_requests"),
         worker: None,
+        fastcgi: view.backends("php.fastcgi"),
+        fastcgi_connect_timeout: view.duration("php.fastcgi_connect_timeout"),
+        fastcgi_read_timeout: view.duration("php.fastcgi_read_timeout"),
+    };
+    if !php.fastcgi.is_empty() {
+        // php-fpm has its own. Sites that differ in nothing else share the connections.
+        (php.program, php.ini_file, php.user, php.group) = (None, None, None, None);
+        php.ini.clear();
+        php.folders.clear();
+        php.disable_functions.clear();
+        php.temp_dir = None;
+        php.workers = php.workers_first;
     }
+    php
 }
 
 /// Most workers as long as nobody knows how much memory they have: four a core, and 128 MB for each in 75 % of the memory.
@@ -509,6 +526,8 @@ getters! {
     address -> Option<Address> = Address;
     /// Of a list of addresses.
     addresses -> Vec<(Address, std::ops::Range<usize>)> = Addresses;
+    /// Of a list of addresses to connect to.
+    backends -> Vec<Backend> = Backends;
     /// Of a list of address blocks.
     networks -> Vec<Network> = Networks;
     /// Of a list of names.
@@ -535,6 +554,7 @@ impl Value {
             Kind::Path { .. } => Self::Path(None),
             Kind::Address { .. } => Self::Address(None),
             Kind::Addresses => Self::Addresses(Vec::new()),
+            Kind::Backends { .. } => Self::Backends(Vec::new()),
             Kind::Networks => Self::Networks(Vec::new()),
             Kind::FileNames | Kind::HostNames | Kind::Words(_) => Self::Texts(Vec::new()),
             Kind::Folders => Self::Folders(Vec::new()),

@@ -99,6 +99,8 @@ pub(crate) enum Kind {
     Address { word: Option<&'static str> },
     /// Listening addresses.
     Addresses,
+    /// Addresses to connect to by FastCGI; `word` stands for none.
+    Backends { word: &'static str },
     /// Address blocks.
     Networks,
     /// Names of files, without a path.

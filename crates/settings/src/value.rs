@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::plan::{Address, Network};
+use crate::plan::{Address, Backend, Network};
 use crate::problem::{What, shown};
 use crate::table::Kind;
 
@@ -75,6 +75,8 @@ pub(crate) enum Value {
     Address(Option<Address>),
     /// Of [`Kind::Addresses`], each with its place.
     Addresses(Vec<(Address, Range<usize>)>),
+    /// Of [`Kind::Backends`].
+    Backends(Vec<Backend>),
     /// Of [`Kind::Networks`].
     Networks(Vec<Network>),
     /// Of [`Kind::FileNames`], [`Kind::HostNames`] and [`Kind::Words`], each with its place.
@@ -122,6 +124,7 @@ impl Kind {
                 name::address(raw, text, base).map(|address| Value::Address(Some(address)))
             }
             Self::Addresses => list::addresses(raw, base).map(Value::Addresses),
+            Self::Backends { word } => list::backends(raw, word, base).map(Value::Backends),
             Self::Networks => list::networks(raw).map(Value::Networks),
             Self::FileNames => list::file_names(raw).map(Value::Texts),
             Self::HostNames => list::host_names(raw).map(Value::Texts),
@@ -177,6 +180,11 @@ impl Kind {
             Self::Addresses => {
                 "one or more addresses like \":80\", \"127.0.0.1:8080\", \"[::1]:80\", \"unix:/path\"".into()
             }
+            Self::Backends { word } => {
+                format!(
+                    "one or more addresses like \"unix:/path\", \"127.0.0.1:9000\", \"name:9000\", or \"{word}\""
+                )
+            }
             Self::Networks => "addresses and blocks like \"10.0.0.0/8\", \"::1\", or \"unix\"".to_owned(),
             Self::FileNames => "one or more file names without a path".to_owned(),
             Self::HostNames => "host names like \"example.com\" or \"*.example.com\"".to_owned(),
@@ -200,7 +208,7 @@ impl Kind {
             Self::Name => "name",
             Self::Path { .. } => "path",
             Self::Address { .. } => "address",
-            Self::Addresses => "addresses",
+            Self::Addresses | Self::Backends { .. } => "addresses",
             Self::Networks => "addresses",
             Self::FileNames => "file names",
             Self::HostNames => "host names",

@@ -3,6 +3,7 @@
 
 use super::{bounds, pools};
 use crate::environment::{Environment, Found};
+use crate::plan::Backend;
 use crate::problem::{Problem, What};
 use crate::resolve::View;
 use crate::value::{number_text, size_text};
@@ -13,7 +14,9 @@ pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &m
     let mut found: Vec<Problem> = Vec::new();
     for site in &written.sites {
         let view = View::new(written, Some(site), environment);
-        if view.switch("php.enabled") {
+        if view.switch("php.enabled") && !view.backends("php.fastcgi").is_empty() {
+            backends(&view, &mut found);
+        } else if view.switch("php.enabled") {
             workers(&view, &mut found);
             pools::all(&view, &mut found);
             files(&view, &mut found);
@@ -46,6 +49,31 @@ fn workers(view: &View<'_>, problems: &mut Vec<Problem>) {
             Some(_) => problem,
             None => problem.note(format!("`{MOST}` is {most} on this machine by default")),
         });
+    }
+}
+
+/// With FastCGI, php-fpm has settings of its own; and its sockets are there, if it runs.
+fn backends(view: &View<'_>, problems: &mut Vec<Problem>) {
+    const KEY: &str = "php.fastcgi";
+    for key in ["php.program", "php.ini_file", "php.ini", "php.user", "php.group"] {
+        if view.at(key).is_some() {
+            let title = format!("`{key}` has no effect with `{KEY}`: php-fpm runs PHP");
+            let cure = "set it in php-fpm's own configuration, or remove one of the two";
+            let problem = Problem::warning(What::Conflict, title, cure);
+            problems.push(problem.at(view.at(key), "").at(view.at(KEY), "php-fpm"));
+        }
+    }
+    for backend in view.backends(KEY) {
+        let Backend::Unix(path) = &backend else { continue };
+        let why = match view.environment().disk.look(path) {
+            Found::Other => continue,
+            Found::Nothing => "there is no such socket",
+            Found::Denied => "it cannot be reached: permission denied",
+            Found::File | Found::Directory => "it is no socket",
+        };
+        let title = format!("`{KEY}`: {}: {why}", path.display());
+        let cure = "start php-fpm, or correct the path: `listen` in its pool's configuration, like /etc/php/8.2/fpm/pool.d/www.conf";
+        problems.push(Problem::warning(What::NotFound, title, cure).at(view.at(KEY), ""));
     }
 }
 

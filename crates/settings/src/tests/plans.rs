@@ -7,7 +7,7 @@ use super::{SITE, disk, disk_with, load, plan};
 use crate::environment::Environment;
 use crate::environment::fake::FakeDisk;
 use crate::load::{Source, load_on};
-use crate::plan::{Address, CacheMode, Network, Profile, Symlinks, Www};
+use crate::plan::{Address, Backend, CacheMode, Network, Profile, Symlinks, Www};
 
 fn tcp(text: &str) -> Address {
     Address::Tcp(text.parse().unwrap())
@@ -272,6 +272,45 @@ fn php_takes_uploads_as_large_as_the_server_does() {
     let ini = |text: &str| plan(&format!("{text}{SITE}"), &[]).sites[0].php.as_ref().unwrap().ini.clone();
     assert_eq!(ini("[http]\nbody_bytes = \"5MB\"\n")["upload_max_filesize"], "5242880");
     assert_eq!(ini("[php.ini]\nupload_max_filesize = \"1M\"\n")["upload_max_filesize"], "1M");
+}
+
+#[test]
+fn php_fpm_is_named_in_short_or_in_full() {
+    let tcp = |text: &str| Backend::Tcp(text.to_owned());
+    let unix = |text: &str| Backend::Unix(text.into());
+    let backends = |text: &str, set: &[&str]| plan(text, set).sites[0].php.clone().unwrap().fastcgi;
+    for (value, expected) in [
+        ("\"fastcgi:unix:/run/php.sock\"", vec![unix("/run/php.sock")]),
+        ("\"fastcgi:127.0.0.1:9000\"", vec![tcp("127.0.0.1:9000")]),
+        ("\"fastcgi:unix:/a.sock, php-fpm:9000\"", vec![unix("/a.sock"), tcp("php-fpm:9000")]),
+        (
+            "{ fastcgi = [\"unix:a.sock\", \"[::1]:9000\"] }",
+            vec![unix("/etc/millrace-test/a.sock"), tcp("[::1]:9000")],
+        ),
+        ("{ fastcgi = \"off\" }", vec![]),
+    ] {
+        assert_eq!(backends(&format!("php = {value}\n{SITE}"), &[]), expected, "{value}");
+        assert_eq!(backends(&format!("{SITE}php = {value}\n"), &[]), expected, "in a site: {value}");
+    }
+    for set in ["php=fastcgi:unix:/a.sock", "site.php = fastcgi:unix:/a.sock", "php.fastcgi=unix:/a.sock"] {
+        assert_eq!(backends(SITE, &[set]), [unix("/a.sock")], "{set}");
+    }
+    let text = format!("php = \"fastcgi:unix:/a.sock\"\n{SITE}[site.php]\nfastcgi = \"off\"\nworkers = 3\n");
+    assert_eq!(backends(&text, &[]), []);
+}
+
+/// What php-fpm decides, and where a site is for it, makes no second set of connections.
+#[test]
+fn sites_share_the_connections_to_php_fpm() {
+    let site = |more: &str| format!("[[site]]\nnames = [\"{}\"]\nroot = \"/srv/plain\"\n{more}", more.len());
+    let text = format!(
+        "php = \"fastcgi:unix:/a.sock\"\n{}{}",
+        site("body_bytes = \"1GB\"\n"),
+        site("[site.php]\nini = { precision = 3 }\nfastcgi_root = \"/app\"\n")
+    );
+    let plan = plan(&text, &[]);
+    assert_eq!(plan.sites[0].php, plan.sites[1].php);
+    assert_eq!(plan.sites[1].fastcgi_root.as_deref(), Some(Path::new("/app")));
 }
 
 #[test]

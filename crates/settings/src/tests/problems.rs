@@ -65,6 +65,22 @@ names = 3
 
     tls_is_no_table: format!("tls = 3\n{SITE}");
 
+    fastcgi: format!(r#"
+[php]
+fastcgi = [":9000", "php", "unix:", "127.0.0.1:0", "/run/php.sock", "a b:9000", 9000]
+{SITE}"#);
+
+    fastcgi_in_short: format!(r#"php = "fpm:127.0.0.1:9000"
+{SITE}php = "fastcgi:localhost"
+"#);
+
+    fastcgi_and_settings_of_our_own_workers: format!(r#"
+[php]
+fastcgi = ["unix:/run/php.sock", "unix:/srv/file.txt", "php:9000"]
+program = "/usr/lib/millrace/8.3/millrace-php"
+ini.memory_limit = "1G"
+{SITE}"#);
+
     durations: format!(r#"
 [http]
 head_timeout = "10"

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::{Entry, Form, Raw, Read, Wrong, joined, name, number_text};
-use crate::plan::{Address, Network};
+use crate::plan::{Address, Backend, Network};
 use crate::problem::{What, shown};
 
 /// Fields that the server itself writes or that frame a message; a second writer would break it (RFC 9110 section 7.6.1,
@@ -29,6 +29,16 @@ pub(super) fn addresses(raw: &Raw, base: &Path) -> Read<Vec<(Address, Range<usiz
         name::address(raw, text, base).map(|address| (address, raw.span.clone()))
     })?;
     not_empty(raw, list, "write at least one address, like [\"127.0.0.1:8080\"]")
+}
+
+/// Addresses to connect to; one alone may stand without brackets, and `word` for none.
+pub(super) fn backends(raw: &Raw, word: &str, base: &Path) -> Read<Vec<Backend>> {
+    if raw.text() == Some(word) {
+        return Ok(Vec::new());
+    }
+    let example = "an address in quotes, like \"unix:/run/php/php8.2-fpm.sock\"";
+    let list = elements(raw, example, |raw, text| name::backend(raw, text, base))?;
+    not_empty(raw, list, &format!("write at least one address, or \"{word}\""))
 }
 
 /// Address blocks.

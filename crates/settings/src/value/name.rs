@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 use super::{Raw, Read, joined};
-use crate::plan::{Address, Network};
+use crate::plan::{Address, Backend, Network};
 use crate::problem::{What, shown};
 
 /// Longest path of a Unix socket: `sun_path` of unix(7) without its NUL.
@@ -93,6 +93,39 @@ fn unix(raw: &Raw, path: &str, base: &Path) -> Read<Address> {
         ));
     }
     Ok(Address::Unix(path))
+}
+
+/// `unix:/path`, `127.0.0.1:9000`, `[::1]:9000`, `php:9000`; `fastcgi:` may stand in front.
+pub(super) fn backend(raw: &Raw, text: &str, base: &Path) -> Read<Backend> {
+    let text = text.strip_prefix("fastcgi:").unwrap_or(text);
+    if let Some(path) = text.strip_prefix("unix:") {
+        return match unix(raw, path, base)? {
+            Address::Unix(path) => Ok(Backend::Unix(path)),
+            Address::Tcp(address) => Ok(Backend::Tcp(address.to_string())),
+        };
+    }
+    let wrong = |label: &str, cure: String| {
+        Err(raw.wrong(What::Malformed, format!("cannot be \"{}\"", shown(text)), label, cure))
+    };
+    if let Some(address) = tcp(text) {
+        let here = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port());
+        return match address {
+            _ if address.port() == 0 => wrong("port 0", "write the port that php-fpm listens on".to_owned()),
+            _ if address.ip().is_unspecified() => wrong("no machine is named", format!("write \"{here}\"")),
+            _ => Ok(Backend::Tcp(address.to_string())),
+        };
+    }
+    let (host, port) = text.rsplit_once(':').unwrap_or((text, ""));
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if port.parse::<u16>().is_ok_and(|port| port > 0)
+        && !host.is_empty()
+        && host.bytes().all(legal)
+        && host.bytes().any(|byte| byte.is_ascii_alphabetic())
+    {
+        return Ok(Backend::Tcp(text.to_owned()));
+    }
+    let (label, cure) = no_address(text);
+    wrong(&label, cure)
 }
 
 /// Whether only this machine reaches the address.

@@ -28,7 +28,7 @@ pub(super) static PHP: &[Setting] = &[
         line: "The program that runs PHP.",
         reason: "One is built for each PHP version; a site can name its own.",
         example: "\"/usr/lib/millrace/8.3/millrace-php\"",
-        elsewhere: &["fastcgi_pass", "php_binary"],
+        elsewhere: &["php_binary"],
         ..ROW
     },
     Setting {
@@ -148,7 +148,7 @@ pub(super) static PHP: &[Setting] = &[
                  worker for ever. Imports and updates get by with five minutes. When four fifths of it have passed the log \
                  says where the script is.",
         example: "\"30s\"",
-        elsewhere: &["fastcgi_read_timeout", "request_terminate_timeout", "proxy_read_timeout"],
+        elsewhere: &["request_terminate_timeout", "proxy_read_timeout"],
         ..ROW
     },
     Setting {
@@ -205,7 +205,7 @@ pub(super) static PHP: &[Setting] = &[
         line: "How long a request may wait for a worker. Beyond: 503.",
         reason: "Visitors give up before; answering them then is work for nobody.",
         example: "\"5s\"",
-        elsewhere: &["max_wait_time", "fastcgi_connect_timeout"],
+        elsewhere: &["max_wait_time"],
         ..ROW
     },
     Setting {
@@ -357,6 +357,54 @@ pub(super) static PHP: &[Setting] = &[
                  and TMPDIR say, and goes with its workers.",
         example: "\"/var/tmp\"",
         elsewhere: &["upload_tmp_dir", "sys_temp_dir", "privatetmp", "client_body_temp_path"],
+        ..ROW
+    },
+    Setting {
+        key: "php.fastcgi",
+        place: Place::Both,
+        kind: Kind::Backends { word: "off" },
+        default: Default::Unset("PHP runs in workers of Millrace's own"),
+        line: "php-fpm runs PHP: one address or several, of which the least busy gets a request. In short: \
+               `php = \"fastcgi:unix:/run/php/php8.2-fpm.sock\"`.",
+        reason: "For a php-fpm that is there already, in another container or on another machine. Its workers cost \
+                 more a request, and its own pool settings hold; at most `php.workers` connections are kept to all \
+                 of them together, so each needs as many processes (`pm.max_children`) as it may get.",
+        example: "[\"unix:/run/php/php8.2-fpm.sock\", \"127.0.0.1:9000\"]",
+        elsewhere: &["fastcgi_pass", "php_fastcgi", "proxyfcgi", "upstream"],
+        ..ROW
+    },
+    Setting {
+        key: "php.fastcgi_root",
+        place: Place::Both,
+        kind: Kind::Path { word: None },
+        default: Default::Unset("the site's root as Millrace sees it"),
+        line: "The site's root as php-fpm sees it: what DOCUMENT_ROOT and SCRIPT_FILENAME begin with.",
+        reason: "In a container, or under `chroot`, the same files have another path.",
+        example: "\"/var/www/html\"",
+        elsewhere: &["fastcgi_param"],
+        ..ROW
+    },
+    Setting {
+        key: "php.fastcgi_connect_timeout",
+        place: Place::Both,
+        kind: duration(10 * MS, 60 * S),
+        default: Default::Fixed("1s"),
+        line: "How long a connection to php-fpm may take to be made. Beyond: another is tried.",
+        reason: "On one machine it takes microseconds, in one network milliseconds; what takes longer is down.",
+        example: "\"250ms\"",
+        elsewhere: &["connect_timeout"],
+        ..ROW
+    },
+    Setting {
+        key: "php.fastcgi_read_timeout",
+        place: Place::Both,
+        kind: Kind::Duration { min: 100 * MS, max: 7 * DAY, zero: Some("none") },
+        default: Default::Fixed("0"),
+        line: "Longest pause between two pieces of php-fpm's answer. Beyond: the connection is closed, 504.",
+        reason: "`request_timeout` holds for the whole answer; this is for answers that may take for ever as long as \
+                 something comes.",
+        example: "\"60s\"",
+        elsewhere: &["read_timeout", "proxy_timeout"],
         ..ROW
     },
 ];
