@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use millrace_wire::fastcgi::{Broken, Decoder, End, HEAD_MAX, Head, Parsed, Record, Request, Step, stdin};
+use millrace_wire::fastcgi::{Broken, Decoder, End, HEAD_MAX, Head, Parsed, Record, Request, Step, max_connections, stdin};
 
 fuzz_target!(|input: &[u8]| {
     let Some((&step, input)) = input.split_first() else { return };
@@ -16,6 +16,7 @@ fuzz_target!(|input: &[u8]| {
     if let Ok(Some((_, taken))) = Parsed::decode(input) {
         assert!(taken <= input.len());
     }
+    let _ = max_connections(input);
     written(input, step);
 });
 

@@ -12,6 +12,7 @@
 //! reload the server and sees every site, so it is a Unix socket that only its owner opens, or a loopback address
 //! that believes no web page: see [`Listener`] and [`http`].
 
+mod backends;
 mod http;
 mod json;
 mod listener;

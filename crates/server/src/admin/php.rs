@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::backends;
 use super::json::Json;
 use super::status::{bytes, grouped, short};
 use crate::stats::{BusyWorker, LaneStatus, PoolStatus, SlowScript, WorkerStatus};
@@ -115,6 +116,7 @@ pub(super) fn json(pool: &PoolStatus) -> Json {
         ("waiting", pool.waiting.into()),
         ("memory_bytes", pool.memory.into()),
         ("trouble", pool.trouble.clone().into()),
+        ("fastcgi", pool.backends.iter().map(backends::json).collect()),
         ("busy", pool.busy.iter().map(busy_json).collect()),
         ("pools", pool.lanes.iter().map(lane_json).collect()),
         ("each", pool.each.iter().map(worker_json).collect()),

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use millrace_settings::plan::{self, Address, CacheMode, Profile};
 
+use super::backends;
 use super::json::Json;
 use super::machine::Machine;
 use super::pages::Figures;
@@ -294,7 +295,10 @@ impl Status {
             of(Counter::PhpQueueFull),
             of(Counter::PhpQueueTimeouts)
         )?;
-        self.pools.iter().try_for_each(|pool| php::write(text, pool))
+        self.pools.iter().try_for_each(|pool| match pool.backends.len() {
+            0 => php::write(text, pool),
+            _ => backends::write(text, pool),
+        })
     }
 
     fn write_sites(&self, text: &mut String) -> std::fmt::Result {

@@ -12,6 +12,7 @@ use super::deadlines::Deadlines;
 use crate::cache::Cache;
 use crate::files;
 use crate::log::{AccessBuffer, Log};
+use crate::php;
 use crate::protocol::Buffers;
 use crate::request::Uploads;
 use crate::route::{Hosts, Site};
@@ -148,6 +149,8 @@ pub struct Thread {
     pub buffers: Buffers,
     /// How many handshakes are under way.
     pub handshakes: Handshakes,
+    /// Its connections to php-fpm.
+    pub fastcgi: php::Kept,
     setup: RefCell<SharedSetup>,
     generation: Cell<u64>,
 }
@@ -165,6 +168,7 @@ impl Thread {
             deadlines: Deadlines::default(),
             buffers: Buffers::default(),
             handshakes: Handshakes::default(),
+            fastcgi: php::Kept::default(),
             generation: Cell::new(process.generation.load(Ordering::Acquire)),
             setup: RefCell::new(Rc::new(setup)),
             process,

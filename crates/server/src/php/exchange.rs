@@ -5,7 +5,7 @@
 //! that the worker never received it) - whatever its method - or its method is idempotent, once.
 
 use std::cell::RefCell;
-use std::future::{pending, poll_fn};
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::pin::pin;
@@ -21,7 +21,7 @@ use super::card::{Card, Task};
 use super::loopback::Ports;
 use super::pool::queue::Asker;
 use super::pool::waiters::Short;
-use super::pool::{Lease, Refused, Shared};
+use super::pool::{Lease, Pool, Refused, Shared};
 use super::pump;
 use super::variables;
 use crate::engine::Thread;
@@ -62,22 +62,16 @@ enum Failure {
 }
 
 /// Runs a script and returns its answer as soon as its fields are known; 502, 503, 504 where that fails. Dropping the
-/// future tells the script that its client has gone.
-pub async fn run(thread: &Rc<Thread>, site: &Arc<Site>, request: &mut Request, script: &Script) -> Reply {
-    // Whoever drops the future has gone.
-    run_while(thread, site, request, script, pending()).await.unwrap_or_else(|| plain(503))
-}
-
-/// The same; `None` if `gone` became ready before a worker had the request. It is not looked at any more after that.
-pub async fn run_while(
+/// future tells the script that its client has gone. `None` if `gone` became ready before a worker had the request; it is
+/// not looked at any more after that.
+pub async fn run(
     thread: &Rc<Thread>,
+    pool: &Pool,
     site: &Arc<Site>,
     request: &mut Request,
     script: &Script,
     gone: impl Future<Output = ()>,
 ) -> Option<Reply> {
-    let pool = if script.persistent { &site.persistent } else { &site.pool };
-    let Some(pool) = pool else { return Some(plain(500)) };
     let mut gone = pin!(gone);
     let stats = &thread.stats;
     let lane = site.lanes.of(request);
@@ -232,7 +226,7 @@ async fn attempt(
 
 /// Content is as long as the script's Content-Length says: what comes beyond it is cut off, as nginx does. If it is shorter
 /// than that it is sent as it is, but it is not all that was meant.
-fn as_long_as_said(mut content: Vec<u8>, said: Option<u64>, aside: &mut Option<Box<Aside>>) -> Vec<u8> {
+pub fn as_long_as_said(mut content: Vec<u8>, said: Option<u64>, aside: &mut Option<Box<Aside>>) -> Vec<u8> {
     match said {
         Some(said) if said < content.len() as u64 => content.truncate(said as usize),
         Some(said) if said > content.len() as u64 => aside.get_or_insert_default().failed = true,
@@ -367,7 +361,7 @@ fn failure(thread: &Thread, lease: &mut Lease, error: io::Error) -> Failure {
 
 /// The answer to whom there is no worker for: 503, when to come again, and a page that can be edited (`php.overload_page`). A page
 /// cache that has an old page sends that instead.
-fn overloaded(site: &Site) -> Reply {
+pub fn overloaded(site: &Site) -> Reply {
     let Some(page) = &site.overload_page else {
         return plain(503).with("Cache-Control", "no-store");
     };

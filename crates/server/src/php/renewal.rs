@@ -18,8 +18,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use super::Pool;
-use super::pool::{Shared, Stage};
+use super::pool::{Pool, Shared, Stage};
 
 /// What the supervisor is asked for.
 #[derive(Debug)]
@@ -64,6 +63,11 @@ impl Pool {
 }
 
 impl Renewal {
+    /// Nothing waits to take over.
+    pub fn none() -> Renewal {
+        Renewal { shared: None }
+    }
+
     /// The new PHP takes over: from here on no request begins in the old one.
     pub fn commit(mut self) {
         let Some(shared) = self.shared.take() else { return };

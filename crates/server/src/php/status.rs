@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use millrace_wire::frames::{STATE_BACKGROUND, STATE_EXITING, STATE_STARTING};
 
-use super::Pool;
 use super::card::Card;
 use super::pool::figures::Slow;
-use super::pool::{Seat, Shared, State};
+use super::pool::{Pool, Seat, Shared, State};
 use crate::engine::Clock;
 use crate::stats::{BusyWorker, LaneStatus, PoolStatus, SlowScript, WorkerStatus};
 

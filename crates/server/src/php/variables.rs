@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use millrace_pages::ask::is_ours_in_request;
 use millrace_settings::plan::{CacheMode, Profile};
 use millrace_wire::decimal;
+use millrace_wire::fastcgi;
 use millrace_wire::frames::{self, INJECT_VARIABLE};
 use millrace_wire::head::Framing;
 
@@ -47,6 +48,32 @@ pub fn write<'b>(
     frame
 }
 
+/// Writes a FastCGI request's head into `out`: the same variables, with the paths as php-fpm sees them.
+///
+/// # Errors
+/// They are too long.
+pub fn write_params(
+    out: &mut Vec<u8>,
+    site: &Site,
+    request: &Request,
+    script: &Script,
+) -> Result<(), fastcgi::TooLong> {
+    let mut params = fastcgi::Request::begin(out, true);
+    let root = site.plan.root.as_os_str().as_bytes();
+    let seen = site.plan.fastcgi_root.as_ref().map_or(root, |root| root.as_os_str().as_bytes());
+    resource(&mut params, request, script, seen);
+    connection(&mut params, site, request);
+    params.variable(b"REDIRECT_STATUS", b"200");
+    match script.filename.strip_prefix(root) {
+        Some(rest) => params.parts(b"SCRIPT_FILENAME", &[seen, rest]),
+        None => params.variable(b"SCRIPT_FILENAME", &script.filename),
+    }
+    params.variable(b"PATH_INFO", &script.path_info);
+    litespeed(&mut params, site, request);
+    fields(&mut params, request);
+    params.finish()
+}
+
 /// Where variables are written: a worker's REQUEST, a FastCGI request's PARAMS.
 pub trait Variables {
     /// A variable whose value is the parts one after the other.
@@ -70,6 +97,18 @@ impl Variables for frames::Request<'_> {
     #[inline]
     fn field(&mut self, name: &[u8], value: &[u8]) {
         frames::Request::field(self, name, value);
+    }
+}
+
+impl Variables for fastcgi::Request<'_> {
+    #[inline]
+    fn parts(&mut self, name: &[u8], value: &[&[u8]]) {
+        fastcgi::Request::parts(self, name, value);
+    }
+
+    #[inline]
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        fastcgi::Request::field(self, name, value);
     }
 }
 

@@ -417,13 +417,13 @@ impl Worker {
 }
 
 /// Has a descriptor watched by this thread's event loop.
-fn watch(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+pub fn watch(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     #[expect(deprecated, reason = "unsound for types whose descriptor may change; an OwnedFd's does not")]
     AsyncFd::with_interest(descriptor, interest)
 }
 
 /// Receives when there is something. A short read empties the socket: the next wait begins without another attempt.
-fn poll_receive(
+pub fn poll_receive(
     socket: &AsyncFd<OwnedFd>,
     cx: &mut Context<'_>,
     input: &mut [u8],

@@ -31,6 +31,8 @@ pub struct PoolStatus {
     pub memory: u64,
     /// Why there are no workers, if the host process does not start.
     pub trouble: Option<String>,
+    /// Those that run PHP by FastCGI; none: workers of our own do.
+    pub backends: Vec<BackendStatus>,
     /// What the workers run, the longest first.
     pub busy: Vec<BusyWorker>,
     /// All workers.
@@ -100,6 +102,27 @@ pub struct SlowScript {
     pub most: Duration,
     /// Slow runs in the last minutes.
     pub count: u64,
+}
+
+/// A php-fpm at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BackendStatus {
+    /// Where it is, as in the settings.
+    pub address: String,
+    /// Whether it gets requests.
+    pub up: bool,
+    /// Open connections.
+    pub connections: u64,
+    /// Those with a request.
+    pub busy: u64,
+    /// Most connections that it takes at once, if it has said so.
+    pub most: Option<u64>,
+    /// Requests that it was sent.
+    pub requests: u64,
+    /// Connections that could not be made, or failed.
+    pub failures: u64,
+    /// Why it gets no requests.
+    pub trouble: Option<String>,
 }
 
 /// A worker that runs a script.

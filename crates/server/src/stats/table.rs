@@ -100,6 +100,8 @@ table! {
     PhpSlow             Counter "php_slow_total"             "PHP runs that the error log has noted as slow: `php.slow_log`, and those near their time-out."
     PhpCrashRefused     Counter "php_crash_refused_total"    "Requests answered 500 because their script had killed its workers."
     PhpOverload         Counter "php_overload_refused_total" "Requests refused because more came than could be served."
+    FastCgiConnections  Counter "fastcgi_connections_total"  "Connections made to php-fpm."
+    FastCgiFailures     Counter "fastcgi_failures_total"     "Connections to php-fpm that could not be made, or failed while a request ran."
     LogDropped          Counter "log_lines_dropped_total"    "Access log lines dropped because the disk could not keep up."
 }
 

@@ -3,15 +3,18 @@
 //!
 //! - [`Request`] writes BEGIN_REQUEST and PARAMS; [`stdin`] frames the content;
 //! - [`Decoder`] reads STDOUT, STDERR and END_REQUEST, torn at any place, and keeps no bytes;
-//! - [`Head`] reads the status and fields at the start of STDOUT (RFC 3875 section 6).
+//! - [`Head`] reads the status and fields at the start of STDOUT (RFC 3875 section 6);
+//! - [`get_values`] asks how many connections are taken at once, [`max_connections`] reads the answer.
 
 mod answer;
 mod head;
 mod request;
+mod values;
 
 pub use answer::{Decoder, End, Record, Step, answer, end, stderr, stdout};
 pub use head::{Head, HeadError};
 pub use request::{Parsed, Request, TooLong, stdin, stdin_header};
+pub use values::{asks_for_values, get_values, max_connections, values_result};
 
 /// Bytes of a record's header.
 pub const HEADER_BYTES: usize = 8;
@@ -35,6 +38,8 @@ const PARAMS: u8 = 4;
 const STDIN: u8 = 5;
 const STDOUT: u8 = 6;
 const STDERR: u8 = 7;
+const GET_VALUES: u8 = 9;
+const GET_VALUES_RESULT: u8 = 10;
 
 /// Why bytes are no answer. Nothing after them has a meaning: the connection is of no more use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

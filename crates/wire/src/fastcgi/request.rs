@@ -203,7 +203,8 @@ impl Parsed {
     }
 }
 
-fn split_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
+/// A length and what follows it.
+pub(super) fn split_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     match bytes.first()? {
         short @ 0..0x80 => Some((usize::from(*short), &bytes[1..])),
         _ => {

@@ -4,6 +4,7 @@ mod ahead;
 mod boots;
 mod deaths;
 mod fake;
+mod fastcgi;
 mod lanes;
 mod life;
 mod limits;
@@ -24,7 +25,7 @@ use millrace_settings::{Source, plan};
 use millrace_wire::head::{Head, Limits};
 use tokio::task::LocalSet;
 
-use super::pool::Seat;
+use super::pool::{Seat, Shared};
 use super::{OnPurge, Pool, run};
 use crate::cache::Cache;
 use crate::engine::{Process, Setup, Thread};
@@ -125,6 +126,14 @@ impl Drop for Rig {
 }
 
 impl Pool {
+    /// Its workers.
+    fn shared(&self) -> &Arc<Shared> {
+        match self {
+            Pool::Workers(pool) => pool.shared(),
+            Pool::FastCgi(_) => panic!("no workers"),
+        }
+    }
+
     /// Process ids of the workers that there are.
     fn pids(&self) -> Vec<u32> {
         let live = |seat: &Seat| match seat {

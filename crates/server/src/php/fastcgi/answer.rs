@@ -1,0 +1,168 @@
+//! From records to the fields and content of an answer.
+
+use std::sync::Arc;
+
+use millrace_wire::fastcgi::{End, Head, HeadError, Record};
+
+use super::backends::Shared;
+use crate::php::answer::AnswerHead;
+use crate::route::Script;
+
+/// Messages longer than that, bytes, are logged in pieces.
+const MESSAGE_MAX: usize = 8 << 10;
+/// What php-fpm says when it does not find a script.
+const UNKNOWN_SCRIPT: &[u8] = b"Primary script unknown";
+
+/// An answer as far as it has come.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its head.
+    pub head: Option<AnswerHead>,
+    /// Its content so far.
+    pub content: Vec<u8>,
+    /// How it ended.
+    pub end: Option<End>,
+    /// What the script said to the log.
+    pub messages: Messages,
+    /// The start of the head.
+    start: Vec<u8>,
+    /// It has no head.
+    broken: Option<HeadError>,
+}
+
+impl Answer {
+    /// An answer of which nothing has come.
+    pub fn new(messages: Messages) -> Answer {
+        let (content, start) = (Vec::new(), Vec::new());
+        Answer { head: None, content, end: None, messages, start, broken: None }
+    }
+
+    /// What comes next.
+    pub fn take(&mut self, record: Record<'_>) {
+        match record {
+            Record::Stdout(piece) if self.head.is_some() => self.content.extend_from_slice(piece),
+            Record::Stdout(piece) if self.start.is_empty() => {
+                if !self.read_head(piece, 0) {
+                    self.start.extend_from_slice(piece);
+                }
+            }
+            Record::Stdout(piece) => {
+                let mut start = std::mem::take(&mut self.start);
+                let known = start.len();
+                start.extend_from_slice(piece);
+                if !self.read_head(&start, known) {
+                    self.start = start;
+                }
+            }
+            Record::Stderr(piece) => self.messages.take(piece),
+            Record::End(end) => self.end = Some(end),
+        }
+    }
+
+    /// Why it is none.
+    pub fn broken(&self) -> Option<HeadError> {
+        self.broken
+    }
+
+    /// Reads the head if it is complete; what follows it is content.
+    fn read_head(&mut self, bytes: &[u8], known: usize) -> bool {
+        if self.broken.is_some() {
+            return true;
+        }
+        match Head::parse(bytes, known) {
+            Ok(None) => false,
+            Ok(Some((head, length))) => {
+                self.head = Some(AnswerHead::read(200, b"", || head.fields()));
+                self.content.extend_from_slice(&bytes[length..]);
+                true
+            }
+            Err(error) => {
+                self.broken = Some(error);
+                true
+            }
+        }
+    }
+}
+
+/// What scripts and php-fpm say beside the answer: lines for the error log.
+#[derive(Debug)]
+pub struct Messages {
+    shared: Arc<Shared>,
+    site: String,
+    script: std::rc::Rc<[u8]>,
+    backend: usize,
+    /// The start of a line.
+    line: Vec<u8>,
+    /// A fatal error was among them.
+    pub failed: bool,
+}
+
+impl Messages {
+    /// Those about a script of a site, from a backend.
+    pub fn new(shared: &Arc<Shared>, site: Option<&str>, script: &Script, backend: usize) -> Messages {
+        let site = site.unwrap_or_default().to_owned();
+        Messages {
+            shared: shared.clone(),
+            site,
+            script: script.filename.clone(),
+            backend,
+            line: Vec::new(),
+            failed: false,
+        }
+    }
+
+    /// A piece of them; a line is logged when it is complete.
+    pub fn take(&mut self, piece: &[u8]) {
+        for part in piece.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if part.ends_with(b"\n") || self.line.len() > MESSAGE_MAX {
+                self.log();
+            }
+        }
+    }
+
+    /// Nothing more comes.
+    pub fn end(&mut self) {
+        if !self.line.is_empty() {
+            self.log();
+        }
+    }
+
+    fn log(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        let message = line.trim_ascii();
+        if message.is_empty() {
+            return;
+        }
+        let script = String::from_utf8_lossy(&self.script);
+        if message == UNKNOWN_SCRIPT {
+            let address = &self.shared.backends[self.backend].address;
+            return self.shared.log.error(format_args!(
+                "php-fpm at {address} does not find {script}: it sees the site under another path (set php.fastcgi_root), \
+                 or its user may not read the file"
+            ));
+        }
+        let message = message.strip_prefix(b"PHP message: ").unwrap_or(message);
+        let priority = priority(message);
+        self.failed |= priority <= 3;
+        self.shared.log.php(&self.site, &script, priority, message);
+    }
+}
+
+impl Drop for Messages {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// syslog's priority of a message, as main/main.c of php-src has it for each kind of error.
+fn priority(message: &[u8]) -> u8 {
+    let is = |kind: &str| message.strip_prefix(b"PHP ").is_some_and(|rest| rest.starts_with(kind.as_bytes()));
+    if ["Fatal error", "Parse error", "Recoverable fatal error"].into_iter().any(is) {
+        3
+    } else if is("Warning") {
+        4
+    } else {
+        5
+    }
+}

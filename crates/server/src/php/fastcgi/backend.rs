@@ -1,0 +1,286 @@
+//! One php-fpm: where it is, whether it is up, how busy. No clock and no sockets in here: times are milliseconds since
+//! the pool was made.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use millrace_settings::plan;
+
+use crate::php::pool::back_off;
+
+/// Failures in a row, of connections that had been made, that take a backend out.
+const STRIKES: u32 = 3;
+/// While one request tries whether it is up again, no other does, for so long.
+const TRIAL_MS: u64 = 1_000;
+
+/// A backend as all event loops see it.
+#[derive(Debug)]
+pub struct Backend {
+    /// Where it is.
+    pub address: plan::Backend,
+    /// Connections to it that are open or being made.
+    open: AtomicUsize,
+    /// Connections that it takes at once, as it says; without a word of it, any number.
+    most: AtomicUsize,
+    /// Those that are being made.
+    making: AtomicUsize,
+    /// Those that have a request.
+    pub busy: AtomicUsize,
+    /// Requests that it was sent.
+    pub requests: AtomicU64,
+    /// Connections that failed or could not be made.
+    pub failures: AtomicU64,
+    /// New connections that were sent a request of which nothing has come back, and since when there are any.
+    unanswered: AtomicUsize,
+    unanswered_since: AtomicU64,
+    /// Failures in a row.
+    strikes: AtomicU32,
+    /// Times that it went out in a row.
+    outages: AtomicU32,
+    /// It is not asked before that; 0: it is up.
+    down_until: AtomicU64,
+    /// When it went out.
+    down_since: AtomicU64,
+    trouble: Mutex<Option<String>>,
+}
+
+struct Making<'a>(&'a Backend);
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        self.0.making.fetch_sub(1, Relaxed);
+    }
+}
+
+/// What has changed by a success or a failure: for the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It went out.
+    Down,
+    /// It is up again.
+    Up,
+}
+
+impl Backend {
+    /// A backend of which nothing is known yet.
+    pub fn new(address: plan::Backend) -> Backend {
+        Backend {
+            address,
+            open: AtomicUsize::new(0),
+            most: AtomicUsize::new(usize::MAX),
+            making: AtomicUsize::new(0),
+            busy: AtomicUsize::new(0),
+            requests: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            unanswered: AtomicUsize::new(0),
+            unanswered_since: AtomicU64::new(0),
+            strikes: AtomicU32::new(0),
+            outages: AtomicU32::new(0),
+            down_until: AtomicU64::new(0),
+            down_since: AtomicU64::new(0),
+            trouble: Mutex::new(None),
+        }
+    }
+
+    /// One connection more, if it takes one.
+    pub fn open_one(&self) -> bool {
+        let most = self.most();
+        self.open.fetch_update(Relaxed, Relaxed, |open| (open < most).then_some(open + 1)).is_ok()
+    }
+
+    /// A connection has been closed, or was not made.
+    pub fn close_one(&self) {
+        self.open.fetch_sub(1, Relaxed);
+    }
+
+    /// Connections that are open or being made.
+    pub fn open(&self) -> usize {
+        self.open.load(Relaxed)
+    }
+
+    /// Connections that it takes at once.
+    pub fn most(&self) -> usize {
+        self.most.load(Relaxed)
+    }
+
+    /// It has said how many connections it takes at once.
+    pub fn set_most(&self, most: usize) {
+        self.most.store(most.max(1), Relaxed);
+    }
+
+    /// How much it has to do, to be compared.
+    pub fn load(&self) -> (usize, u64) {
+        (self.busy.load(Relaxed) + self.making.load(Relaxed), self.requests.load(Relaxed))
+    }
+
+    /// A connection is being made for a request until what this returns is dropped.
+    pub fn make_one(&self) -> impl Drop {
+        self.making.fetch_add(1, Relaxed);
+        Making(self)
+    }
+
+    /// Whether more are open than it takes.
+    pub fn is_crowded(&self) -> bool {
+        self.open() > self.most()
+    }
+
+    /// Whether it is asked at all. One whose pause is over is not up before somebody has tried.
+    pub fn is_up(&self) -> bool {
+        self.down_until.load(Relaxed) == 0
+    }
+
+    /// When it may be tried again; 0: it is up.
+    pub fn down_until(&self) -> u64 {
+        self.down_until.load(Relaxed)
+    }
+
+    /// When it went out, if it is.
+    pub fn down_since(&self) -> Option<u64> {
+        (!self.is_up()).then(|| self.down_since.load(Relaxed))
+    }
+
+    /// Why it is out.
+    pub fn trouble(&self) -> Option<String> {
+        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        trouble.clone().filter(|_| !self.is_up())
+    }
+
+    /// Whether the caller is the one who tries if it is up again.
+    pub fn try_again(&self, now: u64) -> bool {
+        let until = self.down_until();
+        until != 0
+            && until <= now
+            && self.down_until.compare_exchange(until, now + TRIAL_MS, Relaxed, Relaxed).is_ok()
+    }
+
+    /// A connection could not be made by an attempt that began at `began`: it goes out, for longer each time.
+    pub fn refuses(&self, began: u64, now: u64, why: &str) -> Option<Change> {
+        self.failures.fetch_add(1, Relaxed);
+        if self.down_since.load(Relaxed) > began {
+            // One of several that began before it was known.
+            return None;
+        }
+        self.goes_out(now, why)
+    }
+
+    /// A connection failed in the middle of a request: it goes out if that happens again and again.
+    pub fn fails(&self, now: u64, why: &str) -> Option<Change> {
+        self.failures.fetch_add(1, Relaxed);
+        if self.strikes.fetch_add(1, Relaxed) + 1 < STRIKES {
+            return None;
+        }
+        self.goes_out(now, why)
+    }
+
+    fn goes_out(&self, now: u64, why: &str) -> Option<Change> {
+        self.strikes.store(0, Relaxed);
+        let outages = self.outages.fetch_add(1, Relaxed) + 1;
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_owned());
+        let was_up = self.down_until.swap((now + back_off(outages + 1)).max(1), Relaxed) == 0;
+        if was_up {
+            self.down_since.store(now.max(1), Relaxed);
+        }
+        was_up.then_some(Change::Down)
+    }
+
+    /// It takes connections.
+    pub fn accepts(&self) -> Option<Change> {
+        if self.is_up() {
+            return None;
+        }
+        (self.down_until.swap(0, Relaxed) != 0).then_some(Change::Up)
+    }
+
+    /// It answers.
+    pub fn answers(&self) {
+        if self.strikes.load(Relaxed) != 0 {
+            self.strikes.store(0, Relaxed);
+        }
+        if self.outages.load(Relaxed) != 0 {
+            self.outages.store(0, Relaxed);
+        }
+    }
+
+    /// A new connection was sent its first request.
+    pub fn ask_first(&self, now: u64) {
+        if self.unanswered.fetch_add(1, Relaxed) == 0 {
+            self.unanswered_since.store(now, Relaxed);
+        }
+    }
+
+    /// Something came back over that connection, or it is closed.
+    pub fn first_is_over(&self, now: u64) {
+        self.unanswered_since.store(now, Relaxed);
+        self.unanswered.fetch_sub(1, Relaxed);
+    }
+
+    /// Whether no new connection has been answered for `patience` though there are some.
+    pub fn is_starved(&self, now: u64, patience: u64) -> bool {
+        self.unanswered.load(Relaxed) > 0 && self.unanswered_since.load(Relaxed) + patience <= now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn backend() -> Backend {
+        Backend::new(plan::Backend::Tcp("127.0.0.1:9000".into()))
+    }
+
+    #[test]
+    fn out_at_once_if_it_refuses_and_tried_by_one() {
+        let backend = backend();
+        assert!(backend.is_up() && !backend.try_again(99));
+        assert_eq!(backend.refuses(100, 101, "refused"), Some(Change::Down));
+        assert_eq!(backend.refuses(100, 102, "refused"), None, "it began before that was known");
+        assert_eq!((backend.trouble().as_deref(), backend.down_since()), (Some("refused"), Some(101)));
+        let until = backend.down_until();
+        assert!(until > 101 && !backend.try_again(until - 1));
+        assert!(backend.try_again(until) && !backend.try_again(until), "by one");
+        assert_eq!(backend.refuses(until, until, "refused"), None, "it was out");
+        assert!(backend.down_until() - until > until - 101, "for longer");
+        assert_eq!(backend.down_since(), Some(101));
+        assert_eq!((backend.accepts(), backend.accepts()), (Some(Change::Up), None));
+        assert_eq!((backend.is_up(), backend.trouble()), (true, None));
+        assert_eq!(backend.failures.load(Relaxed), 3);
+    }
+
+    #[test]
+    fn out_if_it_fails_several_times_in_a_row() {
+        let backend = backend();
+        assert_eq!((backend.fails(1, "x"), backend.fails(2, "x")), (None, None));
+        backend.answers();
+        assert_eq!((backend.fails(3, "x"), backend.fails(4, "x")), (None, None));
+        assert_eq!(backend.fails(5, "x"), Some(Change::Down));
+        let first = backend.down_until() - 5;
+        backend.accepts();
+        (0..3).for_each(|_| assert!(backend.fails(1_000, "x").is_none_or(|change| change == Change::Down)));
+        assert!(backend.down_until() - 1_000 > first, "accepting alone is no answer");
+    }
+
+    #[test]
+    fn no_more_connections_than_it_takes() {
+        let backend = backend();
+        assert!((0..100).all(|_| backend.open_one()) && !backend.is_crowded());
+        backend.set_most(99);
+        assert!(!backend.open_one() && backend.is_crowded());
+        (0..2).for_each(|_| backend.close_one());
+        assert!(!backend.is_crowded() && backend.open_one() && !backend.open_one());
+        backend.set_most(0);
+        assert_eq!(backend.most(), 1);
+    }
+
+    #[test]
+    fn starved_if_new_connections_are_not_answered() {
+        let backend = backend();
+        assert!(!backend.is_starved(1_000, 50));
+        backend.ask_first(100);
+        backend.ask_first(140);
+        assert!(!backend.is_starved(149, 50) && backend.is_starved(150, 50));
+        backend.first_is_over(150);
+        assert!(!backend.is_starved(199, 50) && backend.is_starved(200, 50));
+        backend.first_is_over(200);
+        assert!(!backend.is_starved(9_999, 50));
+    }
+}

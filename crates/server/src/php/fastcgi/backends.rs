@@ -1,0 +1,463 @@
+//! What all event loops share: permits to have a connection, the queue, and the backends' counts.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use millrace_settings::plan;
+use tokio::sync::{Notify, oneshot};
+
+use super::backend::{Backend, Change};
+use super::capacity;
+use super::connection::Loose;
+use crate::log::Log;
+use crate::php::pool::gate::{self, Admit, Gate};
+use crate::php::pool::waiters::{Line, Place, Waiters};
+use crate::php::{OnPurge, Rank};
+use crate::stats::{BackendStatus, PoolStatus};
+
+/// How long requests wait for a backend when none is up, since the last one went out: a restart takes about a second.
+const OUTAGE_MS: u64 = 3_000;
+
+/// The connections of all sites whose `[php]` settings are equal. Dropping it closes those that nobody uses.
+#[derive(Debug)]
+pub struct Backends {
+    shared: Arc<Shared>,
+}
+
+/// The same without its handle.
+#[derive(Debug)]
+pub struct Shared {
+    /// Their settings.
+    pub settings: plan::Php,
+    /// Where they say what happens.
+    pub log: Log,
+    /// Who is told what scripts want purged.
+    pub on_purge: OnPurge,
+    /// The backends, in the order written.
+    pub backends: Vec<Backend>,
+    epoch: Instant,
+    /// Permits that somebody has.
+    permits: AtomicUsize,
+    /// Connections that lie idle, on all loops.
+    kept: AtomicUsize,
+    /// Requests that wait. Kept beside the queue, so that it can be read without the lock.
+    waiting: AtomicUsize,
+    queue: Mutex<Queue>,
+    wakes: AtomicU64,
+    /// Who is to be told that somebody on another loop waits.
+    keepers: Mutex<Vec<Arc<Notify>>>,
+    retired: AtomicBool,
+}
+
+/// Who waits, and who may.
+#[derive(Debug)]
+struct Queue {
+    waiters: Waiters<Wake>,
+    /// `None`: whoever comes waits, as long as the settings allow.
+    gate: Option<Gate>,
+}
+
+/// What becomes of a request for which there is no connection.
+#[derive(Debug)]
+pub enum Turn {
+    /// It waits.
+    Waits(Waiting),
+    /// It does not: as many wait as may.
+    Full,
+    /// It does not: more comes than can be served.
+    Overload,
+}
+
+/// A request that waits.
+#[derive(Debug)]
+pub struct Waiting {
+    /// Its place in the queue.
+    pub place: Place,
+    /// Its number.
+    pub id: u64,
+    /// For how long at most, milliseconds, if it was admitted only briefly.
+    pub brief: Option<u64>,
+    /// Where it is told what it gets.
+    pub woken: oneshot::Receiver<Grant>,
+}
+
+/// How a waiting request is woken.
+#[derive(Debug)]
+pub struct Wake {
+    /// Its number, under which a connection may be reserved for it.
+    pub id: u64,
+    /// Takes what it gets.
+    pub sender: oneshot::Sender<Grant>,
+}
+
+/// What a waiting request gets.
+#[derive(Debug)]
+pub enum Grant {
+    /// The right to make a connection.
+    Permit(Permit),
+    /// A connection of another loop.
+    Loose(Box<Loose>),
+    /// A connection of its own loop lies ready for it.
+    Reserved,
+}
+
+/// The right to have one connection open. Dropped, it goes to who waits longest.
+#[derive(Debug)]
+pub struct Permit {
+    shared: Arc<Shared>,
+    /// It is counted.
+    counted: bool,
+}
+
+/// A permit, and a backend that takes one connection more.
+#[derive(Debug)]
+pub struct Way {
+    permit: Permit,
+    /// The backend's number.
+    pub backend: usize,
+}
+
+/// Where a new connection goes.
+#[derive(Debug)]
+pub enum Choice {
+    /// There.
+    Way(Way),
+    /// Nowhere now: those that are up have as many as they take.
+    Full,
+    /// Nowhere: all are out. One may be tried at that time, milliseconds.
+    Later(u64),
+    /// Nowhere, for so long that nobody waits for them any more.
+    Never,
+}
+
+impl Backends {
+    /// Asks how many connections they take; one that takes none now may later.
+    pub fn start(settings: &plan::Php, log: &Log, on_purge: OnPurge) -> Backends {
+        let backends = Backends::new(settings, log, on_purge);
+        capacity::ask_all(&backends.shared);
+        backends
+    }
+
+    fn new(settings: &plan::Php, log: &Log, on_purge: OnPurge) -> Backends {
+        let shared = Shared {
+            settings: settings.clone(),
+            log: log.clone(),
+            on_purge,
+            backends: settings.fastcgi.iter().cloned().map(Backend::new).collect(),
+            epoch: Instant::now(),
+            permits: AtomicUsize::new(0),
+            kept: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            queue: Mutex::new(Queue { waiters: Waiters::default(), gate: gate(settings) }),
+            wakes: AtomicU64::new(0),
+            keepers: Mutex::default(),
+            retired: AtomicBool::new(false),
+        };
+        Backends { shared: Arc::new(shared) }
+    }
+
+    /// Asks again how many connections they take: php-fpm may have been given another configuration, too.
+    pub fn ask_again(&self) {
+        capacity::ask_all(&self.shared);
+    }
+
+    /// A new configuration replaces them: connections that lie idle are closed, the others when they have finished.
+    pub fn retire(&self) {
+        self.shared.retired.store(true, SeqCst);
+        self.shared.wake_keepers();
+    }
+
+    /// How they are; `name` is what people know them by.
+    pub fn status(&self, name: &str) -> PoolStatus {
+        let shared = &self.shared;
+        let backends: Vec<BackendStatus> = shared.backends.iter().map(status).collect();
+        let none_is_up = shared.backends.iter().all(|backend| !backend.is_up());
+        let trouble = shared.backends.iter().find_map(Backend::trouble).filter(|_| none_is_up);
+        let running: u64 = backends.iter().map(|backend| backend.busy).sum();
+        PoolStatus {
+            name: name.to_owned(),
+            most: shared.most() as u64,
+            idle: shared.kept.load(Relaxed) as u64,
+            running,
+            waiting: shared.waiting() as u64,
+            trouble,
+            backends,
+            ..PoolStatus::default()
+        }
+    }
+
+    /// Whether a request that nobody waits for may run.
+    pub fn is_at_leisure(&self) -> bool {
+        let busy: usize = self.shared.backends.iter().map(|backend| backend.busy.load(Relaxed)).sum();
+        self.shared.waiting() == 0 && (busy == 0 || busy + 1 < self.shared.most())
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+}
+
+impl Drop for Backends {
+    fn drop(&mut self) {
+        self.retire();
+    }
+}
+
+fn status(backend: &Backend) -> BackendStatus {
+    BackendStatus {
+        address: backend.address.to_string(),
+        up: backend.is_up(),
+        connections: backend.open() as u64,
+        busy: backend.busy.load(Relaxed) as u64,
+        most: Some(backend.most()).filter(|most| *most != usize::MAX).map(|most| most as u64),
+        requests: backend.requests.load(Relaxed),
+        failures: backend.failures.load(Relaxed),
+        trouble: backend.trouble(),
+    }
+}
+
+impl Shared {
+    /// Milliseconds since the pool was made, never 0.
+    pub fn now(&self) -> u64 {
+        self.at(Instant::now())
+    }
+
+    /// The same for a moment.
+    pub fn at(&self, moment: Instant) -> u64 {
+        moment.saturating_duration_since(self.epoch).as_millis() as u64 + 1
+    }
+
+    /// Whether another configuration has replaced them.
+    pub fn is_retired(&self) -> bool {
+        self.retired.load(Relaxed)
+    }
+
+    /// Requests that wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(SeqCst)
+    }
+
+    /// Most connections at once: as the settings say, or as many as the backends that are up take together.
+    fn most(&self) -> usize {
+        let up = self.backends.iter().filter(|backend| backend.is_up());
+        let together = up.fold(0usize, |sum, backend| sum.saturating_add(backend.most()));
+        // With all of them out, whoever tries them needs a permit.
+        if together == 0 { self.settings.workers } else { self.settings.workers.min(together) }
+    }
+
+    /// A permit, if one is left.
+    pub fn permit(self: &Arc<Self>) -> Option<Permit> {
+        let most = self.most();
+        let one_more = |open: usize| (open < most).then_some(open + 1);
+        self.permits.fetch_update(SeqCst, SeqCst, one_more).ok()?;
+        Some(Permit { shared: self.clone(), counted: true })
+    }
+
+    /// The backend for a new connection: of those that are up the one that has least to do; if none is up, one that may be
+    /// tried. The permit is given up where there is none.
+    pub fn choose(&self, permit: Permit, now: u64) -> Choice {
+        let way = |permit, backend| Choice::Way(Way { permit, backend });
+        let all = || self.backends.iter().enumerate();
+        let mut up: Vec<_> = all().filter(|(_, backend)| backend.is_up()).collect();
+        up.sort_by_key(|(_, backend)| backend.load());
+        if let Some((least, _)) = up.iter().find(|(_, backend)| backend.open_one()) {
+            return way(permit, *least);
+        }
+        if !up.is_empty() {
+            return Choice::Full;
+        }
+        if let Some((again, _)) = all().find(|(_, backend)| backend.try_again(now) && backend.open_one()) {
+            return way(permit, again);
+        }
+        let last = self.backends.iter().filter_map(Backend::down_since).max().unwrap_or(now);
+        if last + OUTAGE_MS <= now {
+            return Choice::Never;
+        }
+        let soonest = self.backends.iter().map(Backend::down_until).min();
+        Choice::Later(soonest.unwrap_or(now).max(now + 1))
+    }
+
+    /// A backend that is out and that the caller shall try, while another one is up.
+    pub fn to_be_tried(&self, now: u64) -> Option<usize> {
+        let any_is_up = self.backends.iter().any(Backend::is_up);
+        self.backends.iter().position(|backend| any_is_up && backend.try_again(now))
+    }
+
+    /// Logs that a backend went out or is up again.
+    pub fn tell(&self, backend: usize, change: Option<Change>) {
+        let address = &self.backends[backend].address;
+        match change {
+            None => {}
+            Some(Change::Up) => self.log.info(format_args!("php-fpm at {address} takes connections again")),
+            Some(Change::Down) => {
+                let why = self.backends[backend].trouble().unwrap_or_default();
+                self.log.error(format_args!(
+                    "php-fpm at {address}: {why}; it gets no requests until it takes connections again"
+                ));
+            }
+        }
+    }
+
+    /// Makes a request of event loop `thread` wait.
+    pub fn wait(&self, thread: usize, rank: Rank, now: u64) -> Turn {
+        let mut queue = self.queue();
+        if queue.waiters.len() >= self.settings.queue {
+            return Turn::Full;
+        }
+        let (running, limit) = (self.permits.load(Relaxed), self.most());
+        let Some(line) = queue.admit(rank, running, limit, now) else { return Turn::Overload };
+        let brief = queue.gate.as_ref().filter(|_| line == Line::Brief).map(Gate::patience);
+        let (sender, woken) = oneshot::channel();
+        let id = self.wakes.fetch_add(1, Relaxed);
+        let place = queue.waiters.push(thread, line, now, None, None, Wake { id, sender });
+        self.waiting.store(queue.waiters.len(), SeqCst);
+        Turn::Waits(Waiting { place, id, brief, woken })
+    }
+
+    /// A request that was admitted briefly was not served in time.
+    pub fn refused(&self, now: u64) {
+        if let Some(gate) = &mut self.queue().gate {
+            gate.refused(now);
+        }
+    }
+
+    /// A request was served while others wait; it took so many milliseconds.
+    pub fn served(&self, now: u64, took: u64) {
+        if let Some(gate) = &mut self.queue().gate {
+            gate.served(now, took as f64);
+        }
+    }
+
+    /// A request waits no longer.
+    pub fn leave(&self, place: Place) {
+        let mut queue = self.queue();
+        queue.waiters.remove(place);
+        self.waiting.store(queue.waiters.len(), SeqCst);
+    }
+
+    /// After a request began to wait: is there something for it that came free meanwhile?
+    pub fn look_again(self: &Arc<Self>) {
+        // A permit goes to the first who waits.
+        drop(self.permit());
+        if self.kept.load(SeqCst) > 0 {
+            self.wake_keepers();
+        }
+    }
+
+    /// The one to be served next by what is at home on event loop `thread` (`None`: nowhere): his loop, and how he is woken.
+    pub fn next(&self, thread: Option<usize>) -> Option<(usize, Wake)> {
+        if self.waiting() == 0 {
+            return None;
+        }
+        let mut queue = self.queue();
+        let next = loop {
+            match queue.waiters.next(thread) {
+                Some((_, waiter)) if waiter.wake.sender.is_closed() => (),
+                next => break next,
+            }
+        };
+        self.waiting.store(queue.waiters.len(), SeqCst);
+        next.map(|(thread, waiter)| (thread, waiter.wake))
+    }
+
+    /// Counts connections that lie idle: one more, or one less.
+    pub fn count_kept(&self, more: bool) {
+        if more {
+            self.kept.fetch_add(1, SeqCst);
+        } else {
+            self.kept.fetch_sub(1, SeqCst);
+        }
+    }
+
+    /// Has a loop's keeper told when somebody waits.
+    pub fn add_keeper(&self, keeper: Arc<Notify>) {
+        self.keepers.lock().unwrap_or_else(PoisonError::into_inner).push(keeper);
+    }
+
+    /// Has all keepers look at their connections.
+    pub fn wake_keepers(&self) {
+        let keepers = self.keepers.lock().unwrap_or_else(PoisonError::into_inner);
+        keepers.iter().for_each(|keeper| keeper.notify_one());
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    /// The line that a request joins, if it may; whoever waits briefly and has no room any more leaves.
+    fn admit(&mut self, rank: Rank, running: usize, limit: usize, now: u64) -> Option<Line> {
+        let Some(gate) = &mut self.gate else { return Some(Line::Patient) };
+        let in_line = |line| self.waiters.in_line(line);
+        let brief = in_line(Line::Brief);
+        let (known, patient) = (in_line(Line::Known), in_line(Line::Patient));
+        match gate.arrive(now, rank, gate::Queue { running, known, patient, brief }, limit) {
+            Admit::Refuse => None,
+            Admit::Wait if rank == Rank::Known => Some(Line::Known),
+            Admit::Wait => Some(Line::Patient),
+            Admit::Briefly => {
+                if brief >= gate.room(limit) {
+                    // Dropped, it is told so.
+                    drop(self.waiters.take_oldest_brief());
+                }
+                Some(Line::Brief)
+            }
+        }
+    }
+}
+
+/// The gate that the pool of visitors would have.
+fn gate(settings: &plan::Php) -> Option<Gate> {
+    let wait = settings.pools.first()?.queue_wait?;
+    Some(Gate::new(wait.as_millis() as u64))
+}
+
+impl Way {
+    /// The pool.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.permit.shared
+    }
+
+    /// The backend.
+    pub fn backend(&self) -> &Backend {
+        &self.permit.shared.backends[self.backend]
+    }
+}
+
+impl Drop for Way {
+    fn drop(&mut self) {
+        // Before the permit: who gets that finds room.
+        self.backend().close_one();
+    }
+}
+
+impl Permit {
+    /// Gives it back without a look at who waits.
+    fn uncount(mut self) {
+        self.counted = false;
+        self.shared.permits.fetch_sub(1, SeqCst);
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if !self.counted {
+            return;
+        }
+        self.shared.permits.fetch_sub(1, SeqCst);
+        // Whoever begins to wait from now on looks for one himself.
+        while self.shared.waiting() > 0 {
+            let Some(permit) = self.shared.permit() else { return };
+            match self.shared.next(None) {
+                None => permit.uncount(),
+                Some((_, wake)) => match wake.sender.send(Grant::Permit(permit)) {
+                    Ok(()) => return,
+                    Err(Grant::Permit(permit)) => permit.uncount(),
+                    Err(_) => return,
+                },
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! How many connections a backend takes at once: php-fpm's `pm.max_children`. It gives each connection a process for as
+//! long as that is open; a connection more than that would wait, with its request, until another is closed.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millrace_wire::fastcgi::{get_values, max_connections};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::backends::Shared;
+use super::connection::{Stream, connect};
+
+/// Who does not answer such a question within that does not know it.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Most bytes of an answer.
+const ANSWER_MAX: u64 = 4096;
+
+/// Asks all backends, before the first request comes; waits for the answers, but not for long.
+pub fn ask_all(shared: &Arc<Shared>) {
+    let asked = shared.clone();
+    // On a thread of its own: the caller's may have a runtime already.
+    let asking = std::thread::Builder::new().name("ask-fastcgi".to_owned()).spawn(move || {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+        runtime.block_on(async {
+            for backend in 0..asked.backends.len() {
+                if let Err(error) = ask(&asked, backend).await {
+                    let address = &asked.backends[backend].address;
+                    asked.log.warn(format_args!(
+                        "php-fpm at {address}: {error}; requests for PHP get 503 until it takes connections"
+                    ));
+                }
+            }
+        });
+    });
+    if let Ok(asking) = asking {
+        let _ = asking.join();
+    }
+}
+
+/// Asks a backend how many connections it takes at once.
+///
+/// # Errors
+/// It takes none.
+pub async fn ask(shared: &Shared, backend: usize) -> io::Result<()> {
+    let backend = &shared.backends[backend];
+    let stream = connect(&backend.address, shared.settings.fastcgi_connect_timeout).await?;
+    let answer = match stream {
+        Stream::Unix(stream) => tokio::time::timeout(PATIENCE, question(stream)).await,
+        Stream::Tcp(stream) => tokio::time::timeout(PATIENCE, question(stream)).await,
+    };
+    if let Some(most) = answer.ok().and_then(|answer| max_connections(&answer)) {
+        backend.set_most(most);
+    }
+    Ok(())
+}
+
+/// Finds out whether a backend that is out takes connections again, while another one takes the requests.
+pub async fn probe(shared: Arc<Shared>, backend: usize) {
+    let began = shared.now();
+    match ask(&shared, backend).await {
+        Ok(()) => shared.tell(backend, shared.backends[backend].accepts()),
+        Err(error) => {
+            shared.tell(backend, shared.backends[backend].refuses(began, shared.now(), &error.to_string()));
+        }
+    }
+}
+
+/// Everything that comes back until the connection is closed.
+async fn question(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin) -> Vec<u8> {
+    let mut answer = Vec::new();
+    if stream.write_all(&get_values()).await.is_ok() {
+        // Who keeps the connection open is not waited for: the answer is there.
+        let mut stream = stream.take(ANSWER_MAX);
+        while max_connections(&answer).is_none()
+            && matches!(stream.read_buf(&mut answer).await, Ok(length) if length > 0)
+        {}
+    }
+    answer
+}

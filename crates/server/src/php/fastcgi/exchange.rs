@@ -1,0 +1,594 @@
+//! One request: a connection is found, the request sent, the answer read as far as it is there. And what to do if the
+//! connection fails.
+//!
+//! A request is run again if nothing of it has reached the client and either it was not begun - the connection could not
+//! be made, was found closed when the request was sent, or the backend said so - whatever its method, or its method is
+//! idempotent, once. php-fpm acknowledges nothing: of a request that was sent and not answered it can't be known whether it
+//! ran. So one that must not be run twice is sent only over a new connection, or one whose process has come to rest.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use millrace_wire::fastcgi::{End, Record, TooLong, stdin};
+
+use super::answer::{Answer, Messages};
+use super::backends::{Backends, Choice, Grant, Permit, Shared, Turn, Waiting, Way};
+use super::capacity;
+use super::connection::Connection;
+use super::input::Input;
+use super::kept::{Kept, Local};
+use super::stream::Writing;
+use crate::engine::Thread;
+use crate::php::Rank;
+use crate::php::answer::AnswerHead;
+use crate::php::exchange::{as_long_as_said, overloaded};
+use crate::php::pool::waiters::Place;
+use crate::php::{pump, variables};
+use crate::reply::{Aside, Body, Reply, plain};
+use crate::request::{Content, Request};
+use crate::route::{Script, Site};
+use crate::stats::Counter;
+
+/// Attempts of a request that is not begun.
+const ATTEMPTS: u32 = 5;
+/// Bytes of an answer that are read before the first of them leave, if they are there.
+const FIRST_BYTES: usize = 256 << 10;
+/// A short content goes with the head of the request, bytes.
+const SHORT: usize = 16 << 10;
+/// A larger buffer is not kept.
+const BUFFER_KEEP: usize = 256 << 10;
+/// Pause before another attempt where all backends have too much to do.
+const BREATHER: Duration = Duration::from_millis(10);
+
+thread_local! {
+    /// The request that is being sent. Never borrowed over an await.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Why a request gets no connection.
+#[derive(Debug)]
+enum Refused {
+    /// As many wait as may.
+    Full,
+    /// It has waited as long as it may.
+    Timeout,
+    /// More comes than can be served.
+    Overload,
+    /// No backend takes connections, for so long that nobody waits for them.
+    Down,
+    /// The loop can't have one more connection.
+    Ours(io::Error),
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+enum Failure {
+    /// The request was not begun.
+    NotBegun,
+    /// The backend has too much to do: not begun, either.
+    Overloaded,
+    /// The connection was closed, and perhaps the script ran.
+    Begun,
+    /// The script took too long.
+    Late,
+    /// What came is no answer.
+    Garbage,
+    /// The request's head does not fit.
+    TooLong,
+    /// The spooled content can't be read.
+    Ours(io::Error),
+}
+
+/// Runs a script and returns its answer as soon as its fields are known; 502, 503, 504 where that fails. Dropping the
+/// future tells the script that its client has gone. `None` if `gone` became ready before there was a connection.
+pub async fn run(
+    thread: &Rc<Thread>,
+    backends: &Backends,
+    site: &Arc<Site>,
+    request: &mut Request,
+    script: &Script,
+    gone: impl Future<Output = ()>,
+) -> Option<Reply> {
+    let mut gone = pin!(gone);
+    let shared = backends.shared();
+    let local = Kept::local(thread, shared);
+    let stats = &thread.stats;
+    let (mut attempts, mut repeated) = (0, false);
+    loop {
+        let acquired = tokio::select! {
+            biased;
+            acquired = acquire(thread, &local, shared, site, request) => acquired,
+            () = &mut gone, if attempts == 0 => return None,
+        };
+        let connection = match acquired {
+            Ok(connection) => connection,
+            Err(refused) => return Some(refusal(thread, site, refused)),
+        };
+        let failure = match attempt(connection, thread, &local, site, request, script).await {
+            Ok(reply) => return Some(reply),
+            Err(failure) => failure,
+        };
+        attempts += 1;
+        let again = match failure {
+            Failure::NotBegun => attempts < ATTEMPTS,
+            Failure::Overloaded => {
+                tokio::time::sleep(BREATHER).await;
+                attempts < ATTEMPTS
+            }
+            Failure::Begun if request.is_idempotent() => !std::mem::replace(&mut repeated, true),
+            _ => false,
+        };
+        if !again {
+            return Some(no_answer(thread, site, script, &failure));
+        }
+        stats.add(Counter::PhpRetried, 1);
+    }
+}
+
+/// A connection for a request, kept or new, waiting for one if need be. Cancel-safe.
+async fn acquire(
+    thread: &Rc<Thread>,
+    local: &Rc<Local>,
+    shared: &Arc<Shared>,
+    site: &Site,
+    request: &Request,
+) -> Result<Connection, Refused> {
+    let at_rest = !request.is_idempotent();
+    let began = shared.at(thread.clock.now());
+    if shared.backends.len() > 1 && local.is_one_sided() {
+        // A connection to another backend, in the place of one of these if need be.
+        if shared.permit().is_none() {
+            drop(local.exchange_one());
+        }
+    } else if let Some(connection) = local.take(began, at_rest) {
+        return Ok(connection);
+    }
+    let lane = site.lanes.of(request);
+    let until = began + shared.settings.pools[lane.index()].queue_timeout.as_millis() as u64;
+    let rank = site.lanes.rank(request, lane);
+    loop {
+        let now = shared.at(thread.clock.now());
+        if now >= until && now > began {
+            return Err(Refused::Timeout);
+        }
+        let way = match shared.permit() {
+            Some(permit) => match shared.choose(permit, now) {
+                Choice::Way(way) => way,
+                Choice::Full => {
+                    pause(thread, BREATHER).await;
+                    continue;
+                }
+                Choice::Later(moment) => {
+                    let wait = moment.min(until).saturating_sub(now).max(1);
+                    pause(thread, Duration::from_millis(wait)).await;
+                    continue;
+                }
+                Choice::Never => return Err(Refused::Down),
+            },
+            // One that must not be run twice gets a new connection in the place of a kept one.
+            None => match at_rest.then(|| local.exchange_one()).flatten() {
+                Some(way) => way,
+                None => match wait(thread, local, shared, rank, until - now).await? {
+                    Granted::Connection(connection) if !at_rest => return Ok(connection),
+                    Granted::Connection(connection) => connection.close(),
+                    Granted::Permit(permit) => match shared.choose(permit, shared.at(thread.clock.now())) {
+                        Choice::Way(way) => way,
+                        _ => continue,
+                    },
+                },
+            },
+        };
+        match open(thread, local, shared, way).await {
+            Some(connection) => return Ok(connection),
+            None => thread.clock.read(),
+        }
+    }
+}
+
+async fn pause(thread: &Thread, time: Duration) {
+    tokio::time::sleep(time).await;
+    thread.clock.read();
+}
+
+/// What a request has waited for.
+enum Granted {
+    Connection(Connection),
+    Permit(Permit),
+}
+
+/// Waits for a connection or the right to make one, for so many milliseconds.
+async fn wait(
+    thread: &Rc<Thread>,
+    local: &Rc<Local>,
+    shared: &Arc<Shared>,
+    rank: Rank,
+    patience: u64,
+) -> Result<Granted, Refused> {
+    let now = shared.at(thread.clock.now());
+    let Waiting { place, id, brief, woken } = match shared.wait(thread.index, rank, now) {
+        Turn::Waits(waiting) => waiting,
+        Turn::Full => return Err(Refused::Full),
+        Turn::Overload => return Err(Refused::Overload),
+    };
+    let waiting = Leave { local, shared, place, id };
+    shared.look_again();
+    let limit = Duration::from_millis(brief.map_or(patience, |brief| brief.min(patience)));
+    let granted = tokio::time::timeout(limit, woken).await;
+    thread.clock.read();
+    match granted {
+        Ok(Ok(Grant::Permit(permit))) => Ok(Granted::Permit(permit)),
+        Ok(Ok(Grant::Loose(loose))) => {
+            local.take_over(*loose).map(Granted::Connection).map_err(Refused::Ours)
+        }
+        Ok(Ok(Grant::Reserved)) => {
+            local.take_reserved(waiting.id).map(Granted::Connection).ok_or(Refused::Timeout)
+        }
+        Ok(Err(_)) | Err(_) if brief.is_some() => {
+            shared.refused(shared.at(thread.clock.now()));
+            Err(Refused::Overload)
+        }
+        Ok(Err(_)) | Err(_) => Err(Refused::Timeout),
+    }
+}
+
+/// Takes a request out of the queue when it stops waiting, and what was reserved for it to the next.
+struct Leave<'a> {
+    local: &'a Local,
+    shared: &'a Shared,
+    place: Place,
+    id: u64,
+}
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.shared.leave(self.place);
+        if let Some(connection) = self.local.take_reserved(self.id) {
+            self.local.give_back(connection, self.shared.now());
+        }
+    }
+}
+
+/// Makes a connection; `None` if that failed, which is noted.
+async fn open(thread: &Rc<Thread>, local: &Local, shared: &Arc<Shared>, way: Way) -> Option<Connection> {
+    let (backend, began) = (way.backend, shared.at(thread.clock.now()));
+    let result = Connection::open(way).await;
+    thread.clock.read();
+    match result {
+        Ok(connection) => {
+            thread.stats.add(Counter::FastCgiConnections, 1);
+            if let change @ Some(_) = shared.backends[backend].accepts() {
+                shared.tell(backend, change);
+                ask_again(shared, backend);
+            }
+            local.adopt(&connection);
+            Some(connection)
+        }
+        // The queue of connections that it has not accepted is full (unix(7)).
+        Err((error, way)) if error.kind() == io::ErrorKind::WouldBlock => {
+            drop(way);
+            pause(thread, BREATHER).await;
+            None
+        }
+        Err((error, way)) => {
+            drop(way);
+            thread.stats.add(Counter::FastCgiFailures, 1);
+            let why = match error.kind() {
+                io::ErrorKind::TimedOut => "no connection in time".to_owned(),
+                _ => error.to_string(),
+            };
+            let now = shared.at(thread.clock.now());
+            shared.tell(backend, shared.backends[backend].refuses(began, now, &why));
+            None
+        }
+    }
+}
+
+/// A backend that is up again may be another one.
+fn ask_again(shared: &Arc<Shared>, backend: usize) {
+    let shared = shared.clone();
+    // Whether it takes connections is found out by the next request.
+    tokio::task::spawn_local(async move { drop(capacity::ask(&shared, backend).await) });
+}
+
+/// A connection with a request that is on its way or being run.
+pub struct Running {
+    /// The event loop.
+    pub thread: Rc<Thread>,
+    connection: Connection,
+    local: Rc<Local>,
+    input: Input,
+    /// The content, if it is not sent yet and belongs to nobody else any more.
+    content: Content,
+    /// The backend took no more of the content.
+    cut: bool,
+}
+
+impl Running {
+    /// Sends more of the content and reads once.
+    ///
+    /// # Errors
+    /// Those of [`Connection::poll_read`].
+    pub fn poll(&mut self, cx: &mut Context<'_>, take: impl FnMut(Record<'_>)) -> Poll<io::Result<()>> {
+        let content = std::mem::take(&mut self.content);
+        let polled = self.poll_with(cx, &content, take);
+        self.content = content;
+        polled
+    }
+
+    fn poll_with(
+        &mut self,
+        cx: &mut Context<'_>,
+        content: &Content,
+        take: impl FnMut(Record<'_>),
+    ) -> Poll<io::Result<()>> {
+        if !self.input.is_sent() {
+            match self.input.poll_send(cx, &self.connection.socket, content) {
+                Poll::Pending | Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) if is_closed(&error) => {
+                    // It may have answered before it closed the connection.
+                    (self.input, self.cut) = (Input::none(), true);
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+            }
+        }
+        let shared = self.connection.shared().clone();
+        let now = || shared.at(self.thread.clock.now());
+        let polled = self.connection.poll_read(cx, now, take);
+        if !shared.settings.fastcgi_read_timeout.is_zero() {
+            let now = now();
+            let since = &self.connection.socket.silent_since;
+            if polled.is_ready() || since.get() == 0 {
+                since.set(now);
+            }
+        }
+        polled
+    }
+
+    /// Nothing is read for a while: silence means nothing.
+    pub fn expect_nothing(&self) {
+        self.connection.socket.silent_since.set(0);
+    }
+
+    /// The answer is complete, or of no interest any more.
+    pub fn finish(self) {
+        let now = self.connection.shared().at(self.thread.clock.now());
+        // A rest of the content would be taken for a request.
+        if self.input.is_sent() && !self.cut {
+            self.connection.shared().backends[self.connection.backend()].answers();
+            self.local.give_back(self.connection, now);
+        }
+    }
+
+    /// The connection failed in the middle of a request.
+    pub fn note_loss(&self, error: &io::Error) {
+        let shared = self.connection.shared();
+        let backend = self.connection.backend();
+        let late = self.connection.socket.is_late();
+        if error.kind() == io::ErrorKind::InvalidData {
+            let address = &shared.backends[backend].address;
+            shared.log.error(format_args!("php-fpm at {address} sent what is no answer: {error}"));
+        }
+        let counter = if late { Counter::PhpTimeouts } else { Counter::PhpLost };
+        self.thread.stats.add(counter, 1);
+        if !late {
+            self.thread.stats.add(Counter::FastCgiFailures, 1);
+            let now = shared.at(self.thread.clock.now());
+            let why = format!("connections fail in the middle of requests: {error}");
+            shared.tell(backend, shared.backends[backend].fails(now, &why));
+        }
+    }
+}
+
+/// One attempt over one connection.
+async fn attempt(
+    connection: Connection,
+    thread: &Rc<Thread>,
+    local: &Rc<Local>,
+    site: &Site,
+    request: &mut Request,
+    script: &Script,
+) -> Result<Reply, Failure> {
+    let shared = connection.shared().clone();
+    let messages = Messages::new(&shared, site.name(), script, connection.backend());
+    let mut running = send(connection, thread, local, site, request, script)?;
+    let mut answer = Answer::new(messages);
+    let read = poll_fn(|cx| {
+        loop {
+            match running.poll_with(cx, &request.content, |record| answer.take(record)) {
+                Poll::Ready(Ok(()))
+                    if answer.end.is_some()
+                        || answer.broken().is_some()
+                        || answer.content.len() >= FIRST_BYTES =>
+                {
+                    return Poll::Ready(Ok(()));
+                }
+                Poll::Ready(Ok(())) => (),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                // Nothing more is there at the moment: what there is goes out.
+                Poll::Pending if answer.head.is_some() => return Poll::Ready(Ok(())),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    })
+    .await;
+    thread.clock.read();
+    thread.process.script_speaks();
+    if let Err(error) = read {
+        return Err(failure(&running, error));
+    }
+    if let Some(how) = answer.end.filter(|end| !matches!(end, End::Complete { .. })) {
+        return Err(not_run(running, how));
+    }
+    let Some(head) = answer.head.take() else {
+        let error: io::Error = match answer.broken() {
+            Some(broken) => io::Error::new(io::ErrorKind::InvalidData, broken),
+            None => io::Error::new(io::ErrorKind::InvalidData, "an end without a head"),
+        };
+        return Err(failure(&running, error));
+    };
+    Ok(reply(running, answer, head, request))
+}
+
+/// Makes the reply of an answer whose head has come.
+fn reply(mut running: Running, mut answer: Answer, head: AnswerHead, request: &mut Request) -> Reply {
+    let AnswerHead { status, reason, fields, length, ours } = head;
+    let mut aside = (!ours.is_empty()).then(|| Box::new(Aside { fields: ours, ..Aside::default() }));
+    let is_over = answer.end.is_some();
+    if is_over {
+        answer.messages.end();
+    } else {
+        // There is no other attempt: what is left of the content goes on from here.
+        running.content = std::mem::take(&mut request.content);
+    }
+    if answer.messages.failed {
+        running.thread.stats.add(Counter::PhpFailures, 1);
+        aside.get_or_insert_with(Box::default).failed = true;
+    }
+    let is_handed = || aside.as_ref().is_some_and(|aside| aside.handed().is_some());
+    let unwanted = request.is_head() || is_handed();
+    let body = if unwanted || matches!(status, 204 | 304) {
+        if is_over {
+            running.finish();
+        } else {
+            Writing::new(running, answer.messages).let_fall();
+        }
+        if unwanted { Body::Omitted(length) } else { Body::Empty }
+    } else if is_over {
+        running.finish();
+        Body::Bytes(as_long_as_said(answer.content, length, &mut aside))
+    } else {
+        let thread = running.thread.clone();
+        let writing = Writing::new(running, answer.messages);
+        Body::Stream(Box::new(pump::start_with(&thread, writing, answer.content, length)))
+    };
+    Reply { status, reason, fields, body, close: false, dated: false, aside }
+}
+
+/// Sends as much of the request as goes at once; all of it, if it is short.
+fn send(
+    mut connection: Connection,
+    thread: &Rc<Thread>,
+    local: &Rc<Local>,
+    site: &Site,
+    request: &Request,
+    script: &Script,
+) -> Result<Running, Failure> {
+    let shared = connection.shared().clone();
+    let lane = &shared.settings.pools[site.lanes.of(request).index()];
+    let limit = lane.request_timeout.as_millis() as u64;
+    let (input, cut) = BUFFER.with_borrow_mut(|buffer| {
+        buffer.clear();
+        variables::write_params(buffer, site, request, script).map_err(|TooLong| Failure::TooLong)?;
+        let whole = match &request.content {
+            Content::Empty => Some(&b""[..]),
+            Content::Memory(bytes) if bytes.len() <= SHORT => Some(&bytes[..]),
+            _ => None,
+        };
+        if let Some(content) = whole {
+            stdin(buffer, content);
+        }
+        let now = shared.at(thread.clock.now());
+        connection.begin(now, if limit == 0 { 0 } else { now + limit });
+        thread.stats.add(Counter::PhpRequests, 1);
+        let sent = match connection.socket.send_now(buffer) {
+            Ok(sent) => sent,
+            // Closed before it had any of it.
+            Err(_) => {
+                local.close_all(connection.backend());
+                return Err(Failure::NotBegun);
+            }
+        };
+        let rest = || buffer[sent..].to_vec();
+        let input = match whole {
+            Some(_) if sent == buffer.len() => Input::none(),
+            Some(_) => Input::last(rest()),
+            None => Input::after(rest()),
+        };
+        if buffer.capacity() > BUFFER_KEEP {
+            *buffer = Vec::new();
+        }
+        Ok((input, false))
+    })?;
+    let (thread, local, content) = (thread.clone(), local.clone(), Content::Empty);
+    Ok(Running { thread, connection, local, input, content, cut })
+}
+
+/// Whether the other end closed the connection.
+fn is_closed(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | ConnectionAborted | NotConnected)
+}
+
+/// What the failure of a connection means for its request.
+fn failure(running: &Running, error: io::Error) -> Failure {
+    let connection = &running.connection;
+    if !is_closed(&error)
+        && !matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData)
+    {
+        return Failure::Ours(error);
+    }
+    running.note_loss(&error);
+    if connection.socket.is_late() {
+        Failure::Late
+    } else if error.kind() == io::ErrorKind::InvalidData {
+        Failure::Garbage
+    } else {
+        // Others may have been closed by the same.
+        running.local.close_all(connection.backend());
+        Failure::Begun
+    }
+}
+
+/// What a backend means that says that it did not run a request.
+fn not_run(running: Running, how: End) -> Failure {
+    running.note_loss(&io::Error::other(match how {
+        End::Overloaded => "it has too much to do",
+        End::CantMultiplex => "it takes one connection only",
+        _ => "it runs no scripts",
+    }));
+    match how {
+        End::Overloaded | End::CantMultiplex => Failure::Overloaded,
+        _ => Failure::Garbage,
+    }
+}
+
+fn refusal(thread: &Thread, site: &Site, refused: Refused) -> Reply {
+    match refused {
+        Refused::Overload => thread.stats.add(Counter::PhpOverload, 1),
+        Refused::Full => thread.stats.add(Counter::PhpQueueFull, 1),
+        Refused::Timeout => thread.stats.add(Counter::PhpQueueTimeouts, 1),
+        Refused::Down => {}
+        Refused::Ours(error) => {
+            let log = &thread.process.log;
+            log.error(format_args!("a connection to php-fpm can't be watched: {error}"));
+        }
+    }
+    overloaded(site)
+}
+
+fn no_answer(thread: &Thread, site: &Site, script: &Script, failure: &Failure) -> Reply {
+    let name = String::from_utf8_lossy(&script.filename);
+    let log = &thread.process.log;
+    match failure {
+        Failure::Late => plain(504),
+        Failure::TooLong => plain(431),
+        Failure::Overloaded => overloaded(site),
+        Failure::Ours(error) => {
+            log.error(format_args!("a request for {name} could not be handed to php-fpm: {error}"));
+            plain(503)
+        }
+        Failure::NotBegun => {
+            log.error(format_args!(
+                "{ATTEMPTS} connections to php-fpm in a row were closed before {name} ran"
+            ));
+            plain(502)
+        }
+        Failure::Begun | Failure::Garbage => plain(502),
+    }
+}

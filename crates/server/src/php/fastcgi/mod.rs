@@ -1,0 +1,44 @@
+//! PHP by FastCGI: php-fpm's workers instead of our own, behind the same entry and with the same rules.
+//!
+//! ```text
+//!   event loop                                       shared by all loops
+//!   ----------                                       -------------------
+//!   run ── a kept connection of this loop ───┐
+//!    │  or ── a permit, connect ─────────────┤        permits: php.workers of them
+//!    │  or ── wait ──────────────────────────│──────> queue <── whoever has a permit or connection too many
+//!    │                                       ▼
+//!    ├─ BEGIN PARAMS STDIN ────────────> php-fpm     backends: who is up, how busy
+//!    ├─ STDOUT STDERR END <──────────────────┘
+//!    ├─ all of it came at once: Reply; else: a Stream, a task pumps
+//!    └─ the connection is kept, or goes to who waits, or is closed
+//! ```
+//!
+//! - [`backends`]: what all loops share: permits, the queue, counts; [`backend`]: one address and whether it is up;
+//!   [`capacity`]: how many connections one takes;
+//! - [`kept`]: what a loop keeps, and its keeper, who looks after connections several times a second;
+//! - [`connection`]: one connection: sending, reading, time limits; [`input`]: the request's content;
+//! - [`exchange`]: one request, and what happens if its connection fails; [`stream`]: long answers;
+//! - [`answer`]: records to fields and content.
+//!
+//! **Connections.** php-fpm gives a whole process to a connection for as long as that is open. So there are never more
+//! than `php.workers`, kept ones counted, nor more than php-fpm has processes (`pm.max_children`, which it tells whoever
+//! asks): one more would not be accepted before another is closed. One that nobody uses is closed after
+//! `php.idle_timeout`. Should others have the processes, a new connection stays without an answer while ours lie idle:
+//! those are closed then.
+//!
+//! **Locks.** The way of a request that finds a kept connection takes none: the list of kept ones is its loop's, counts
+//! are atomics. The queue's mutex is taken by who waits, and by who has something to give while somebody waits.
+
+mod answer;
+mod backend;
+mod backends;
+mod capacity;
+mod connection;
+mod exchange;
+mod input;
+mod kept;
+mod stream;
+
+pub use backends::Backends;
+pub use exchange::run;
+pub use kept::Kept;

@@ -1,0 +1,93 @@
+//! Long answers: the connection as the [`Maker`] of what [`crate::php::pump`] moves to the client. php-fpm's process is free
+//! as soon as its script has finished, as with our own workers.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use millrace_wire::fastcgi::{End, Record};
+
+use super::answer::Messages;
+use super::exchange::Running;
+use crate::engine::Thread;
+use crate::php::pump::{End as Why, Maker};
+use crate::php::stream::Pipe;
+use crate::stats::Counter;
+
+/// A script that goes on writing.
+pub struct Writing {
+    running: Running,
+    messages: Messages,
+}
+
+impl Writing {
+    /// What comes over this connection.
+    pub fn new(running: Running, messages: Messages) -> Writing {
+        Writing { running, messages }
+    }
+
+    /// Reads the rest, which nobody wants, so that the connection can be used again.
+    pub fn let_fall(self) {
+        tokio::task::spawn_local(self.drain());
+    }
+
+    async fn drain(mut self) {
+        let result = poll_fn(|cx| {
+            loop {
+                match self.poll(cx, |_| ()) {
+                    Poll::Ready(Ok(false)) => (),
+                    other => return other,
+                }
+            }
+        })
+        .await;
+        self.running.thread.clock.read();
+        match result {
+            Ok(_) => self.running.finish(),
+            Err(error) => self.running.note_loss(&error),
+        }
+    }
+
+    /// Reads once; true at the end.
+    fn poll(&mut self, cx: &mut Context<'_>, mut take: impl FnMut(&[u8])) -> Poll<io::Result<bool>> {
+        let (mut end, messages) = (None, &mut self.messages);
+        ready!(self.running.poll(cx, |record| match record {
+            Record::Stdout(piece) => take(piece),
+            Record::Stderr(piece) => messages.take(piece),
+            Record::End(how) => end = Some(how),
+        }))?;
+        match end {
+            None => Poll::Ready(Ok(false)),
+            Some(End::Complete { .. }) => Poll::Ready(Ok(true)),
+            Some(_) => Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
+        }
+    }
+}
+
+impl Maker for Writing {
+    fn poll_make(&mut self, cx: &mut Context<'_>, pipe: &Pipe) -> Poll<io::Result<bool>> {
+        let polled = self.poll(cx, |piece| pipe.push(piece));
+        if !pipe.has_room() {
+            // Nothing is read until the client has taken some.
+            self.running.expect_nothing();
+        }
+        polled
+    }
+
+    fn end(mut self, thread: &Thread, pipe: &Pipe, why: Why) {
+        match why {
+            Why::Whole => {
+                self.messages.end();
+                if self.messages.failed {
+                    thread.stats.add(Counter::PhpFailures, 1);
+                    pipe.aside().borrow_mut().get_or_insert_default().failed = true;
+                }
+                self.running.finish();
+            }
+            Why::Enough => self.let_fall(),
+            Why::Lost(error) => self.running.note_loss(&error),
+            // php-fpm finds out that the client has gone when the connection is closed.
+            Why::Unwanted => {}
+        }
+    }
+}

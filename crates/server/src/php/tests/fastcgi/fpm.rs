@@ -1,0 +1,215 @@
+//! FakeFpm: what speaks FastCGI and does as its request says: the query holds commands, with `;` between them.
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use millrace_settings::plan::Backend;
+use millrace_wire::fastcgi::{
+    End, Parsed, answer, asks_for_values, end, stderr, stdin_header, stdout, values_result,
+};
+
+/// Listens in the background until it is dropped.
+pub struct FakeFpm {
+    path: PathBuf,
+    pub seen: Arc<Seen>,
+}
+
+/// What happened there.
+#[derive(Default)]
+pub struct Seen {
+    /// Connections that came with a request.
+    pub connections: AtomicUsize,
+    /// Those that are open, and the most that were at once.
+    pub open: AtomicUsize,
+    pub most: AtomicUsize,
+    /// Requests that were begun.
+    pub requests: AtomicUsize,
+    ended: AtomicBool,
+    sockets: Mutex<Vec<UnixStream>>,
+}
+
+impl FakeFpm {
+    /// Says that it takes so many connections; 0: says nothing.
+    pub fn start(path: &Path, children: usize) -> FakeFpm {
+        let listener = UnixListener::bind(path).unwrap();
+        let seen = Arc::new(Seen::default());
+        let shared = seen.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if shared.ended.load(SeqCst) {
+                    return;
+                }
+                let (stream, shared) = (stream.unwrap(), shared.clone());
+                std::thread::spawn(move || serve(stream, &shared, children));
+            }
+        });
+        FakeFpm { path: path.to_owned(), seen }
+    }
+
+    pub fn backend(&self) -> Backend {
+        Backend::Unix(self.path.clone())
+    }
+
+    /// As if all its processes were killed; nobody listens any more.
+    pub fn kill(self) {}
+}
+
+impl Drop for FakeFpm {
+    fn drop(&mut self) {
+        self.seen.ended.store(true, SeqCst);
+        let _ = UnixStream::connect(&self.path);
+        let _ = std::fs::remove_file(&self.path);
+        for socket in self.seen.sockets.lock().unwrap().drain(..) {
+            let _ = socket.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
+fn serve(mut stream: UnixStream, seen: &Seen, children: usize) {
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    seen.sockets.lock().unwrap().push(stream.try_clone().unwrap());
+    let mut bytes = Vec::new();
+    if !fill(&mut stream, &mut bytes) {
+        return;
+    }
+    if asks_for_values(&bytes) {
+        if children > 0 {
+            let _ = stream.write_all(&values_result(children));
+        }
+        return;
+    }
+    seen.connections.fetch_add(1, SeqCst);
+    let open = seen.open.fetch_add(1, SeqCst) + 1;
+    seen.most.fetch_max(open, SeqCst);
+    while request(&mut stream, &mut bytes, seen).is_some() {}
+    seen.open.fetch_sub(1, SeqCst);
+    let _ = stream.shutdown(std::net::Shutdown::Both);
+}
+
+fn fill(stream: &mut UnixStream, bytes: &mut Vec<u8>) -> bool {
+    let mut piece = [0; 65536];
+    match stream.read(&mut piece) {
+        Ok(length) if length > 0 => bytes.extend_from_slice(&piece[..length]),
+        _ => return false,
+    }
+    true
+}
+
+/// Serves one request; `None`: the connection is over.
+fn request(stream: &mut UnixStream, bytes: &mut Vec<u8>, seen: &Seen) -> Option<()> {
+    let mut parsed = loop {
+        // One that reads no content answers before that comes.
+        if let Some(length) = head_length(bytes)
+            && let Ok(Some((parsed, _))) = Parsed::decode(&[&bytes[..length], &stdin_header(0)].concat())
+            && query(&parsed).contains("early")
+        {
+            break parsed;
+        }
+        if let Some((parsed, taken)) = Parsed::decode(bytes).unwrap() {
+            bytes.drain(..taken);
+            break parsed;
+        }
+        if !fill(stream, bytes) {
+            return None;
+        }
+    };
+    assert!(parsed.keep);
+    seen.requests.fetch_add(1, SeqCst);
+    let query = query(&parsed);
+    let mut out = Vec::new();
+    let (mut torn, mut early) = (false, false);
+    for command in query.split(';') {
+        let (name, text) = command.split_once(':').unwrap_or((command, ""));
+        match name {
+            "head" => {
+                let fields = text.split(',').filter(|field| !field.is_empty());
+                let lines: String = fields.map(|field| field.replacen('=', ": ", 1) + "\r\n").collect();
+                stdout(&mut out, format!("{lines}\r\n").as_bytes());
+            }
+            "body" => stdout(&mut out, text.as_bytes()),
+            "err" => stderr(&mut out, text.replace('+', " ").as_bytes()),
+            "big" => stdout(&mut out, &vec![b'x'; text.parse().unwrap()]),
+            "end" => end(&mut out, End::Complete { status: 0 }),
+            "overloaded" => end(&mut out, End::Overloaded),
+            "garbage" => out.extend_from_slice(b"HTTP/1.1 200 OK\r\n\r\n"),
+            "echo" => {
+                let sum: u64 = parsed.content.iter().map(|byte| u64::from(*byte)).sum();
+                let text = format!("Content-Type: text/plain\r\n\r\n{} {sum}", parsed.content.len());
+                answer(&mut out, text.as_bytes());
+            }
+            "variable" => {
+                let is = |(name, _): &&(Vec<u8>, Vec<u8>)| name == text.as_bytes();
+                let value = parsed.variables.iter().find(is).map(|(_, value)| value.clone());
+                answer(&mut out, &[&b"\r\n"[..], &value.unwrap_or_default()].concat());
+            }
+            "torn" => torn = true,
+            "sleep" => {
+                send(stream, &mut out, torn)?;
+                std::thread::sleep(Duration::from_millis(text.parse().unwrap()));
+            }
+            "line" => {
+                let file = std::fs::OpenOptions::new().append(true).create(true).open(text);
+                file.unwrap().write_all(b"run\n").unwrap();
+            }
+            // Only the first time.
+            "first" if std::fs::File::create_new(text).is_err() => {}
+            "first" | "close" => {
+                send(stream, &mut out, torn)?;
+                return None;
+            }
+            "half" => {
+                out.truncate(out.len() / 2);
+                send(stream, &mut out, torn)?;
+                return None;
+            }
+            // Until the other end is closed.
+            "never" => {
+                send(stream, &mut out, torn)?;
+                while fill(stream, bytes) {}
+                return None;
+            }
+            "early" => early = true,
+            other => panic!("{other}"),
+        }
+    }
+    parsed.content.clear();
+    send(stream, &mut out, torn)?;
+    if early {
+        while fill(stream, bytes) {}
+        return None;
+    }
+    Some(())
+}
+
+/// Bytes up to the end of PARAMS.
+fn head_length(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let header = bytes.get(at..at + 8)?;
+        let content = usize::from(u16::from_be_bytes([header[4], header[5]]));
+        at += 8 + content + usize::from(header[6]);
+        if header[1] == 4 && content == 0 {
+            return Some(at);
+        }
+    }
+}
+
+fn query(parsed: &Parsed) -> String {
+    let query = parsed.variables.iter().find(|(name, _)| name == b"QUERY_STRING");
+    String::from_utf8(query.unwrap().1.clone()).unwrap()
+}
+
+fn send(stream: &mut UnixStream, out: &mut Vec<u8>, torn: bool) -> Option<()> {
+    let out = std::mem::take(out);
+    for piece in out.chunks(if torn { 1 } else { out.len().max(1) }) {
+        stream.write_all(piece).ok()?;
+        if torn {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+    Some(())
+}

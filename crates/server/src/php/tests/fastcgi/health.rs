@@ -1,0 +1,241 @@
+//! Connections: how many, over which, and what happens when they fail.
+
+use super::*;
+
+#[test]
+fn never_more_connections_than_workers_or_processes() {
+    for (workers, children, expected) in [(3, 0, 3), (9, 4, 4)] {
+        let (rig, fpms) = rig(1, children, |php| php.workers = workers);
+        let ask = |scene: Scene, n: usize| async move {
+            let asks: Vec<_> = (0..n)
+                .map(|_| {
+                    let scene = scene.clone();
+                    tokio::task::spawn_local(
+                        async move { scene.get("sleep:20;head:A=b;body:x;end").await.text },
+                    )
+                })
+                .collect();
+            for ask in asks {
+                assert_eq!(ask.await.unwrap(), "x");
+            }
+        };
+        std::thread::scope(|scope| {
+            for index in 0..2 {
+                let (rig, ask) = (&rig, &ask);
+                scope.spawn(move || rig.on_thread(index, async move |scene| ask(scene, 30).await));
+            }
+        });
+        let seen = &fpms[0].seen;
+        assert_eq!(seen.most.load(Ordering::SeqCst), expected, "at once");
+        assert_eq!(fpms[0].requests(), 60);
+        let connections = fpms[0].connections();
+        assert!(connections <= 2 * expected, "{connections} connections were made");
+    }
+}
+
+/// One loop has all connections, all idle: another one's request gets one of them.
+#[test]
+fn a_kept_connection_goes_to_the_loop_that_needs_it() {
+    let (rig, fpms) = rig(1, 0, |_| ());
+    let (tell, told) = std::sync::mpsc::channel();
+    let (finish, finished) = tokio::sync::oneshot::channel::<()>();
+    std::thread::scope(|scope| {
+        let rig = &rig;
+        scope.spawn(move || {
+            rig.on_thread(0, async move |scene| {
+                assert_eq!(scene.get(HELLO).await.text, "hello");
+                tell.send(()).unwrap();
+                let _ = finished.await;
+            });
+        });
+        told.recv().unwrap();
+        rig.on_thread(1, async move |scene| {
+            let began = Instant::now();
+            assert_eq!(scene.get(HELLO).await.text, "hello");
+            assert!(began.elapsed() < Duration::from_millis(200), "{:?}", began.elapsed());
+            finish.send(()).unwrap();
+        });
+    });
+    assert_eq!((fpms[0].connections(), fpms[0].requests()), (1, 2), "the connection itself has moved");
+}
+
+#[test]
+fn the_queue_is_bounded_by_count_and_time() {
+    let (rig, fpms) = rig(1, 0, |php| {
+        (php.queue, php.queue_timeout) = (2, Duration::from_millis(200));
+    });
+    rig.play(async |scene| {
+        let ask = |script: &'static str| {
+            let scene = scene.clone();
+            tokio::task::spawn_local(async move { (scene.get(script).await.status, Instant::now()) })
+        };
+        let began = Instant::now();
+        let asks = [ask("sleep:600;head:A=b;end"), ask(HELLO), ask(HELLO), ask(HELLO)];
+        let [first, second, third, fourth] = asks;
+        let (status, at) = fourth.await.unwrap();
+        assert_eq!((status, at - began < Duration::from_millis(100)), (503, true), "as many wait as may");
+        for ask in [second, third] {
+            let (status, at) = ask.await.unwrap();
+            assert_eq!(status, 503);
+            assert!((200..500).contains(&(at - began).as_millis()), "{:?}", at - began);
+        }
+        assert_eq!(first.await.unwrap().0, 200);
+        assert_eq!((scene.count(Counter::PhpQueueFull), scene.count(Counter::PhpQueueTimeouts)), (1, 2));
+        assert_eq!(scene.status().waiting, 0);
+        // Who leaves the queue is not run.
+        let slow = ask("sleep:200;head:A=b;end");
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        let left = tokio::time::timeout(Duration::from_millis(50), scene.get(HELLO)).await;
+        assert!(left.is_err() && slow.await.unwrap().0 == 200);
+        scene.until(1.0, "kept", |status| status.idle == 1 && status.waiting == 0).await;
+    });
+    assert_eq!(fpms[0].requests(), 2);
+}
+
+/// A kept connection that php-fpm has closed costs nobody anything, whatever the method.
+#[test]
+fn kept_connections_that_were_closed() {
+    let (rig, _fpms) = rig(1, 0, |php| php.workers = 3);
+    rig.play(async |scene| {
+        for method in ["GET", "POST"] {
+            // It closes them right after its answer, or some time later.
+            for pause in [0, 60] {
+                let sent = format!("head:A=b;body:x;end;sleep:{pause};close");
+                assert_eq!(scene.get(&sent).await.text, "x");
+                tokio::time::sleep(Duration::from_millis(2 * pause + 10)).await;
+                let answer = read(scene.ask(method, HELLO, Content::Empty).await).await;
+                assert_eq!((answer.status, &answer.text[..]), (200, "hello"), "{method} {pause}");
+            }
+        }
+        for _ in 0..30 {
+            // At the very moment: php-fpm with pm.max_requests does that.
+            let answer = read(scene.ask("POST", "head:A=b;body:x;end;close", Content::Empty).await).await;
+            assert_eq!(answer.text, "x");
+        }
+    });
+}
+
+#[test]
+fn what_had_begun_is_run_again_once_and_only_if_it_may_be() {
+    let (rig, _fpms) = rig(1, 0, |_| ());
+    rig.play(async |scene| {
+        let script = |name: &str| {
+            let (line, first) = (scene.file(name), scene.file(&format!("{name}-first")));
+            format!("line:{line};first:{first};{HELLO}")
+        };
+        assert_eq!(scene.get(&script("get")).await.text, "hello");
+        assert_eq!((scene.lines("get"), scene.count(Counter::PhpRetried)), (2, 1));
+        assert_eq!(scene.post(&script("post")).await.status, 502);
+        assert_eq!(scene.lines("post"), 1);
+        let always = format!("line:{};close", scene.file("always"));
+        assert_eq!(scene.get(&always).await.status, 502);
+        assert_eq!(scene.lines("always"), 2, "once again");
+    });
+}
+
+#[test]
+fn the_least_busy_backend_gets_the_request() {
+    let (rig, fpms) = rig(3, 0, |php| php.workers = 9);
+    rig.play(async |scene| {
+        let slow: Vec<_> = (0..3)
+            .map(|_| {
+                let scene = scene.clone();
+                tokio::task::spawn_local(async move { scene.get("sleep:200;head:A=b;end").await.status })
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(scene.status().backends.iter().all(|backend| backend.busy == 1), "{:?}", scene.status());
+        for ask in slow {
+            assert_eq!(ask.await.unwrap(), 200);
+        }
+        for _ in 0..27 {
+            scene.get(HELLO).await;
+        }
+    });
+    let requests: Vec<usize> = fpms.iter().map(FakeFpm::requests).collect();
+    assert_eq!(requests, [10, 10, 10]);
+}
+
+#[test]
+fn a_backend_that_is_down_gets_nothing_and_is_found_again() {
+    let (rig, mut fpms) = rig(2, 0, |php| php.workers = 4);
+    rig.play(async |scene| {
+        for _ in 0..4 {
+            assert_eq!(scene.get(HELLO).await.status, 200);
+        }
+        let gone = fpms.remove(0);
+        let path = match gone.backend() {
+            plan::Backend::Unix(path) => path,
+            plan::Backend::Tcp(_) => unreachable!(),
+        };
+        gone.kill();
+        for method in ["GET", "POST"].repeat(10) {
+            let answer = read(scene.ask(method, HELLO, Content::Empty).await).await;
+            assert_eq!((answer.status, &answer.text[..]), (200, "hello"), "{method}");
+        }
+        let status = scene.status();
+        assert!(!status.backends[0].up && status.backends[1].up && status.trouble.is_none());
+        assert!(status.backends[0].trouble.is_some());
+        let again = FakeFpm::start(&path, 0);
+        let began = Instant::now();
+        while again.requests() == 0 {
+            assert!(began.elapsed() < Duration::from_secs(8), "not found again");
+            let slow = || async { scene.get("sleep:20;head:A=b;end").await.status };
+            assert_eq!(tokio::join!(slow(), slow(), slow()), (200, 200, 200));
+        }
+        assert!(scene.status().backends[0].up);
+    });
+}
+
+/// All are down for a moment, as when php-fpm is restarted: requests wait for them, whatever their method. For good:
+/// refused at once.
+#[test]
+fn a_restart_costs_no_request_and_an_outage_no_patience() {
+    let (rig, mut fpms) = rig(1, 0, |php| php.workers = 4);
+    rig.play(async |scene| {
+        assert_eq!(scene.get(HELLO).await.status, 200);
+        let gone = fpms.remove(0);
+        let plan::Backend::Unix(path) = gone.backend() else { unreachable!() };
+        gone.kill();
+        let asks: Vec<_> = ["GET", "POST"]
+            .repeat(10)
+            .into_iter()
+            .map(|method| {
+                let scene = scene.clone();
+                tokio::task::spawn_local(async move {
+                    read(scene.ask(method, HELLO, Content::Empty).await).await.status
+                })
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        let again = FakeFpm::start(&path, 0);
+        for ask in asks {
+            assert_eq!(ask.await.unwrap(), 200);
+        }
+        assert!(scene.status().backends[0].up);
+        again.kill();
+        let began = Instant::now();
+        assert_eq!(scene.get(HELLO).await.status, 503);
+        assert!((2_000..6_000).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
+        let began = Instant::now();
+        assert_eq!(scene.get(HELLO).await.status, 503);
+        assert!(began.elapsed() < Duration::from_millis(100));
+        assert!(scene.status().trouble.is_some());
+    });
+}
+
+#[test]
+fn idle_connections_are_closed_after_a_while() {
+    let (rig, fpms) = rig(1, 0, |php| php.idle_timeout = Duration::from_millis(300));
+    rig.play(async |scene| {
+        assert_eq!(scene.get(HELLO).await.status, 200);
+        assert_eq!(scene.status().idle, 1);
+        scene.until(2.0, "closed", |status| status.idle == 0 && status.backends[0].connections == 0).await;
+        assert_eq!(scene.get(HELLO).await.status, 200);
+        rig.pool().retire();
+        scene.until(2.0, "closed", |status| status.idle == 0).await;
+        assert_eq!(scene.get(HELLO).await.status, 200, "requests that still come are served");
+        assert_eq!(scene.status().idle, 0);
+    });
+    assert_eq!(fpms[0].connections(), 3);
+}

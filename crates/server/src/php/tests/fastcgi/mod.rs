@@ -1,0 +1,36 @@
+//! FastCGI: the rules for connections, with FakeFpm at the other end.
+
+mod fpm;
+mod health;
+mod talk;
+
+use fpm::FakeFpm;
+
+use super::*;
+
+/// A site whose PHP is so many FakeFpms, which take so many connections each.
+fn rig(fpms: usize, children: usize, change: impl FnOnce(&mut plan::Php)) -> (Rig, Vec<FakeFpm>) {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let path = |which: usize| {
+        std::env::temp_dir().join(format!("millrace-fpm-{}-{number}-{which}.sock", std::process::id()))
+    };
+    let fpms: Vec<FakeFpm> = (0..fpms).map(|which| FakeFpm::start(&path(which), children)).collect();
+    let rig = Rig::new(|php| {
+        php.fastcgi = fpms.iter().map(FakeFpm::backend).collect();
+        change(php);
+    });
+    (rig, fpms)
+}
+
+impl FakeFpm {
+    fn connections(&self) -> usize {
+        self.seen.connections.load(Ordering::SeqCst)
+    }
+
+    fn requests(&self) -> usize {
+        self.seen.requests.load(Ordering::SeqCst)
+    }
+}
+
+const HELLO: &str = "head:Content-type=text/html;body:hello;end";

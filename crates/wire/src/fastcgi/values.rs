@@ -1,0 +1,63 @@
+//! GET_VALUES (section 4.1): how many connections an application takes at once. php-fpm answers with `pm.max_children`, and
+//! closes the connection.
+
+use super::request::split_length;
+use super::{GET_VALUES, GET_VALUES_RESULT, HEADER_BYTES, Header};
+
+const MAX_CONNS: &[u8] = b"FCGI_MAX_CONNS";
+
+/// The question.
+pub fn get_values() -> Vec<u8> {
+    record(GET_VALUES, b"")
+}
+
+/// The answer, for stand-ins of php-fpm.
+pub fn values_result(connections: usize) -> Vec<u8> {
+    record(GET_VALUES_RESULT, connections.to_string().as_bytes())
+}
+
+/// Whether a connection begins with that question, for stand-ins of php-fpm.
+pub fn asks_for_values(bytes: &[u8]) -> bool {
+    Header::decode(bytes).is_some_and(|header| header.kind == GET_VALUES)
+}
+
+/// Connections that are taken at once, out of everything that came; `None` if that is no answer, or does not say it.
+pub fn max_connections(bytes: &[u8]) -> Option<usize> {
+    let header = Header::decode(bytes).filter(|header| header.kind == GET_VALUES_RESULT)?;
+    let mut content = bytes.get(HEADER_BYTES..HEADER_BYTES + usize::from(header.content))?;
+    while !content.is_empty() {
+        let (name, rest) = split_length(content)?;
+        let (value, rest) = split_length(rest)?;
+        let (name, rest) = rest.split_at_checked(name)?;
+        let (value, rest) = rest.split_at_checked(value)?;
+        if name == MAX_CONNS {
+            return std::str::from_utf8(value).ok()?.parse().ok();
+        }
+        content = rest;
+    }
+    None
+}
+
+/// A record of no request with this variable.
+fn record(kind: u8, value: &[u8]) -> Vec<u8> {
+    let content = [&[MAX_CONNS.len() as u8, value.len() as u8], MAX_CONNS, value].concat();
+    let header = Header { id: 0, ..Header::new(kind, content.len()) };
+    [&header.encode()[..], &content].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn question_and_answer() {
+        assert_eq!(get_values(), b"\x01\x09\0\0\0\x10\0\0\x0e\0FCGI_MAX_CONNS");
+        assert!(asks_for_values(&get_values()) && !asks_for_values(b"x"));
+        assert_eq!(max_connections(&values_result(5)), Some(5));
+        let answer = values_result(17);
+        (0..answer.len()).for_each(|length| assert_eq!(max_connections(&answer[..length]), None));
+        assert_eq!(max_connections(&get_values()), None);
+        let both = b"\x01\x0a\0\0\0\x17\x01\0\x01\x02Aok\x0e\x02FCGI_MAX_CONNS12\0";
+        assert_eq!(max_connections(both), Some(12));
+    }
+}
