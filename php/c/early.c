@@ -132,8 +132,12 @@ PHP_FUNCTION(headers_send)
 	if (status == 103) {
 		RETURN_LONG(send_links() ? SAPI_HEADER_SENT_SUCCESSFULLY : SAPI_HEADER_SEND_FAILED);
 	}
+	if (status >= 100 && status < 200) {
+		/* Nobody needs the others; frameworks pass on whatever they were given. */
+		RETURN_LONG(SAPI_HEADER_SEND_FAILED);
+	}
 	if (status < 200 || status > 999) {
-		zend_argument_value_error(1, "must be 103, or between 200 and 999");
+		zend_argument_value_error(1, "must be between 100 and 999");
 		RETURN_THROWS();
 	}
 	if (ZEND_NUM_ARGS() && !SG(headers_sent)) {

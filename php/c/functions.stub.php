@@ -26,7 +26,8 @@ function apache_response_headers(): array {}
  * Sends the head of the answer now: what header() has set, with this status. 103 sends the Link fields that are set as an
  * interim answer (RFC 8297), and the answer goes on as if nothing had been sent. As in FrankenPHP; not if PHP has it.
  *
- * @return int 103: 1 if it was sent or there was nothing to send, 3 if the answer has begun; otherwise 0 if it was sent
+ * @return int 103: 1 if it was sent or there was nothing to send, 3 if the answer has begun; 3 for any other interim status, of
+ *             which nothing is sent; otherwise 0 if the head was sent
  */
 function headers_send(int $status = 200): int {}
 

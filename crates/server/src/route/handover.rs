@@ -206,7 +206,11 @@ impl<'a> Search<'a> {
     fn below_root(&self, path: &[u8], missing: impl FnOnce() -> String) -> Result<Entry, Refused> {
         let profile = self.site.profile;
         let is_source = segment_ends(path).any(|end| path[..end].ends_with(b".php"));
-        let never = || (403, "scripts and hidden files below the site's root are never sent".to_owned());
+        let never = || {
+            let why = "below the site's root, what visitors may never have is not sent: scripts, hidden files, databases. \
+                       Files that only scripts hand out have a folder in site.sendfile_roots or [site.internal]";
+            (403, why.to_owned())
+        };
         if is_source || profile.never_serves(path) {
             return Err(never());
         }
