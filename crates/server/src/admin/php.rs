@@ -55,6 +55,14 @@ fn write_details(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
             lane.waiting,
             grouped(lane.queue)
         )?;
+        if lane.waited > 0 {
+            let (mean, most) = (short(lane.wait_mean), short(lane.wait_most));
+            write!(
+                text,
+                ", and {} did in the last minute, {mean} on average and {most} at most",
+                grouped(lane.waited)
+            )?;
+        }
         if let Some(most) = lane.held_to {
             write!(text, "; held to {most} at once: more only make each slower")?;
         }
@@ -63,10 +71,6 @@ fn write_details(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
         }
         if let Some(service) = lane.service {
             write!(text, "; {} a request", short(service))?;
-        }
-        if lane.waited > 0 {
-            let (mean, most) = (short(lane.wait_mean), short(lane.wait_most));
-            write!(text, ", {} in the last minute: {mean} on average, {most} at most", grouped(lane.waited))?;
         }
         writeln!(
             text,
@@ -80,6 +84,7 @@ fn write_details(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
         let sizes: Vec<String> = pool
             .each
             .iter()
+            .filter(|worker| worker.memory > 0)
             .take(SIZES_SHOWN)
             .map(|worker| match worker.own {
                 0 => format!("{}: {}", worker.pid, bytes(worker.memory)),
@@ -97,8 +102,8 @@ fn write_details(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
             "  {:<12}slow        {} {} ({}), {times}",
             "",
             short(slow.most),
-            slow.script,
-            slow.host
+            slow.page,
+            slow.script
         )?;
     }
     Ok(())
@@ -157,7 +162,7 @@ fn worker_json(worker: &WorkerStatus) -> Json {
 fn slow_json(slow: &SlowScript) -> Json {
     Json::object([
         ("script", slow.script.as_str().into()),
-        ("host", slow.host.as_str().into()),
+        ("page", slow.page.as_str().into()),
         ("most_seconds", slow.most.as_secs_f64().into()),
         ("count", slow.count.into()),
     ])

@@ -103,8 +103,8 @@ fn lanes(shared: &Shared, state: &State, now: u64) -> Vec<LaneStatus> {
 }
 
 fn slow(slow: Slow) -> SlowScript {
-    let script = String::from_utf8_lossy(&slow.script).into_owned();
-    SlowScript { script, host: slow.host, most: slow.most, count: slow.count }
+    let [script, page] = [slow.script, slow.page].map(|text| String::from_utf8_lossy(&text).into_owned());
+    SlowScript { script, page, most: slow.most, count: slow.count }
 }
 
 fn busy(card: &Card, now: u64) -> Option<BusyWorker> {

@@ -96,8 +96,8 @@ pub struct WorkerStatus {
 pub struct SlowScript {
     /// Its path.
     pub script: String,
-    /// Host that was asked for when it took longest.
-    pub host: String,
+    /// Host and path that were asked for.
+    pub page: String,
     /// The longest that it took.
     pub most: Duration,
     /// Slow runs in the last minutes.
