@@ -10,7 +10,7 @@ use crate::php::pool::growth::EXTRA;
 const SLOW: &str = "sleep:600;head:200;body:slow;end";
 
 /// Four workers; what is POSTed runs in the pool `admin`, PUT in `background`. Each has what it has by default.
-fn rig(change: impl FnOnce(&mut plan::Php)) -> Rig {
+pub(super) fn rig(change: impl FnOnce(&mut plan::Php)) -> Rig {
     Rig::new(|php| {
         (php.workers, php.workers_start, php.workers_spare) = (4, 4, 4);
         for (name, method) in [("admin", "POST"), ("background", "PUT")] {

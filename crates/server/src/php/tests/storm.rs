@@ -29,7 +29,7 @@ async fn ask_many(scene: Scene, seed: u64) {
         let dice = scatter(seed * 1000 + round);
         let (script, good) = KINDS[(dice % KINDS.len() as u64) as usize];
         let patience = if dice.is_multiple_of(11) { dice % 7 } else { 20_000 };
-        let method = if dice.is_multiple_of(3) { "POST" } else { "GET" };
+        let method = ["POST", "GET", "PUT", "GET"][dice as usize / 8 % 4];
         let asked = async { read(scene.ask(method, script, Content::Empty).await).await };
         match tokio::time::timeout(Duration::from_millis(patience), asked).await {
             // Killed from outside: 502 or a broken end, whatever was asked for.
@@ -45,11 +45,27 @@ async fn ask_many(scene: Scene, seed: u64) {
 
 #[test]
 fn the_pool_survives() {
-    let rig = Rig::new(|php| (php.workers, php.workers_start, php.workers_spare) = (4, 4, 4));
+    survives(&Rig::new(|php| (php.workers, php.workers_start, php.workers_spare) = (4, 4, 4)), false);
+}
+
+/// With lanes, and as many workers as somebody just thinks of.
+#[test]
+fn the_lanes_survive() {
+    survives(&lanes::rig(|_| ()), true);
+}
+
+/// The same where workers that have given way are of no use to some.
+#[test]
+fn the_lanes_survive_without_the_right_to_hurry() {
+    let rig = lanes::rig(|_| ());
+    rig.pool().shared().forbid_lowering();
+    survives(&rig, true);
+}
+
+fn survives(rig: &Rig, changes: bool) {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for index in 0..2 {
-            let rig = &rig;
             scope.spawn(move || {
                 rig.on_thread(index, async |scene| {
                     let tasks: Vec<_> = (0..4)
@@ -70,17 +86,27 @@ fn the_pool_survives() {
             while began.elapsed() < Duration::from_secs(2) {
                 std::thread::sleep(Duration::from_millis(40));
                 number = scatter(number + 1);
+                if changes {
+                    rig.pool().shared().lock().lanes.set_most(1 + number as usize % 6);
+                }
                 let pids = rig.pool().pids();
                 let victim = pids.get(number as usize % pids.len().max(1)).and_then(|pid| Victim::open(*pid));
                 // It may have ended by itself.
                 let _ = victim.map(|victim| victim.kill());
             }
+            rig.pool().shared().lock().lanes.set_most(4);
             over.store(true, Ordering::Relaxed);
         });
     });
     assert!(over.load(Ordering::Relaxed));
     rig.play(async |scene| {
-        scene.until(10.0, "whole again", |pool| pool.idle == 4 && pool.running + pool.waiting == 0).await;
-        assert_eq!(scene.get(HELLO).await.text, "hello");
+        // With changes the level has come down with the most; it grows again when it has to.
+        let whole = if changes { 1 } else { 4 };
+        let quiet = |pool: &PoolStatus| pool.idle >= whole && pool.running + pool.waiting + pool.exiting == 0;
+        scene.until(10.0, "whole again", quiet).await;
+        assert!(scene.status().lanes.iter().all(|lane| lane.running == 0), "{:?}", scene.status().lanes);
+        for method in ["GET", "POST", "PUT"] {
+            assert_eq!(read(scene.ask(method, HELLO, Content::Empty).await).await.text, "hello");
+        }
     });
 }
