@@ -27,9 +27,16 @@ pub fn answer(thread: &Thread, request: &Request, entry: &Rc<Entry>) -> Answer {
 }
 
 /// The answer with a file that a script hands out, to a request of any method: as to GET, as other servers do. `ranges`:
-/// whether a part may be asked for.
-pub fn hand_out(thread: &Thread, request: &Request, entry: &Rc<Entry>, ranges: bool) -> Answer {
+/// whether a part may be asked for; `media_type`: what the script says that it is, for the parts that name it.
+pub fn hand_out(
+    thread: &Thread,
+    request: &Request,
+    entry: &Rc<Entry>,
+    ranges: bool,
+    media_type: Option<&[u8]>,
+) -> Answer {
     let mut asked = Asked::read(&request.head, None, entry);
+    asked.media_type = media_type;
     if !ranges {
         asked.range = None;
     }
@@ -43,6 +50,8 @@ pub(super) struct Asked<'a> {
     range: Option<&'a [u8]>,
     accept: Accept,
     versioned: bool,
+    /// Another type than that of the file's name.
+    media_type: Option<&'a [u8]>,
 }
 
 impl<'a> Asked<'a> {
@@ -53,6 +62,7 @@ impl<'a> Asked<'a> {
             range: None,
             accept: Accept::default(),
             versioned: entry.keeps() && query.is_some_and(expiry::is_versioned_query),
+            media_type: None,
         };
         let (mut ranges, is_get) = (0, head.method() == "GET");
         for (name, value) in head.fields() {
@@ -115,12 +125,13 @@ pub(super) fn respond(entry: &Rc<Entry>, asked: Asked<'_>, now: Moment) -> Answe
 
 impl Asked<'_> {
     fn into_owned(self) -> Asked<'static> {
-        // A range has been answered or found not to count by the time that anybody waits.
+        // A range has been answered or found not to count by the time that anybody waits, and only parts name the type.
         Asked {
             conditions: self.conditions.into_owned(),
             range: None,
             accept: self.accept,
             versioned: self.versioned,
+            media_type: None,
         }
     }
 }
@@ -138,7 +149,10 @@ fn part(entry: &Entry, asked: &Asked<'_>, now: Moment) -> Option<Reply> {
         return None;
     }
     Some(match asked.conditions.evaluate(&validators) {
-        Outcome::Proceed => partial::reply(entry, wanted, asked.shape()),
+        Outcome::Proceed => {
+            let media_type = asked.media_type.unwrap_or(entry.media_type().as_bytes());
+            partial::reply(entry, wanted, asked.shape(), media_type)
+        }
         _ => send(entry, whole, asked, now),
     })
 }

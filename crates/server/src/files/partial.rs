@@ -6,8 +6,8 @@ use super::answer::refusal;
 use super::entry::{Entry, Shape};
 use crate::reply::{Fields, Reply, byteranges};
 
-/// The answer to a request for parts of the content as it is.
-pub fn reply(entry: &Entry, wanted: Wanted, shape: Shape) -> Reply {
+/// The answer to a request for parts of the content as it is. `media_type`: what several parts say that they are of.
+pub fn reply(entry: &Entry, wanted: Wanted, shape: Shape, media_type: &[u8]) -> Reply {
     let whole = entry.plain();
     let length = whole.content.length();
     match wanted {
@@ -16,7 +16,7 @@ pub fn reply(entry: &Entry, wanted: Wanted, shape: Shape) -> Reply {
             fields.push("Content-Range", span.content_range(length).as_bytes());
             Reply { fields, ..Reply::new(206) }.body(whole.content.part(span.start, span.end))
         }
-        Wanted::Several(spans) => several(entry, &spans, shape),
+        Wanted::Several(spans) => several(entry, &spans, shape, media_type),
         Wanted::Nothing => refusal(entry, 416).with("Content-Range", &format!("bytes */{length}")),
         Wanted::Whole => {
             let fields = Fields::from_shared(entry.fields(whole, shape));
@@ -26,10 +26,10 @@ pub fn reply(entry: &Entry, wanted: Wanted, shape: Shape) -> Reply {
 }
 
 /// `multipart/byteranges` (RFC 9110 section 14.6).
-fn several(entry: &Entry, spans: &[Span], shape: Shape) -> Reply {
+fn several(entry: &Entry, spans: &[Span], shape: Shape, media_type: &[u8]) -> Reply {
     let content = &entry.plain().content;
     let cut = |span: Span| content.part(span.start, span.end);
-    let (media_type, body) = byteranges(entry.media_type().as_bytes(), content.length(), spans, cut);
+    let (media_type, body) = byteranges(media_type, content.length(), spans, cut);
     let mut fields = Fields::default();
     fields.push("Content-Type", media_type.as_bytes());
     let block = entry.fields(entry.plain(), shape);

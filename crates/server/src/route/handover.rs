@@ -61,7 +61,8 @@ pub async fn hand_over(
                 name.eq_ignore_ascii_case("accept-ranges") && value.eq_ignore_ascii_case(b"none")
             };
             let ranges = !reply.fields.iter().any(refuses_ranges);
-            match files::hand_out(thread, request, &entry, ranges) {
+            let media_type = media_type(&reply.fields).map(|(_, value)| value);
+            match files::hand_out(thread, request, &entry, ranges, media_type) {
                 Answer::Ready(sent) => sent,
                 Answer::Later(sent) => sent.await,
             }
@@ -262,8 +263,7 @@ fn decoded(name: &[u8]) -> Option<Vec<u8>> {
 fn merge(script: &Fields, mut sent: Reply) -> Reply {
     let is_in = |list: &[&str], name: &str| list.iter().any(|known| known.eq_ignore_ascii_case(name));
     let is_file = matches!(sent.status, 200 | 206 | 304);
-    let media_type =
-        script.iter().find(|(name, value)| is_in(&["content-type"], name) && !is_by_php(name, value));
+    let media_type = media_type(script);
     // Each part of a multipart answer has its own.
     let is_multipart = |value: &[u8]| value.starts_with(b"multipart/byteranges");
     let types_it = matches!(sent.status, 200 | 206)
@@ -288,6 +288,11 @@ fn merge(script: &Fields, mut sent: Reply) -> Reply {
     }
     sent.fields = fields;
     sent
+}
+
+/// What the script says that the file is: the field that it has for that.
+fn media_type(script: &Fields) -> Option<(&str, &[u8])> {
+    script.iter().find(|(name, value)| name.eq_ignore_ascii_case("content-type") && !is_by_php(name, value))
 }
 
 /// Whether this is the type that PHP adds to an answer without one: it writes the name in its own way
