@@ -17,6 +17,7 @@
 #include <main/php_output.h>
 #include <main/php_variables.h>
 #include <main/fopen_wrappers.h>
+#include <main/php_network.h>
 #include <Zend/zend_alloc.h>
 #include <Zend/zend_exceptions.h>
 #include <Zend/zend_extensions.h>

@@ -117,6 +117,12 @@
 #define MR_SLOT_OFFERED 64u
 /* u64, written by the server: sequence of a request that is to be ended because its time is up. A SIGURG follows. The worker puts 0 there when it does so. */
 #define MR_SLOT_TERMINATE 80u
+/* u64: database connections that scripts of this worker have opened (mysqli). */
+#define MR_SLOT_DATABASE_OPENED 88u
+/* u64: how often a request found one that was kept. */
+#define MR_SLOT_DATABASE_REUSED 96u
+/* u64: connections that are kept now. */
+#define MR_SLOT_DATABASE_KEPT 104u
 /* Nobody's slot. */
 #define MR_STATE_FREE 0u
 /* The worker is being forked. */

@@ -101,6 +101,7 @@ static const char usage[] =
 	"                        Landlock), and none of the system calls that web pages have no use for\n"
 	"  --folder DIR          scripts may read and write there; may be repeated\n"
 	"  --read-folder DIR     scripts may read there; may be repeated\n"
+	"  --keep-database-connections   those of mysqli outlive a request, and are reset\n"
 	"  --temp-base DIR       make a temporary folder of the workers' own there\n"
 	"  --open-basedir WHEN   set open_basedir to these folders: always, or when needed, without --sandbox or without Landlock\n"
 	"  --disable-functions A,B   besides those of the ini files\n"
@@ -181,6 +182,7 @@ static bool read_options(int argc, char **argv)
 		{ "keep-environment", no_argument, NULL, 'e' },
 		{ "no-new-privileges", no_argument, NULL, 'p' },
 		{ "sandbox", no_argument, NULL, 'S' },
+		{ "keep-database-connections", no_argument, NULL, 'K' },
 		{ "folder", required_argument, NULL, 'F' },
 		{ "read-folder", required_argument, NULL, 'O' },
 		{ "temp-base", required_argument, NULL, 'T' },
@@ -208,6 +210,7 @@ static bool read_options(int argc, char **argv)
 			case 'e': options.keep_environment = true; break;
 			case 'p': options.no_new_privileges = true; break;
 			case 'S': options.sandbox = true; break;
+			case 'K': options.keep_database_connections = true; break;
 			case 'F': case 'O': good = add_folder(optarg, option == 'F'); break;
 			case 'T': options.temp_base = optarg; break;
 			case 'B': options.open_basedir = optarg; break;

@@ -227,6 +227,7 @@ static int deactivate(void)
 		wire_head(&SG(sapi_headers));
 	}
 	wire_end(flags);
+	database_reset();
 	return SUCCESS;
 }
 
@@ -258,6 +259,7 @@ static int startup(sapi_module_struct *module)
 	if (options.disable_functions) {
 		zend_disable_functions(options.disable_functions);
 	}
+	database_startup();
 	functions_hide();
 	taint_watch();
 	return SUCCESS;

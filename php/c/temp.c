@@ -133,17 +133,21 @@ static void place_sessions(const char *base)
 	}
 }
 
-/* After PHP's start: what has no place of its own is there. */
+/* After PHP's start: what has no place of its own is there. Uploads follow sys_temp_dir where upload_tmp_dir is not set. */
 void temp_use(const char *base)
 {
-	static const char *const names[] = { "sys_temp_dir", "upload_tmp_dir", "soap.wsdl_cache_dir" };
 	if (!*folder) {
 		return;
 	}
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		if (is_shared(names[i])) {
-			ini_set_for_good(names[i], folder);
-		}
+	if (is_shared("sys_temp_dir")) {
+		ini_set_for_good("sys_temp_dir", folder);
+	}
+	const char *uploads = zend_ini_string_ex("upload_tmp_dir", sizeof "upload_tmp_dir" - 1, 0, NULL);
+	if (uploads && *uploads && is_shared("upload_tmp_dir")) {
+		ini_set_for_good("upload_tmp_dir", folder);
+	}
+	if (is_shared("soap.wsdl_cache_dir")) {
+		ini_set_for_good("soap.wsdl_cache_dir", folder);
 	}
 	place_sessions(base);
 }

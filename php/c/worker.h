@@ -92,7 +92,7 @@ struct options {
 	char *ini_entries;
 	uint64_t max_requests;
 	unsigned grace_seconds;
-	bool keep_environment, no_new_privileges, check, sandbox;
+	bool keep_environment, no_new_privileges, check, sandbox, keep_database_connections;
 	const char *disable_functions, *temp_base, *open_basedir;
 	const char *worker_script, *worker_name, *worker_root; /* persistent workers: their script; NULL: none */
 	struct { const char *path; bool writable; } *folders; /* where the sites are */
@@ -134,6 +134,11 @@ void temp_use(const char *base);
 const char *temp_folder(void);
 void temp_remove(void);
 bool ini_set_for_good(const char *name, const char *value);
+
+/* database.c: connections that outlive a request */
+void database_startup(void);
+void database_reset(void);
+void database_wait(void);
 
 /* mail.c: mail() out of the sandbox */
 int mail_hand_over(const char *name, int argc, char **argv);

@@ -425,6 +425,8 @@ pub struct Php {
     pub disable_functions: Vec<String>,
     /// Where each pool gets a temporary folder of its own; `None`: it has none.
     pub temp_dir: Option<PathBuf>,
+    /// Whether database connections of mysqli outlive a request.
+    pub keep_database_connections: bool,
     /// Named shares of the workers; at least one. The first is [`PhpPool::FRONT`] and gets what is meant for no other.
     pub pools: Vec<PhpPool>,
     /// FastCGI instead of workers of our own; empty: none.

@@ -274,6 +274,7 @@ fn php(view: &View<'_>) -> Php {
             .collect(),
         disable_functions: words(view, "php.disable_functions"),
         temp_dir: view.path("php.temp_dir"),
+        keep_database_connections: view.switch("php.keep_database_connections"),
         pools: view.pool_names().iter().map(|name| pool(&view.pool(name), name)).collect(),
         worker_requests: view.number("php.worker_requests"),
         worker: None,

@@ -168,6 +168,12 @@ constants! {
     /// u64, written by the server: sequence of a request that is to be ended because its time is up. A SIGURG follows. The
     /// worker puts 0 there when it does so.
     SLOT_TERMINATE: usize = 80;
+    /// u64: database connections that scripts of this worker have opened (mysqli).
+    SLOT_DATABASE_OPENED: usize = 88;
+    /// u64: how often a request found one that was kept.
+    SLOT_DATABASE_REUSED: usize = 96;
+    /// u64: connections that are kept now.
+    SLOT_DATABASE_KEPT: usize = 104;
 
     /// Nobody's slot.
     STATE_FREE: u32 = 0;

@@ -56,6 +56,9 @@ fn pools(out: &mut Exposition, pools: &[PoolStatus]) {
     amounts(&table::PHP_WORKERS_MOST, |pool| pool.most);
     amounts(&table::PHP_WAITING, |pool| pool.waiting);
     amounts(&table::PHP_MEMORY, |pool| pool.memory);
+    amounts(&table::PHP_DATABASE_KEPT, |pool| pool.database.kept);
+    amounts(&table::PHP_DATABASE_OPENED, |pool| pool.database.opened);
+    amounts(&table::PHP_DATABASE_REUSED, |pool| pool.database.reused);
     let mut of_lanes = |row: &Row, value: fn(&LaneStatus) -> u64| {
         out.family(row);
         for (pool, lane) in pools.iter().flat_map(|pool| pool.lanes.iter().map(move |lane| (pool, lane))) {

@@ -94,6 +94,17 @@ fn write_details(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
         let more = if pool.each.len() > SIZES_SHOWN { ", ..." } else { "" };
         writeln!(text, "  {:<12}memory      {}{more}", "", sizes.join(", "))?;
     }
+    let database = pool.database;
+    if database.opened > 0 {
+        writeln!(
+            text,
+            "  {:<12}database    {} connections kept; {} opened, {} requests found one",
+            "",
+            database.kept,
+            grouped(database.opened),
+            grouped(database.reused)
+        )?;
+    }
     for slow in &pool.slowest {
         let times =
             if slow.count == 1 { "once".to_owned() } else { format!("{} times", grouped(slow.count)) };
@@ -120,6 +131,14 @@ pub(super) fn json(pool: &PoolStatus) -> Json {
         ("workers", Json::object(workers)),
         ("waiting", pool.waiting.into()),
         ("memory_bytes", pool.memory.into()),
+        (
+            "database_connections",
+            Json::object([
+                ("kept", pool.database.kept.into()),
+                ("opened", pool.database.opened.into()),
+                ("reused", pool.database.reused.into()),
+            ]),
+        ),
         ("trouble", pool.trouble.clone().into()),
         ("fastcgi", pool.backends.iter().map(backends::json).collect()),
         ("busy", pool.busy.iter().map(busy_json).collect()),

@@ -284,7 +284,7 @@ fn arguments(settings: &plan::Php) -> Vec<OsString> {
     arguments
 }
 
-/// What its workers may do: options of php/c/main.c.
+/// What its workers may do and keep: options of php/c/main.c.
 fn confinement(settings: &plan::Php, injected: &Path) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = Vec::new();
     arguments.extend(match settings.sandbox {
@@ -299,6 +299,9 @@ fn confinement(settings: &plan::Php, injected: &Path) -> Vec<OsString> {
     arguments.extend(["--read-folder".into(), injected.into()]);
     if let Some(dir) = &settings.temp_dir {
         arguments.extend(["--temp-base".into(), dir.into()]);
+    }
+    if settings.keep_database_connections {
+        arguments.push("--keep-database-connections".into());
     }
     let when = match settings.open_basedir {
         OpenBasedir::Auto if settings.sandbox == Sandbox::On => Some("needed"),

@@ -4,19 +4,25 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use millrace_sys::SharedWords;
 use millrace_wire::frames::{
-    PROTOCOL, SCOREBOARD_HEAD, SCOREBOARD_MAGIC, SLOT_ABORTED, SLOT_BYTES, SLOT_FINISHED, SLOT_OFFERED,
-    SLOT_PEAK, SLOT_PID, SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS, SLOT_STARTED_MS, SLOT_STATE, SLOT_TERMINATE,
-    STATE_FREE, STATE_STARTING,
+    PROTOCOL, SCOREBOARD_HEAD, SCOREBOARD_MAGIC, SLOT_ABORTED, SLOT_BYTES, SLOT_DATABASE_KEPT,
+    SLOT_DATABASE_OPENED, SLOT_DATABASE_REUSED, SLOT_FINISHED, SLOT_OFFERED, SLOT_PEAK, SLOT_PID,
+    SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS, SLOT_STARTED_MS, SLOT_STATE, SLOT_TERMINATE, STATE_FREE,
+    STATE_STARTING,
 };
+
+use crate::stats::DatabaseStatus;
 
 /// The scoreboard of one host.
 #[derive(Debug)]
 pub struct Scoreboard {
     words: SharedWords,
+    slots: u32,
+    /// Database connections of workers whose slots others have got: opened, reused.
+    past: [AtomicU64; 2],
 }
 
 impl Scoreboard {
@@ -27,7 +33,7 @@ impl Scoreboard {
         for (at, value) in [SCOREBOARD_MAGIC, PROTOCOL, SLOT_BYTES as u32, slots].into_iter().enumerate() {
             words.u32_at(at * 4).store(value, Ordering::Release);
         }
-        Ok(Scoreboard { words })
+        Ok(Scoreboard { words, slots, past: Default::default() })
     }
 
     /// Number of the last request that the worker has read completely.
@@ -97,8 +103,25 @@ impl Scoreboard {
         self.get(slot, SLOT_RSS)
     }
 
+    /// Database connections of all workers that there were since the host was started.
+    pub fn database(&self) -> DatabaseStatus {
+        let [opened, reused] = [0, 1].map(|at: usize| self.past[at].load(Ordering::Relaxed));
+        let mut all = DatabaseStatus { kept: 0, opened, reused };
+        for slot in 0..self.slots {
+            all.opened += self.get(slot, SLOT_DATABASE_OPENED);
+            all.reused += self.get(slot, SLOT_DATABASE_REUSED);
+            if self.state(slot) != STATE_FREE {
+                all.kept += self.get(slot, SLOT_DATABASE_KEPT);
+            }
+        }
+        all
+    }
+
     /// Clears a slot that nobody has, for a worker that is about to be forked.
     pub fn prepare(&self, slot: u32) {
+        for (past, word) in self.past.iter().zip([SLOT_DATABASE_OPENED, SLOT_DATABASE_REUSED]) {
+            past.fetch_add(self.get(slot, word), Ordering::Relaxed);
+        }
         for word in [
             SLOT_RECEIVED,
             SLOT_FINISHED,
@@ -108,6 +131,9 @@ impl Scoreboard {
             SLOT_REQUESTS,
             SLOT_RSS,
             SLOT_PEAK,
+            SLOT_DATABASE_OPENED,
+            SLOT_DATABASE_REUSED,
+            SLOT_DATABASE_KEPT,
             offered(0),
             offered(1),
         ] {

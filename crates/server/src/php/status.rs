@@ -33,6 +33,11 @@ impl Pool {
             slowest,
             ..PoolStatus::default()
         };
+        let live = state.seats().iter().find_map(|seat| match seat {
+            Seat::Live(card) => Some(card),
+            _ => None,
+        });
+        status.database = live.map(|card| card.scoreboard.database()).unwrap_or_default();
         for seat in state.seats() {
             match seat {
                 Seat::Free => (),

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub use causes::Causes;
 pub use exposition::Exposition;
 pub use latency::{BOUNDS, Class, Summary};
-pub use pool::{BackendStatus, BusyWorker, LaneStatus, PoolStatus, SlowScript, WorkerStatus};
+pub use pool::{BackendStatus, BusyWorker, DatabaseStatus, LaneStatus, PoolStatus, SlowScript, WorkerStatus};
 pub use table::{ALL, Counter, Kind, Row, TABLE};
 
 use latency::Histograms;

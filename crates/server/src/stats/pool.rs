@@ -29,6 +29,8 @@ pub struct PoolStatus {
     pub lanes: Vec<LaneStatus>,
     /// Resident memory of the workers together, bytes; pages they share are counted for each.
     pub memory: u64,
+    /// Database connections of the workers.
+    pub database: DatabaseStatus,
     /// Why there are no workers, if the host process does not start.
     pub trouble: Option<String>,
     /// Those that run PHP by FastCGI; none: workers of our own do.
@@ -39,6 +41,17 @@ pub struct PoolStatus {
     pub each: Vec<WorkerStatus>,
     /// Scripts that took long in the last minutes, the slowest first.
     pub slowest: Vec<SlowScript>,
+}
+
+/// Database connections (mysqli) of a pool's workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatabaseStatus {
+    /// Connections that workers keep for their next request.
+    pub kept: u64,
+    /// Connections opened since the PHP host was started.
+    pub opened: u64,
+    /// How often a request found one that was kept.
+    pub reused: u64,
 }
 
 /// A named share of a pool's workers at one moment.

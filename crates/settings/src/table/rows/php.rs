@@ -360,6 +360,19 @@ pub(super) static PHP: &[Setting] = &[
         ..ROW
     },
     Setting {
+        key: "php.keep_database_connections",
+        place: Place::Both,
+        kind: Kind::Switch,
+        default: Default::Fixed("false"),
+        line: "Whether workers keep their scripts' database connections for the next request; those of mysqli, which WordPress and most others use.",
+        reason: "Over a Unix socket a connection costs 0.05 ms of CPU, and a kept one 0.03 ms, since it is reset after each request: \
+                 nothing to a page of WordPress. To a database on another machine, or with TLS, a page saves some journeys there and \
+                 back. PDO's connections can't be reset and are left alone.",
+        example: "true",
+        elsewhere: &["mysqli.allow_persistent", "pdo::attr_persistent"],
+        ..ROW
+    },
+    Setting {
         key: "php.fastcgi",
         place: Place::Both,
         kind: Kind::Backends { word: "off" },

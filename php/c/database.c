@@ -1,0 +1,388 @@
+/*
+ * Database connections that outlive a request. WordPress and most others connect with mysqli and without "p:"; with
+ * --keep-database-connections that is put in front of the host for them. So a worker connects once, and each request has what a
+ * new connection would be:
+ *
+ * - At the end of a request, after its answer, each connection that it used is reset by COM_CHANGE_USER: the database rolls back,
+ *   gives locks back, drops temporary tables, prepared statements and variables. Not only when the next request comes, as
+ *   mysqli does it: until then others would wait for the locks.
+ * - When the next one connects as the same user to the same database, a connection that is reset and alive is ready: no word to
+ *   the database. One that is not alive fails here without a sound, and mysqli makes a new one.
+ * - mysqlnd keeps the character set over a COM_CHANGE_USER; a new connection has the one of the server's greeting, and so has a
+ *   connection here.
+ *
+ * What else can be set for a connection outlives a COM_CHANGE_USER: a script that sets options, asks for flags or sends several
+ * statements at once gets a connection that is closed as ever. One connection is kept for each host, user and database, KEPT_MOST
+ * in all; none that nobody used for IDLE_SECONDS.
+ *
+ * PDO is left alone: it has persistent connections, too, but rolls back and nothing else.
+ */
+#include "worker.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#if __has_include("ext/mysqlnd/mysqlnd.h") && __has_include("ext/mysqli/php_mysqli_structs.h")
+
+#include <dlfcn.h>
+
+#include "ext/mysqlnd/mysqlnd.h"
+#include "ext/mysqlnd/mysqlnd_ext_plugin.h"
+#include "ext/mysqlnd/mysqlnd_structs.h"
+#define MYSQLI_USE_MYSQLND 1
+#include "ext/mysqli/mysqli_mysqlnd.h"
+#include "ext/mysqli/php_mysqli_structs.h"
+
+#define KEPT_MOST 4
+#define IDLE_SECONDS 60
+
+/* A connection of mysqli's list of persistent ones. */
+static struct kept {
+	MYSQLND_CONN_DATA *connection; /* NULL: the place is free */
+	char *user, *password, *database;
+	bool clean; /* reset, and not used since */
+} kept[KEPT_MOST];
+
+static bool enabled, used, connecting;
+static int list_type;
+static uint64_t opened, reused;
+/* Handles of objects with options of their own, of this request. */
+static HashTable customised;
+static func_mysqlnd_conn_data__change_user change_user_was;
+
+static struct kept *find(const MYSQLND_CONN_DATA *connection)
+{
+	for (size_t i = 0; i < KEPT_MOST; i++) {
+		if (kept[i].connection == connection) {
+			return &kept[i];
+		}
+	}
+	return NULL;
+}
+
+static void forget(struct kept *one)
+{
+	if (one && one->connection) {
+		free(one->user);
+		free(one->password);
+		free(one->database);
+		memset(one, 0, sizeof *one);
+	}
+}
+
+static uint64_t count(void)
+{
+	uint64_t number = 0;
+	for (size_t i = 0; i < KEPT_MOST; i++) {
+		number += kept[i].connection != NULL;
+	}
+	return number;
+}
+
+static void tell(void)
+{
+	board_set64(worker->board, MR_SLOT_DATABASE_OPENED, opened);
+	board_set64(worker->board, MR_SLOT_DATABASE_REUSED, reused);
+	board_set64(worker->board, MR_SLOT_DATABASE_KEPT, count());
+}
+
+/* Whether the database has neither closed a connection nor said something unasked, such as that it will. */
+static bool is_alive(MYSQLND_CONN_DATA *connection)
+{
+	php_stream *stream = connection->vio->data->m.get_stream(connection->vio);
+	php_socket_t fd;
+	char byte;
+	return stream
+		&& php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void *)&fd, 0) == SUCCESS
+		&& recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+/* mysqlnd's change_user: mysqli calls it to make a persistent connection ready for a request. */
+static enum_func_status change_user(MYSQLND_CONN_DATA *const connection, const char *user, const char *password,
+	const char *database, bool silent, size_t password_length)
+{
+	struct kept *one = connecting ? find(connection) : NULL;
+	if (one && one->clean) {
+		one->clean = false;
+		if (is_alive(connection) && strcmp(one->user, user ? user : "") == 0
+			&& strcmp(one->database, database ? database : "") == 0) {
+			reused++;
+			return PASS;
+		}
+		/* mysqli closes it and makes another. */
+		forget(one);
+		return FAIL;
+	}
+	return change_user_was(connection, user, password, database, silent, password_length);
+}
+
+/* ---- functions of mysqli ---- */
+
+static MY_MYSQL *link_of(const zval *object)
+{
+	if (!object || Z_TYPE_P(object) != IS_OBJECT) {
+		return NULL;
+	}
+	MYSQLI_RESOURCE *resource = php_mysqli_fetch_object(Z_OBJ_P(object))->ptr;
+	return resource && resource->status == MYSQLI_STATUS_VALID ? resource->ptr : NULL;
+}
+
+/* A copy of an argument that is a text, else of `other`. */
+static char *copy_of(const zval *argument, const char *other)
+{
+	return strdup(argument && Z_TYPE_P(argument) == IS_STRING ? Z_STRVAL_P(argument) : other ? other : "");
+}
+
+/*
+ * After a connection was made, or taken from the list: what is needed to reset it. mysqlnd does not know the password of a new
+ * connection (it notes the user's name in its place).
+ */
+static void remember(MY_MYSQL *link, const zval *user, const zval *password, const zval *database)
+{
+	MYSQLND_CONN_DATA *connection = link->mysql->data;
+	struct kept *one = find(connection);
+	if (!link->persistent || one) {
+		return;
+	}
+	one = find(NULL);
+	if (one) {
+		one->user = copy_of(user, INI_STR("mysqli.default_user"));
+		one->password = copy_of(password, INI_STR("mysqli.default_pw"));
+		one->database = copy_of(database, NULL);
+		one->connection = connection;
+	}
+	if (!one || !one->user || !one->password || !one->database) {
+		forget(one);
+		link->persistent = false;
+	}
+}
+
+/* Whether the call is an ordinary one: a host, no flags, no options set before. */
+static bool is_ordinary(const zval *object, const zval *host, const zval *flags)
+{
+	return enabled && worker && host && Z_TYPE_P(host) == IS_STRING && Z_STRLEN_P(host)
+		&& strncasecmp(Z_STRVAL_P(host), "p:", 2) != 0 && !(flags && zval_get_long((zval *)(uintptr_t)flags) != 0)
+		&& !(object && Z_TYPE_P(object) == IS_OBJECT && zend_hash_index_exists(&customised, Z_OBJ_HANDLE_P(object)))
+		&& INI_BOOL("mysqli.allow_persistent") && INI_INT("mysqli.max_persistent") < 0;
+}
+
+/* Calls one of mysqli's functions that connect; its arguments begin with number `first`. */
+static void connect_by(zif_handler was, uint32_t first, bool has_flags, INTERNAL_FUNCTION_PARAMETERS)
+{
+	uint32_t given = ZEND_NUM_ARGS();
+	zval *host = given > first ? ZEND_CALL_ARG(execute_data, first + 1) : NULL;
+	zval *user = given > first + 1 ? ZEND_CALL_ARG(execute_data, first + 2) : NULL;
+	zval *password = given > first + 2 ? ZEND_CALL_ARG(execute_data, first + 3) : NULL;
+	zval *database = given > first + 3 ? ZEND_CALL_ARG(execute_data, first + 4) : NULL;
+	zval *flags = has_flags && given > first + 6 ? ZEND_CALL_ARG(execute_data, first + 7) : NULL;
+	zval *object = first ? ZEND_CALL_ARG(execute_data, 1) : getThis();
+	zval before;
+	ZVAL_UNDEF(&before);
+	uint64_t reused_before = reused;
+	if (is_ordinary(object, host, flags)) {
+		ZVAL_COPY_VALUE(&before, host);
+		ZVAL_STR(host, zend_string_concat2("p:", 2, Z_STRVAL(before), Z_STRLEN(before)));
+		connecting = used = true;
+	}
+	was(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+	MY_MYSQL *link = link_of(object ? object : return_value);
+	if (link && connecting) {
+		remember(link, user, password, database);
+	}
+	connecting = false;
+	zval_ptr_dtor(&before);
+	if (worker && link && link->mysql) {
+		opened += reused == reused_before;
+		tell();
+	}
+}
+
+/* Calls one that changes more of a connection than can be reset: it is closed as ever. */
+static void customise_by(zif_handler was, uint32_t first, INTERNAL_FUNCTION_PARAMETERS)
+{
+	zval *object = first ? (ZEND_NUM_ARGS() ? ZEND_CALL_ARG(execute_data, 1) : NULL) : getThis();
+	if (enabled && object && Z_TYPE_P(object) == IS_OBJECT) {
+		MY_MYSQL *link = link_of(object);
+		zend_hash_index_add_empty_element(&customised, Z_OBJ_HANDLE_P(object));
+		if (link && link->mysql && find(link->mysql->data)) {
+			forget(find(link->mysql->data));
+			link->persistent = false;
+		}
+	}
+	was(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+#define CONNECT(name, first, flags) \
+	static zif_handler name##_was; \
+	static void name(INTERNAL_FUNCTION_PARAMETERS) \
+	{ \
+		connect_by(name##_was, first, flags, INTERNAL_FUNCTION_PARAM_PASSTHRU); \
+	}
+#define CUSTOMISE(name, first) \
+	static zif_handler name##_was; \
+	static void name(INTERNAL_FUNCTION_PARAMETERS) \
+	{ \
+		customise_by(name##_was, first, INTERNAL_FUNCTION_PARAM_PASSTHRU); \
+	}
+
+CONNECT(connect_function, 0, false)
+CONNECT(connect_constructor, 0, false)
+CONNECT(connect_method, 0, false)
+CONNECT(real_connect_function, 1, true)
+CONNECT(real_connect_method, 0, true)
+CUSTOMISE(options_function, 1)
+CUSTOMISE(set_opt_function, 1)
+CUSTOMISE(ssl_set_function, 1)
+CUSTOMISE(multi_query_function, 1)
+CUSTOMISE(options_method, 0)
+CUSTOMISE(set_opt_method, 0)
+CUSTOMISE(ssl_set_method, 0)
+CUSTOMISE(multi_query_method, 0)
+
+static const struct {
+	const char *class, *name;
+	zif_handler ours, *was;
+} wrapped[] = {
+	{ NULL, "mysqli_connect", connect_function, &connect_function_was },
+	{ NULL, "mysqli_real_connect", real_connect_function, &real_connect_function_was },
+	{ NULL, "mysqli_options", options_function, &options_function_was },
+	{ NULL, "mysqli_set_opt", set_opt_function, &set_opt_function_was },
+	{ NULL, "mysqli_ssl_set", ssl_set_function, &ssl_set_function_was },
+	{ NULL, "mysqli_multi_query", multi_query_function, &multi_query_function_was },
+	{ "mysqli", "__construct", connect_constructor, &connect_constructor_was },
+	{ "mysqli", "connect", connect_method, &connect_method_was },
+	{ "mysqli", "real_connect", real_connect_method, &real_connect_method_was },
+	{ "mysqli", "options", options_method, &options_method_was },
+	{ "mysqli", "set_opt", set_opt_method, &set_opt_method_was },
+	{ "mysqli", "ssl_set", ssl_set_method, &ssl_set_method_was },
+	{ "mysqli", "multi_query", multi_query_method, &multi_query_method_was },
+};
+
+/* ---- life ---- */
+
+/* In the host, after PHP's start. Without mysqli and mysqlnd there is nothing to do. */
+void database_startup(void)
+{
+	struct st_mysqlnd_plugin_methods_xetters *mysqlnd = dlsym(RTLD_DEFAULT, "mysqlnd_plugin_methods_xetters");
+	zend_class_entry *class = zend_hash_str_find_ptr(CG(class_table), "mysqli", sizeof "mysqli" - 1);
+	list_type = zend_fetch_list_dtor_id("MySqli persistent connection");
+	if (!options.keep_database_connections || !mysqlnd || !class || !list_type) {
+		return;
+	}
+	for (size_t i = 0; i < sizeof wrapped / sizeof *wrapped; i++) {
+		HashTable *table = wrapped[i].class ? &class->function_table : CG(function_table);
+		zend_function *function = zend_hash_str_find_ptr(table, wrapped[i].name, strlen(wrapped[i].name));
+		if (function && function->type == ZEND_INTERNAL_FUNCTION) {
+			*wrapped[i].was = function->internal_function.handler;
+			function->internal_function.handler = wrapped[i].ours;
+		}
+	}
+	struct st_mysqlnd_conn_data_methods *methods = mysqlnd->connection_data.get();
+	change_user_was = methods->change_user;
+	methods->change_user = change_user;
+	zend_hash_init(&customised, 0, NULL, NULL, 1);
+	enabled = true;
+}
+
+static void close_link(MYSQLND *link)
+{
+	forget(find(link->data));
+	link->m->close(link, MYSQLND_CLOSE_IMPLICIT);
+}
+
+/* Makes a connection what a new one is; false if that can't be: it may be in the middle of a result. */
+static bool reset(MYSQLND *link, struct kept *one)
+{
+	MYSQLND_CONN_DATA *connection = link->data;
+	if (connection->greet_charset) {
+		connection->charset = connection->greet_charset;
+	}
+	one->clean = change_user_was(connection, one->user, one->password, one->database, true, strlen(one->password)) == PASS;
+	return one->clean;
+}
+
+/* Goes through mysqli's lists of connections that no script has. */
+static void each_list(bool (*stays)(MYSQLND *link, bool first))
+{
+	zend_resource *resource;
+	ZEND_HASH_FOREACH_PTR(&EG(persistent_list), resource) {
+		if (resource->type != list_type) {
+			continue;
+		}
+		zend_ptr_stack *links = &((mysqli_plist_entry *)resource->ptr)->free_links;
+		int number = zend_ptr_stack_num_elements(links), left = 0;
+		for (int i = 0; i < number; i++) {
+			void *link = links->elements[i];
+			if (stays(link, left == 0)) {
+				links->elements[left++] = link;
+			} else {
+				close_link(link);
+			}
+		}
+		links->top = left;
+		links->top_element = links->elements + left;
+	} ZEND_HASH_FOREACH_END();
+}
+
+/* One of each list stays, and only reset; those that a script has made persistent itself are its own business. */
+static bool stays_reset(MYSQLND *link, bool first)
+{
+	struct kept *one = find(link->data);
+	return !one || (first && (one->clean || reset(link, one)));
+}
+
+static bool stays_if_foreign(MYSQLND *link, bool first)
+{
+	(void)first;
+	return !find(link->data);
+}
+
+/* At the end of a request, behind its answer. */
+void database_reset(void)
+{
+	if (!enabled || !used) {
+		return;
+	}
+	int reporting = EG(error_reporting);
+	EG(error_reporting) = 0;
+	zend_try {
+		each_list(stays_reset);
+	} zend_end_try();
+	EG(error_reporting) = reporting;
+	used = connecting = false;
+	zend_hash_clean(&customised);
+	tell();
+}
+
+/* Waits until the server has something for this worker; connections that nobody needs meanwhile are closed. */
+void database_wait(void)
+{
+	if (!enabled || worker->in.length > worker->in_used || count() == 0) {
+		return;
+	}
+	struct pollfd wait = { .fd = worker->socket, .events = POLLIN };
+	while (poll(&wait, 1, IDLE_SECONDS * 1000) == 0 && count() > 0) {
+		each_list(stays_if_foreign);
+		tell();
+	}
+}
+
+#else
+
+void database_startup(void)
+{
+}
+
+void database_reset(void)
+{
+}
+
+void database_wait(void)
+{
+}
+
+#endif
