@@ -10,7 +10,7 @@
 //! | --- | --- |
 //! | 0.1 s | 3 x `php.queue_wait` |
 //! | 1 s | `php.queue_wait` |
-//! | later | a quarter of it; but as many as waited in that first second may wait for ever: such a queue does not grow |
+//! | later | a quarter of it; but as many as waited in that first second may wait as long as there are always as many |
 //!
 //! and in any case for one service time. The wait is estimated: who is ahead, times the mean service time, divided by how
 //! many run at once. Whoever would wait for longer is refused, and the gate is *overloaded* from then on: those who were
@@ -33,6 +33,8 @@ const CROWD_BUDGETS: f64 = 3.0;
 const BURST_MS: u64 = 1_000;
 /// What the third allows, in budgets.
 const STANDING_BUDGETS: f64 = 0.25;
+/// It does not change either, a second from the one before: its fewest are at least that part of its most.
+const ALIKE: f64 = 0.75;
 /// A queue that does not grow may become so much longer than it was in its first second, and by two.
 const STEADY: f64 = 1.1;
 /// Who is admitted briefly and not served within that is refused, milliseconds: a refusal shall take less than 50.
@@ -46,7 +48,7 @@ const MUCH: f64 = 0.14;
 /// And goes on to be with more than that: more is refused when nobody waits for long.
 const STILL_MUCH: f64 = 0.18;
 /// Service times that one waits in an overload that is not.
-const LIGHT: f64 = 1.9;
+const LIGHT: f64 = 1.7;
 /// Of how many requests the mean service time is made.
 const MEMORY: f64 = 64.0;
 
@@ -67,8 +69,30 @@ pub struct Gate {
 #[derive(Clone, Copy, Debug, Default)]
 struct Busy {
     since: u64,
-    /// The most that waited or ran in the first second of that.
+    /// The most that waited or ran in the first second of that; none when it was found that others come.
     crest: usize,
+    /// When the last look at that began, and the fewest and the most that were there since, whenever somebody came.
+    looked: u64,
+    fewest: usize,
+    most: usize,
+}
+
+impl Busy {
+    fn begin(now: u64) -> Busy {
+        Busy { since: now, crest: 0, looked: now, fewest: usize::MAX, most: 0 }
+    }
+
+    /// Somebody comes, and so many are there with him. A closed loop always has as many; where they are more or fewer by
+    /// turns, it is others who come.
+    fn note(&mut self, now: u64, there: usize) {
+        (self.fewest, self.most) = (self.fewest.min(there), self.most.max(there));
+        if now.saturating_sub(self.looked) >= BURST_MS {
+            if self.looked > self.since && (self.fewest as f64) < self.most as f64 * ALIKE {
+                self.crest = 0;
+            }
+            (self.looked, self.fewest, self.most) = (now, there, there);
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -215,7 +239,7 @@ impl Gate {
         let service = self.mean.unwrap_or(0.0);
         let busy = &mut self.busy;
         if ahead == 0 {
-            *busy = Busy { since: now, crest: 0 };
+            *busy = Busy::begin(now);
         }
         let so_far = now.saturating_sub(busy.since);
         let budgets = match so_far {
@@ -224,8 +248,9 @@ impl Gate {
             _ => STANDING_BUDGETS,
         };
         let there = running + ahead + 1;
+        busy.note(now, there);
         let grown = if so_far < BURST_MS { 0.0 } else { busy.crest as f64 * (STEADY - 1.0) + 2.0 };
-        let steady = there as f64 <= busy.crest as f64 + grown;
+        let steady = busy.crest > 0 && there as f64 <= busy.crest as f64 + grown;
         let may = steady || wait.is_none_or(|wait| wait <= (self.budget * budgets).max(service));
         if may && so_far < BURST_MS {
             busy.crest = busy.crest.max(there);
