@@ -49,7 +49,7 @@ LOOPS = [
     Evil("sleep", "sleep(3600);", (504,), times=3),
     Evil("sleep behind the answer", "echo 'said'; fastcgi_finish_request(); sleep(3600);", (200,), times=3),
     Evil("sleep in C", FFI + "while (true) $c->pause();", (504,)),
-    Evil("an answer that never ends", "set_time_limit(0); ob_end_flush(); while (true) { echo '.'; flush(); usleep(10000); }", (CUT,)),
+    Evil("an answer that never ends", "set_time_limit(0); ob_end_flush(); while (true) { echo '.'; flush(); usleep(10000); }", (CUT, 200)),
 ]  # fmt: skip
 
 # Memory, its own and what PHP doesn't count; output; descriptors.
@@ -64,7 +64,7 @@ GREED = [
     Evil("many and long fields", "for ($i = 0; $i < 200000; $i++) header(\"X-$i: \" . str_repeat('y', 1000)); echo 'said';", (500, 502, 504)),
     Evil("a log full of noise", "for ($i = 0; $i < 20000; $i++) error_log(str_repeat('noise ', 100)); echo 'said';", (200, 504), within=8),
     Evil("standard error full of noise", "$e = fopen('php://stderr', 'w'); for ($i = 0; $i < 20000; $i++) fwrite($e, str_repeat('noise ', 20)); echo 'said';", (200, 504), within=8),
-    Evil("nobody reads its output", "set_time_limit(0); for ($i = 0; $i < 1 << 20; $i++) echo str_repeat('x', 65536);", (CUT,), reads=False, times=3),
+    Evil("nobody reads its output", "set_time_limit(0); for ($i = 0; $i < 1 << 20; $i++) echo str_repeat('x', 65536);", (CUT, 200), reads=False, times=3),
     Evil("its client leaves its output", "ignore_user_abort(true); set_time_limit(0); while (true) { echo str_repeat('x', 65536); }", (None,), leaves=True, times=3),
 ]  # fmt: skip
 

@@ -29,6 +29,7 @@ workers = WORKERS
 workers_start = WORKERS
 workers_spare = WORKERS
 request_timeout = "1s"
+terminate_grace = "300ms"
 USER
 [php.ini]
 "ffi.enable" = true

@@ -102,7 +102,7 @@ def output_without_end(stage):
     put(stage, "pour.php", "set_time_limit(0); while (ob_get_level()) ob_end_clean(); while (true) echo str_repeat('x', 1 << 20);")
     before = most = memory(stage)
     with socket.create_connection(("127.0.0.1", stage.port), 10) as sock:
-        sock.sendall(head("GET", "evil.test", "/pour.php"))
+        sock.sendall(head("GET", "evil.test", "/pour.php", "Connection: close"))
         buffer, seen = bytearray(1 << 20), 0
         while got := sock.recv_into(buffer):
             seen += got
