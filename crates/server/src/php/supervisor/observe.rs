@@ -4,11 +4,14 @@
 use std::collections::HashMap;
 
 use super::Supervisor;
-use crate::php::pool::Seat;
 use crate::php::pool::pace::Seen;
+use crate::php::pool::{Seat, State};
 
 /// Not more often than that, milliseconds.
 const EVERY_MS: u64 = 90;
+/// What takes longer than that, milliseconds, and than so many times the mean, is not like the rest.
+const STUCK_MS: u64 = 2_000;
+const STUCK_MEANS: f64 = 10.0;
 
 /// What was seen the last time.
 #[derive(Debug, Default)]
@@ -60,11 +63,12 @@ impl Supervisor {
             Seat::Live(card) => Some((card.pid(), card.lane())),
             _ => None,
         });
+        let stuck = stuck(&state, now);
         let active = lanes.iter().any(|seen| seen.finished > 0 || seen.busy > 0);
         let processes: Vec<(u32, usize)> = if active { live.collect() } else { Vec::new() };
         drop(state);
         self.measure(&processes, &mut lanes);
-        self.set_throttles(now, &lanes);
+        self.set_throttles(now, &lanes, &stuck);
     }
 
     /// Adds what each lane's workers used since the last time.
@@ -86,16 +90,17 @@ impl Supervisor {
         }
     }
 
-    fn set_throttles(&mut self, now: u64, seen: &[Seen]) {
+    /// Each lane may have as many at once as are of use, besides those that are `stuck`.
+    fn set_throttles(&mut self, now: u64, seen: &[Seen], stuck: &[usize]) {
         let shared = self.shared.clone();
         let mut state = shared.lock();
         let (mut raised, mut news) = (false, Vec::new());
         self.observed.overloads.resize(seen.len(), None);
-        let lanes = state.lanes.iter_mut().zip(seen).zip(&shared.settings.pools);
-        for (((lane, seen), pool), told) in lanes.zip(&mut self.observed.overloads) {
+        let lanes = state.lanes.iter_mut().zip(seen.iter().zip(stuck)).zip(&shared.settings.pools);
+        for (((lane, (seen, stuck)), pool), told) in lanes.zip(&mut self.observed.overloads) {
             lane.pace.look(now, seen);
             let throttle = match pool.adaptive && lane.pace.is_holding_back() {
-                true => lane.pace.limit(),
+                true => lane.pace.limit() + stuck,
                 false => usize::MAX,
             };
             raised |= throttle > lane.throttle && lane.waiters.len() > 0;
@@ -123,4 +128,20 @@ impl Supervisor {
             }
         }
     }
+}
+
+/// How many workers of each lane run something that is not like the rest: endless loops, imports, what waits for a service
+/// that does not answer. They would hold what places there are, and nobody else would be served.
+fn stuck(state: &State, now: u64) -> Vec<usize> {
+    let mut stuck = vec![0; state.lanes.iter().count()];
+    for seat in state.seats() {
+        let Seat::Live(card) = seat else { continue };
+        let (Some(since), lane) = (card.busy_since(), card.lane()) else { continue };
+        let Some((_, of)) = state.lanes.iter().nth(lane) else { continue };
+        let usual = of.gate.mean().unwrap_or(0.0) * STUCK_MEANS;
+        if since + STUCK_MS.max(usual as u64) <= now {
+            stuck[lane] += 1;
+        }
+    }
+    stuck
 }
