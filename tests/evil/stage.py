@@ -30,6 +30,9 @@ workers_start = WORKERS
 workers_spare = WORKERS
 request_timeout = "1s"
 terminate_grace = "300ms"
+# All workers at once show that all are there.
+adaptive = false
+sandbox = "SANDBOX"
 USER
 [php.ini]
 "ffi.enable" = true
@@ -132,8 +135,8 @@ def owner():
 class Stage:
     """A folder with the sites, and Millrace on them."""
 
-    def __init__(self, folder, root, workers):
-        self.folder, self.workers = Path(folder), workers
+    def __init__(self, folder, root, workers, sandbox):
+        self.folder, self.workers, self.sandbox = Path(folder), workers, sandbox
         for name in ("evil", "near", "spool"):
             (self.folder / name).mkdir(parents=True)
         for name, code in SITE.items():
@@ -146,7 +149,7 @@ class Stage:
         self.port = rig.free_port()
         user = f'user = "{owner()}"' if owner() else ""
         text = CONFIG
-        for name, value in {"WORKERS": workers, "USER": user, "PORT": self.port, "FOLDER": self.folder, "WORDPRESS": root}.items():
+        for name, value in {"WORKERS": workers, "SANDBOX": "on" if sandbox else "off", "USER": user, "PORT": self.port, "FOLDER": self.folder, "WORDPRESS": root}.items():
             text = text.replace(name, str(value))
         (self.folder / "millrace.toml").write_text(text)
         self.server = rig.Process([rig.program("millrace"), "serve", "--config", self.folder / "millrace.toml"], self.folder / "millrace.log")

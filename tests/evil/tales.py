@@ -3,9 +3,11 @@
 import os
 import shutil
 import socket
+import threading
 import time
 
 import raw
+import rig
 from neighbours import form, head
 from stage import USER, check, owner, together
 
@@ -150,7 +152,54 @@ def the_spool_folder_is_gone(stage):
     check((answer.status, answer.body) == (200, b"%d" % (3 << 20)), f"an upload afterwards: {answer.status}")
 
 
+def loops_beside_a_crowd(stage):
+    """Endless loops, as many as the machine has cores and one more, in a pool that finds out how many may run at once: they are
+    not to be those. This has a server of its own, with a time-out that is as good as none."""
+    if stage.workers == 1:
+        return
+    site = stage.folder / "crowd"
+    site.mkdir()
+    (site / "loop.php").write_text("<?php set_time_limit(0); while (true) { }\n")
+    (site / "work.php").write_text("<?php for ($i = 0, $s = 0; $i < 300000; $i++) $s += $i; echo 'worked';\n")
+    settings = {"php.workers": 8, "php.request_timeout": "60s", "cache.mode": "off", "server.shutdown_grace": "100ms"}
+    with rig.Millrace(site, site, profile="generic", settings=settings) as server:
+        loops = [raw.Wire(("127.0.0.1", server.port), 60) for _ in range(os.cpu_count() + 1)]
+        for loop in loops:
+            loop.send(head("GET", "a.test", "/loop.php"))
+        over, served = threading.Event(), []
+
+        def crowd():
+            while not over.is_set():
+                for status, body in together(server.port, "a.test", "/work.php", 1):
+                    if (status, body) == (200, b"worked"):
+                        served.append(time.monotonic())
+                time.sleep(0.01)
+
+        threads = [threading.Thread(target=crowd, daemon=True) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        time.sleep(7)
+        over.set()
+        late = sum(at > time.monotonic() - 2 for at in served)
+        for thread in threads:
+            thread.join(15)
+        for loop in loops:
+            loop.close()
+        check(late >= 10, f"only {late} answers in two seconds beside {len(loops)} endless loops; before: {len(served)}")
+
+
 ALL = [
     one_session, files_that_are_none, a_file_that_shrinks, a_script_that_deletes_itself, somebody_elses_port, signals_for_the_server,
-    output_without_end, a_page_that_asks_for_itself, the_spool_folder_is_gone,
+    output_without_end, loops_beside_a_crowd, a_page_that_asks_for_itself, the_spool_folder_is_gone,
 ]  # fmt: skip
+
+
+def the_host_is_out_of_reach(stage):
+    """With the sandbox a signal for the host, for the server or for another worker does not arrive."""
+    put(stage, "reach.php", "$h = posix_getppid(); echo $h, ' ', var_export(posix_kill($h, 9), true), ' ', var_export(posix_kill($h, 19), true), ' ', var_export(posix_kill($h, 0), true);")
+    host = stage.get("/reach.php", "evil.test").body.split()[0]
+    said = stage.get("/reach.php", "evil.test").body
+    check(said == host + b" false false false", f"{said}")
+
+
+WITH_SANDBOX = [the_host_is_out_of_reach]
