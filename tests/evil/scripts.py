@@ -54,7 +54,7 @@ LOOPS = [
 
 # Memory, its own and what PHP doesn't count; output; descriptors.
 GREED = [
-    Evil("memory beyond memory_limit", "$a = []; while (true) $a[] = str_repeat('x', 1 << 20);", (500,), times=3, log="Allowed memory size"),
+    Evil("memory beyond memory_limit", "$a = []; while (true) $a[] = str_repeat('x', 1 << 20);", (500, 504), times=3, log="memory-beyond-memory-limit.php"),
     Evil("memory that PHP doesn't count", FFI + "$m = $c->malloc(700 << 20); $c->memset($m, 1, 700 << 20); echo 'had it';", (200, 500, 502, 504)),
     Evil("a huge picture", "$p = imagecreatetruecolor(12000, 12000); imagefilledrectangle($p, 0, 0, 11999, 11999, 255); echo imagesx($p ?: imagecreate(1, 1));", (200, 500, 502, 504)),
     Evil("all descriptors", "$a = []; while ($f = @fopen('/dev/null', 'r')) $a[] = $f; echo count($a);", (200, 500), within=8),
@@ -64,7 +64,7 @@ GREED = [
     Evil("many and long fields", "for ($i = 0; $i < 200000; $i++) header(\"X-$i: \" . str_repeat('y', 1000)); echo 'said';", (500, 502, 504)),
     Evil("a log full of noise", "for ($i = 0; $i < 20000; $i++) error_log(str_repeat('noise ', 100)); echo 'said';", (200, 504), within=8),
     Evil("standard error full of noise", "$e = fopen('php://stderr', 'w'); for ($i = 0; $i < 20000; $i++) fwrite($e, str_repeat('noise ', 20)); echo 'said';", (200, 504), within=8),
-    Evil("nobody reads its output", "set_time_limit(0); for ($i = 0; $i < 1 << 20; $i++) echo str_repeat('x', 65536);", (CUT, 200), reads=False, times=3),
+    Evil("nobody reads its output", "set_time_limit(0); for ($i = 0; $i < 1 << 20; $i++) echo str_repeat('x', 65536);", (CUT, 200), within=8, reads=False, times=3),
     Evil("its client leaves its output", "ignore_user_abort(true); set_time_limit(0); while (true) { echo str_repeat('x', 65536); }", (None,), leaves=True, times=3),
 ]  # fmt: skip
 

@@ -78,7 +78,7 @@ SITE = {
         $status = file_get_contents('/proc/self/status');
         preg_match_all('/^(Umask|SigBlk|SigIgn|Uid|Gid|Groups):.*/m', $status, $kept);
         $stat = explode(' ', preg_replace('/.*\\) /', '', file_get_contents('/proc/self/stat')));
-        $env = array_map(fn($n) => getenv($n, true), ['EVIL', 'PATH', 'TZ', 'HOME', 'USER']); $ini = ini_get_all(null, false);
+        $env = array_map(fn($n) => getenv($n, true), ['EVIL', 'PATH', 'TZ', 'HOME', 'USER']); $ini = ini_get_all(null, false); foreach (array_keys($ini) as $n) if (preg_match('/temp|tmp|basedir/', $n)) unset($ini[$n]);
         echo json_encode([$kept[0], 'group' => $stat[2] != getmypid(), 'session' => $stat[3] != getmypid(), 'nice' => $stat[16], posix_getrlimit(), getcwd(), umask(), setlocale(LC_ALL, 0),
             date_default_timezone_get(), mb_internal_encoding(), error_reporting(), $env, crc32(json_encode($ini)), ob_get_level(), headers_list(), http_response_code(),
             libxml_use_internal_errors(), stream_get_wrappers(), spl_autoload_functions(), get_defined_constants(true)['user'] ?? 0, get_included_files(),

@@ -121,12 +121,13 @@ def memory(stage):
 
 
 def a_page_that_asks_for_itself(stage):
-    """Without end: each of its requests waits for the next."""
-    put(stage, "self.php", f"echo 1 + (int) @file_get_contents('http://127.0.0.1:{stage.port}/self.php', false, stream_context_create(['http' => ['timeout' => 5]]));")
+    """Without end: each of its requests waits for the next, and goes on when the one before was ended."""
+    file = put(stage, "self.php", f"echo 1 + (int) @file_get_contents('http://127.0.0.1:{stage.port}/self.php', false, stream_context_create(['http' => ['timeout' => 5]]));")
     begin = time.monotonic()
     answer = stage.get("/self.php", "evil.test", 20)
     check(answer and answer.status in (200, 504), f"{answer and answer.status}")
     check(time.monotonic() - begin < 6, f"after {time.monotonic() - begin:.1f} s")
+    file.unlink()
     stage.whole(5)
 
 
