@@ -3,11 +3,16 @@
 use std::path::Path;
 
 use crate::environment::{Environment, Found};
-use crate::plan::{Folder, Profile, Site};
+use crate::plan::{Folder, Php, Profile, Site};
 
 /// Fills in the folders of all sites: sites whose PHP settings are equal share workers, and so what those may use.
 pub(crate) fn share(sites: &mut [Site], environment: &Environment<'_>) {
-    let settings: Vec<_> = sites.iter().map(|site| site.php.clone()).collect();
+    share_of(sites, environment, |site| site.php.as_mut());
+    share_of(sites, environment, |site| site.persistent.as_mut());
+}
+
+fn share_of(sites: &mut [Site], environment: &Environment<'_>, of: impl Fn(&mut Site) -> Option<&mut Php>) {
+    let settings: Vec<_> = sites.iter_mut().map(|site| of(site).cloned()).collect();
     let mut done: Vec<usize> = Vec::new();
     for (at, php) in settings.iter().enumerate() {
         let Some(php) = php.as_ref().filter(|_| !done.contains(&at)) else { continue };
@@ -15,25 +20,16 @@ pub(crate) fn share(sites: &mut [Site], environment: &Environment<'_>) {
             (at..sites.len()).filter(|other| settings[*other].as_ref() == Some(php)).collect();
         let mut folders = php.folders.clone();
         alike.iter().for_each(|other| add_site(&mut folders, &sites[*other], environment));
+        // The script of persistent workers may lie elsewhere.
+        if let Some(above) = php.worker.as_ref().and_then(|worker| worker.file.parent()) {
+            add(&mut folders, above, false);
+        }
         for other in alike {
-            if let Some(php) = &mut sites[other].php {
+            if let Some(php) = of(&mut sites[other]) {
                 php.folders.clone_from(&folders);
             }
             done.push(other);
         }
-    }
-    sites.iter_mut().for_each(share_with_persistent);
-}
-
-/// Persistent workers may use what the site's others may, and the folder of their script.
-fn share_with_persistent(site: &mut Site) {
-    let (Some(php), Some(persistent)) = (&site.php, &mut site.persistent) else { return };
-    persistent.folders.clone_from(&php.folders);
-    let script = persistent.worker.as_ref().map(|worker| worker.file.clone());
-    if let Some(folder) =
-        script.as_deref().filter(|file| !file.starts_with(&site.root)).and_then(Path::parent)
-    {
-        add(&mut persistent.folders, folder, true);
     }
 }
 
@@ -105,6 +101,24 @@ mod tests {
         assert_eq!(of(&apart, &[]), [vec!["/srv/a"], vec!["/srv/a", "/srv/b"]]);
         let files = format!("{two}sendfile_roots = [\"/var/tmp\"]\n");
         assert_eq!(of(&files, &[])[0], ["/srv/a", "/srv/b", "/var/tmp"]);
+    }
+
+    #[test]
+    fn persistent_workers() {
+        let text = "[[site]]\nroot = \"/srv/a\"\n[site.php]\nworker_script = \"/srv/w/worker.php\"\n";
+        let disk = FakeDisk::with(&[
+            ("/tmp/x", ""),
+            ("/var/tmp/x", ""),
+            ("/srv/a/index.php", ""),
+            ("/srv/w/worker.php", ""),
+            ("/etc/m.toml", text),
+        ]);
+        let source = Source { config: Some("/etc/m.toml".into()), ..Source::default() };
+        let (plan, _) = load_on(&source, &disk.machine()).unwrap();
+        let folders = &plan.sites[0].persistent.as_ref().unwrap().folders;
+        let shown: Vec<_> =
+            folders.iter().map(|folder| (folder.path.to_str().unwrap(), folder.writable)).collect();
+        assert_eq!(shown, [("/srv/a", true), ("/srv/w", false)]);
     }
 
     #[test]
