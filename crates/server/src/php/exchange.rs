@@ -195,13 +195,15 @@ async fn attempt(
     if let Err(error) = read {
         return Err(failure(thread, &mut lease, error));
     }
-    let Answer { head: Some(head), content, end, mut aside, .. } = answer else {
+    let Answer { head: Some(mut head), content, end, mut aside, .. } = answer else {
         return Err(failure(thread, &mut lease, io::ErrorKind::InvalidData.into()));
     };
     if end.is_some_and(|end| count_end(thread, &card, end.failed)) {
         aside.get_or_insert_default().failed = true;
-        if head.status == 504 && content.is_empty() && card.is_overdue() {
-            // The script has been ended, and had nothing to say to that.
+        // The script has been ended. What it says to that counts; but the beginning of a page is no 200.
+        if card.is_overdue() && head.status == 200 {
+            (head.status, head.reason) = (504, None);
+        } else if card.is_overdue() && head.status == 504 && content.is_empty() {
             lease.finish(thread.clock.now());
             return Ok(Reply { aside, ..plain(504) });
         }

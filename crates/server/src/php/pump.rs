@@ -30,6 +30,11 @@ pub trait Maker {
     /// The maker has gone, or sends nonsense.
     fn poll_make(&mut self, cx: &mut Context<'_>, pipe: &Pipe) -> Poll<io::Result<bool>>;
 
+    /// Whether what it has made is less than it meant to, though it has come to an end: the client is to know that.
+    fn is_cut(&self) -> bool {
+        false
+    }
+
     /// It is not listened to any more.
     fn end(self, thread: &Thread, pipe: &Pipe, why: End);
 }
@@ -131,7 +136,7 @@ impl<M: Maker> Pump<M> {
             match self.wait().await {
                 Event::Moved => {}
                 Event::Made => {
-                    self.whole = true;
+                    self.whole = !self.maker.as_ref().is_some_and(Maker::is_cut);
                     self.part(End::Whole);
                 }
                 Event::Lost(error) => self.part(End::Lost(error)),
@@ -310,6 +315,11 @@ impl Maker for Leased {
             self.failed = into.end.is_some_and(|end| end.failed);
             into.end.is_some()
         })
+    }
+
+    /// Its time was up.
+    fn is_cut(&self) -> bool {
+        self.failed && self.card.is_overdue()
     }
 
     fn end(mut self, thread: &Thread, pipe: &Pipe, why: End) {

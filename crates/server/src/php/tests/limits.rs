@@ -45,10 +45,13 @@ fn who_ends_when_told_lives_on() {
         // What the script says to its end is not ours to change.
         let answer = scene.get("late:9000;head:500,X-A:b;body:sorry;end:failed").await;
         assert_eq!((answer.status, &answer.text[..], answer.fields), (500, "sorry", vec!["X-A: b".into()]));
+        let answer = scene.get("late:9000;head:200;body:half;end:failed").await;
+        assert_eq!((answer.status, &answer.text[..]), (504, "half"), "nobody takes it for the whole");
         let answer = scene.get("head:200;body:some;flush;late:9000;body:-more;end:failed").await;
         assert_eq!((answer.status, &answer.text[..]), (200, "some-more"));
-        assert_eq!((scene.count(Counter::PhpTimeouts), scene.count(Counter::PhpLost)), (3, 0));
-        assert_eq!((scene.count(Counter::PhpFailures), scene.count(Counter::PhpSlow)), (0, 3));
+        assert!(answer.end.unwrap().is_err(), "nor this: the connection is to be cut");
+        assert_eq!((scene.count(Counter::PhpTimeouts), scene.count(Counter::PhpLost)), (4, 0));
+        assert_eq!((scene.count(Counter::PhpFailures), scene.count(Counter::PhpSlow)), (0, 4));
         assert_eq!(scene.get("head:200;pid;end").await.text, pid);
         let log = scene.logged("its script is ended").await;
         assert!(log.contains("GET a.test/x.php?note:") && log.contains("(/x.php) has taken 0.3 s"), "{log}");
