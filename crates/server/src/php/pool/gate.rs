@@ -38,7 +38,7 @@ const ALIKE: f64 = 0.75;
 /// A queue that does not grow may become so much longer than it was in its first second, and by two.
 const STEADY: f64 = 1.1;
 /// Who is admitted briefly and not served within that is refused, milliseconds: a refusal shall take less than 50.
-const PATIENCE_MS: u64 = 40;
+const PATIENCE_MS: u64 = 35;
 /// How often it is asked whether the overload is over, milliseconds.
 const JUDGE_MS: u64 = 2_000;
 /// It is when less than this part of those who came was refused meanwhile.
@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(gate.arrive(5_010, Rank::Stranger, queue(100, 0), LIMIT), Admit::Refuse);
         assert_eq!(gate.arrive(5_010, Rank::Stranger, queue(1, 0), LIMIT), Admit::Briefly);
         assert_eq!(gate.arrive(5_010, Rank::Stranger, queue(0, 9), LIMIT), Admit::Briefly);
-        assert_eq!(gate.room(LIMIT), 2, "40 ms at 40 a second, and one");
+        assert_eq!(gate.room(LIMIT), 2, "35 ms at 40 a second, and one");
     }
 
     #[test]
