@@ -8,8 +8,10 @@ use super::backends::Shared;
 use crate::php::answer::AnswerHead;
 use crate::route::Script;
 
-/// Messages longer than that, bytes, are logged in pieces.
-const MESSAGE_MAX: usize = 8 << 10;
+/// Messages longer than that together, bytes, are logged in pieces.
+const MESSAGES_MAX: usize = 16 << 10;
+/// What php-fpm puts before each message of PHP; it puts `; ` between them.
+const MARK: &[u8] = b"PHP message: ";
 /// What php-fpm says when it does not find a script.
 const UNKNOWN_SCRIPT: &[u8] = b"Primary script unknown";
 
@@ -84,15 +86,15 @@ impl Answer {
     }
 }
 
-/// What scripts and php-fpm say beside the answer: lines for the error log.
+/// What scripts and php-fpm say beside the answer, for the error log.
 #[derive(Debug)]
 pub struct Messages {
     shared: Arc<Shared>,
     site: String,
     script: std::rc::Rc<[u8]>,
     backend: usize,
-    /// The start of a line.
-    line: Vec<u8>,
+    /// What has not been logged.
+    text: Vec<u8>,
     /// A fatal error was among them.
     pub failed: bool,
 }
@@ -106,31 +108,33 @@ impl Messages {
             site,
             script: script.filename.clone(),
             backend,
-            line: Vec::new(),
+            text: Vec::new(),
             failed: false,
         }
     }
 
-    /// A piece of them; a line is logged when it is complete.
+    /// A piece of them.
     pub fn take(&mut self, piece: &[u8]) {
-        for part in piece.split_inclusive(|byte| *byte == b'\n') {
-            self.line.extend_from_slice(part);
-            if part.ends_with(b"\n") || self.line.len() > MESSAGE_MAX {
-                self.log();
-            }
+        self.text.extend_from_slice(piece);
+        if self.text.len() > MESSAGES_MAX {
+            self.end();
         }
     }
 
-    /// Nothing more comes.
+    /// Nothing more comes: they are logged.
     pub fn end(&mut self) {
-        if !self.line.is_empty() {
-            self.log();
+        let text = std::mem::take(&mut self.text);
+        let mut rest = text.trim_ascii();
+        while !rest.is_empty() {
+            let next = memchr::memmem::find(&rest[1..], MARK).map_or(rest.len(), |at| at + 1);
+            self.log(&rest[..next]);
+            rest = &rest[next..];
         }
     }
 
-    fn log(&mut self) {
-        let line = std::mem::take(&mut self.line);
-        let message = line.trim_ascii();
+    fn log(&mut self, message: &[u8]) {
+        let message = message.strip_prefix(MARK).unwrap_or(message).trim_ascii();
+        let message = message.strip_suffix(b";").unwrap_or(message);
         if message.is_empty() {
             return;
         }
@@ -142,7 +146,6 @@ impl Messages {
                  or its user may not read the file"
             ));
         }
-        let message = message.strip_prefix(b"PHP message: ").unwrap_or(message);
         let priority = priority(message);
         self.failed |= priority <= 3;
         self.shared.log.php(&self.site, &script, priority, message);

@@ -10,6 +10,12 @@ use crate::php::pool::back_off;
 
 /// Failures in a row, of connections that had been made, that take a backend out.
 const STRIKES: u32 = 3;
+/// So many requests each of the other connections has had answered, while new ones had not even one: they are not accepted.
+const ROUNDS: u64 = 8;
+/// And that for so long, milliseconds.
+const ROUNDS_MS: u64 = 50;
+/// For so long it is believed that it takes no more connections than was seen, milliseconds.
+const BELIEVED_MS: u64 = 300_000;
 /// While one request tries whether it is up again, no other does, for so long.
 const TRIAL_MS: u64 = 1_000;
 
@@ -20,8 +26,12 @@ pub struct Backend {
     pub address: plan::Backend,
     /// Connections to it that are open or being made.
     open: AtomicUsize,
-    /// Connections that it takes at once, as it says; without a word of it, any number.
+    /// Connections that it takes at once, as it says or as was seen; else any number.
     most: AtomicUsize,
+    /// What it says.
+    told: AtomicUsize,
+    /// Since when `most` is what was seen.
+    seen_at: AtomicU64,
     /// Those that are being made.
     making: AtomicUsize,
     /// Those that have a request.
@@ -33,6 +43,11 @@ pub struct Backend {
     /// New connections that were sent a request of which nothing has come back, and since when there are any.
     unanswered: AtomicUsize,
     unanswered_since: AtomicU64,
+    /// Requests that were answered, and how many of them before that.
+    answered: AtomicU64,
+    answered_before: AtomicU64,
+    /// Attempts to connect that failed.
+    refusals: AtomicU64,
     /// Failures in a row.
     strikes: AtomicU32,
     /// Times that it went out in a row.
@@ -68,12 +83,17 @@ impl Backend {
             address,
             open: AtomicUsize::new(0),
             most: AtomicUsize::new(usize::MAX),
+            told: AtomicUsize::new(usize::MAX),
+            seen_at: AtomicU64::new(0),
             making: AtomicUsize::new(0),
             busy: AtomicUsize::new(0),
             requests: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             unanswered: AtomicUsize::new(0),
             unanswered_since: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            answered_before: AtomicU64::new(0),
+            refusals: AtomicU64::new(0),
             strikes: AtomicU32::new(0),
             outages: AtomicU32::new(0),
             down_until: AtomicU64::new(0),
@@ -105,7 +125,42 @@ impl Backend {
 
     /// It has said how many connections it takes at once.
     pub fn set_most(&self, most: usize) {
-        self.most.store(most.max(1), Relaxed);
+        self.told.store(most.max(1), Relaxed);
+        self.forget_seen();
+    }
+
+    /// Looks whether it takes fewer connections than there are; returns how many, if that has just been found. php-fpm does
+    /// not say how many processes it has, and a connection for which there is none is made all the same, but not accepted
+    /// before another one is closed.
+    pub fn see_most(&self, now: u64) -> Option<usize> {
+        let unanswered = self.unanswered.load(Relaxed);
+        if unanswered == 0 || self.unanswered_since.load(Relaxed) + ROUNDS_MS > now {
+            return None;
+        }
+        let accepted = self.open().saturating_sub(unanswered + self.making.load(Relaxed));
+        let rounds = self.answered.load(Relaxed).saturating_sub(self.answered_before.load(Relaxed));
+        if accepted == 0 || rounds < ROUNDS * accepted as u64 || accepted >= self.most() {
+            return None;
+        }
+        self.seen_at.store(now, Relaxed);
+        self.most.store(accepted, Relaxed);
+        // Some of those that are accepted are closed now, for the new ones to be.
+        self.count_from(now);
+        Some(accepted)
+    }
+
+    /// What was seen is of no use any more: it is looked at anew.
+    pub fn forget_seen(&self) {
+        self.seen_at.store(0, Relaxed);
+        self.most.store(self.told.load(Relaxed), Relaxed);
+    }
+
+    /// Forgets what was seen a while ago: php-fpm may have been given more processes.
+    pub fn forget_old(&self, now: u64) {
+        let seen = self.seen_at.load(Relaxed);
+        if seen != 0 && seen + BELIEVED_MS <= now {
+            self.forget_seen();
+        }
     }
 
     /// How much it has to do, to be compared.
@@ -156,11 +211,17 @@ impl Backend {
     /// A connection could not be made by an attempt that began at `began`: it goes out, for longer each time.
     pub fn refuses(&self, began: u64, now: u64, why: &str) -> Option<Change> {
         self.failures.fetch_add(1, Relaxed);
+        self.refusals.fetch_add(1, Relaxed);
         if self.down_since.load(Relaxed) > began {
             // One of several that began before it was known.
             return None;
         }
         self.goes_out(now, why)
+    }
+
+    /// Attempts to connect that failed.
+    pub fn refusals(&self) -> u64 {
+        self.refusals.load(Relaxed)
     }
 
     /// A connection failed in the middle of a request: it goes out if that happens again and again.
@@ -188,11 +249,13 @@ impl Backend {
         if self.is_up() {
             return None;
         }
+        self.forget_seen();
         (self.down_until.swap(0, Relaxed) != 0).then_some(Change::Up)
     }
 
-    /// It answers.
+    /// It has answered a request.
     pub fn answers(&self) {
+        self.answered.fetch_add(1, Relaxed);
         if self.strikes.load(Relaxed) != 0 {
             self.strikes.store(0, Relaxed);
         }
@@ -204,13 +267,18 @@ impl Backend {
     /// A new connection was sent its first request.
     pub fn ask_first(&self, now: u64) {
         if self.unanswered.fetch_add(1, Relaxed) == 0 {
-            self.unanswered_since.store(now, Relaxed);
+            self.count_from(now);
         }
+    }
+
+    fn count_from(&self, now: u64) {
+        self.unanswered_since.store(now, Relaxed);
+        self.answered_before.store(self.answered.load(Relaxed), Relaxed);
     }
 
     /// Something came back over that connection, or it is closed.
     pub fn first_is_over(&self, now: u64) {
-        self.unanswered_since.store(now, Relaxed);
+        self.count_from(now);
         self.unanswered.fetch_sub(1, Relaxed);
     }
 
@@ -269,6 +337,26 @@ mod tests {
         assert!(!backend.is_crowded() && backend.open_one() && !backend.open_one());
         backend.set_most(0);
         assert_eq!(backend.most(), 1);
+    }
+
+    #[test]
+    fn as_many_as_it_accepts() {
+        let backend = backend();
+        (0..5).for_each(|_| assert!(backend.open_one()));
+        (0..2).for_each(|_| backend.ask_first(100));
+        (0..3 * ROUNDS - 1).for_each(|_| backend.answers());
+        assert_eq!(backend.see_most(1_000), None);
+        backend.answers();
+        assert_eq!(backend.see_most(100), None, "too soon");
+        assert_eq!((backend.see_most(1_000), backend.most(), backend.is_crowded()), (Some(3), 3, true));
+        assert_eq!(backend.see_most(1_000), None, "known");
+        backend.forget_old(1_000 + BELIEVED_MS - 1);
+        assert_eq!(backend.most(), 3);
+        backend.forget_old(1_000 + BELIEVED_MS);
+        assert_eq!(backend.most(), usize::MAX);
+        backend.first_is_over(2_000);
+        (0..ROUNDS).for_each(|_| backend.answers());
+        assert_eq!(backend.see_most(9_000), None, "counted anew");
     }
 
     #[test]

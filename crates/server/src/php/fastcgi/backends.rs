@@ -48,6 +48,8 @@ pub struct Shared {
     /// Who is to be told that somebody on another loop waits.
     keepers: Mutex<Vec<Arc<Notify>>>,
     retired: AtomicBool,
+    /// It was said that a backend has few processes.
+    told_most: AtomicBool,
 }
 
 /// Who waits, and who may.
@@ -153,12 +155,14 @@ impl Backends {
             wakes: AtomicU64::new(0),
             keepers: Mutex::default(),
             retired: AtomicBool::new(false),
+            told_most: AtomicBool::new(false),
         };
         Backends { shared: Arc::new(shared) }
     }
 
     /// Asks again how many connections they take: php-fpm may have been given another configuration, too.
     pub fn ask_again(&self) {
+        self.shared.backends.iter().for_each(Backend::forget_seen);
         capacity::ask_all(&self.shared);
     }
 
@@ -228,6 +232,11 @@ impl Shared {
         moment.saturating_duration_since(self.epoch).as_millis() as u64 + 1
     }
 
+    /// How often a backend was found not to take connections.
+    pub fn outages(&self) -> u64 {
+        self.backends.iter().map(Backend::refusals).sum()
+    }
+
     /// Whether another configuration has replaced them.
     pub fn is_retired(&self) -> bool {
         self.retired.load(Relaxed)
@@ -276,6 +285,17 @@ impl Shared {
         }
         let soonest = self.backends.iter().map(Backend::down_until).min();
         Choice::Later(soonest.unwrap_or(now).max(now + 1))
+    }
+
+    /// Logs how many connections a backend takes.
+    pub fn tell_most(&self, backend: usize, most: usize) {
+        let (address, workers) = (&self.backends[backend].address, self.settings.workers);
+        if !self.told_most.swap(true, Relaxed) {
+            self.log.warn(format_args!(
+                "php-fpm at {address} runs no more than {most} requests of ours at once, though php.workers is {workers}: raise \
+                 pm.max_children there, or lower php.workers"
+            ));
+        }
     }
 
     /// A backend that is out and that the caller shall try, while another one is up.

@@ -1,5 +1,5 @@
-//! How many connections a backend takes at once: php-fpm's `pm.max_children`. It gives each connection a process for as
-//! long as that is open; a connection more than that would wait, with its request, until another is closed.
+//! How many connections a backend takes at once, if it tells who asks. php-fpm's `pm.max_children` is not told: it is found
+//! out ([`super::backend::Backend::see_most`]). A question is also what finds out whether a backend is there.
 
 use std::io;
 use std::sync::Arc;

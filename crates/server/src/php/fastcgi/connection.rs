@@ -59,8 +59,9 @@ struct Line {
     /// The start of a record whose rest has not come.
     rest: Vec<u8>,
     state: State,
-    /// Whether anything has ever come over it.
+    /// Whether anything has ever come over it, and since the last request was sent.
     answered: bool,
+    heard: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +104,7 @@ impl Connection {
             rest: Vec::new(),
             state: State::Idle,
             answered: false,
+            heard: false,
         };
         let descriptor = match watch(socket, Interest::READABLE) {
             Ok(descriptor) => descriptor,
@@ -146,9 +148,9 @@ impl Connection {
         self.line.way().shared()
     }
 
-    /// Whether it has been used before.
-    pub fn is_used(&self) -> bool {
-        self.line.answered
+    /// Whether it was used before, and nothing has come since the last request was sent: it may have been closed before that.
+    pub fn is_stale(&self) -> bool {
+        self.line.answered && !self.line.heard
     }
 
     /// Whether nothing has come of it since it became idle, so that a request can be sent; asks the kernel.
@@ -168,6 +170,7 @@ impl Connection {
             backend.ask_first(now);
         }
         self.line.state = state;
+        self.line.heard = false;
         self.began = now;
         self.line.decoder.begin();
         self.socket.deadline.set(deadline);
@@ -193,7 +196,7 @@ impl Connection {
     pub fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
-        now: impl FnOnce() -> u64,
+        now: u64,
         take: impl FnMut(Record<'_>),
     ) -> Poll<io::Result<()>> {
         INPUT.with_borrow_mut(|input| {
@@ -201,7 +204,7 @@ impl Connection {
             if self.line.state == State::First {
                 self.line.first_is_over(now);
             }
-            self.line.answered = true;
+            (self.line.answered, self.line.heard) = (true, true);
             Poll::Ready(self.line.parse(&input[..length], take))
         })
     }
@@ -218,14 +221,14 @@ impl Line {
         self.way.take().expect("it was open")
     }
 
-    fn first_is_over(&mut self, now: impl FnOnce() -> u64) {
+    fn first_is_over(&mut self, now: u64) {
         self.state = State::Busy;
-        self.way().backend().first_is_over(now());
+        self.way().backend().first_is_over(now);
     }
 
     fn rest_now(&mut self, now: u64) {
         if self.state == State::First {
-            self.first_is_over(|| now);
+            self.first_is_over(now);
         }
         if std::mem::replace(&mut self.state, State::Idle) == State::Busy {
             self.way().backend().busy.fetch_sub(1, Relaxed);

@@ -4,7 +4,9 @@
 //! A request is run again if nothing of it has reached the client and either it was not begun - the connection could not
 //! be made, was found closed when the request was sent, or the backend said so - whatever its method, or its method is
 //! idempotent, once. php-fpm acknowledges nothing: of a request that was sent and not answered it can't be known whether it
-//! ran. So one that must not be run twice is sent only over a new connection, or one whose process has come to rest.
+//! ran, and a process that has had enough requests closes its connection a moment after its last answer. So one that must not be
+//! run twice, and one that is run again, is sent over a new connection, which nobody has closed yet. Whoever finds out that all
+//! of php-fpm was killed - no connection can be made - has another try.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -100,16 +102,23 @@ pub async fn run(
     let local = Kept::local(thread, shared);
     let stats = &thread.stats;
     let (mut attempts, mut repeated) = (0, false);
+    let mut outages = shared.outages();
+    let mut only_after_outage = false;
     loop {
+        let fresh = attempts > 0 || !request.is_idempotent();
         let acquired = tokio::select! {
             biased;
-            acquired = acquire(thread, &local, shared, site, request) => acquired,
+            acquired = acquire(thread, &local, shared, site, request, fresh) => acquired,
             () = &mut gone, if attempts == 0 => return None,
         };
         let connection = match acquired {
             Ok(connection) => connection,
             Err(refused) => return Some(refusal(thread, site, refused)),
         };
+        if only_after_outage && std::mem::replace(&mut outages, shared.outages()) == shared.outages() {
+            local.keep(connection, shared.at(thread.clock.now()));
+            return Some(no_answer(thread, site, script, &Failure::Begun));
+        }
         let failure = match attempt(connection, thread, &local, site, request, script).await {
             Ok(reply) => return Some(reply),
             Err(failure) => failure,
@@ -121,7 +130,14 @@ pub async fn run(
                 tokio::time::sleep(BREATHER).await;
                 attempts < ATTEMPTS
             }
-            Failure::Begun if request.is_idempotent() => !std::mem::replace(&mut repeated, true),
+            Failure::Begun if request.is_idempotent() => {
+                only_after_outage = std::mem::replace(&mut repeated, true);
+                if only_after_outage {
+                    // Killing takes a moment.
+                    pause(thread, 3 * BREATHER).await;
+                }
+                attempts < ATTEMPTS
+            }
             _ => false,
         };
         if !again {
@@ -131,22 +147,22 @@ pub async fn run(
     }
 }
 
-/// A connection for a request, kept or new, waiting for one if need be. Cancel-safe.
+/// A connection for a request, kept or - if it shall be `fresh` - new, waiting for one if need be. Cancel-safe.
 async fn acquire(
     thread: &Rc<Thread>,
     local: &Rc<Local>,
     shared: &Arc<Shared>,
     site: &Site,
     request: &Request,
+    fresh: bool,
 ) -> Result<Connection, Refused> {
-    let at_rest = !request.is_idempotent();
     let began = shared.at(thread.clock.now());
     if shared.backends.len() > 1 && local.is_one_sided() {
         // A connection to another backend, in the place of one of these if need be.
         if shared.permit().is_none() {
             drop(local.exchange_one());
         }
-    } else if let Some(connection) = local.take(began, at_rest) {
+    } else if !fresh && let Some(connection) = local.take() {
         return Ok(connection);
     }
     let lane = site.lanes.of(request);
@@ -171,11 +187,11 @@ async fn acquire(
                 }
                 Choice::Never => return Err(Refused::Down),
             },
-            // One that must not be run twice gets a new connection in the place of a kept one.
-            None => match at_rest.then(|| local.exchange_one()).flatten() {
+            // A new connection in the place of a kept one.
+            None => match fresh.then(|| local.exchange_one()).flatten() {
                 Some(way) => way,
                 None => match wait(thread, local, shared, rank, until - now).await? {
-                    Granted::Connection(connection) if !at_rest => return Ok(connection),
+                    Granted::Connection(connection) if !fresh => return Ok(connection),
                     Granted::Connection(connection) => connection.close(),
                     Granted::Permit(permit) => match shared.choose(permit, shared.at(thread.clock.now())) {
                         Choice::Way(way) => way,
@@ -337,11 +353,9 @@ impl Running {
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
             }
         }
-        let shared = self.connection.shared().clone();
-        let now = || shared.at(self.thread.clock.now());
+        let now = self.connection.shared().at(self.thread.clock.now());
         let polled = self.connection.poll_read(cx, now, take);
-        if !shared.settings.fastcgi_read_timeout.is_zero() {
-            let now = now();
+        if !self.connection.shared().settings.fastcgi_read_timeout.is_zero() {
             let since = &self.connection.socket.silent_since;
             if polled.is_ready() || since.get() == 0 {
                 since.set(now);
@@ -376,7 +390,7 @@ impl Running {
         }
         let counter = if late { Counter::PhpTimeouts } else { Counter::PhpLost };
         self.thread.stats.add(counter, 1);
-        if !late {
+        if !late && !self.connection.is_stale() {
             self.thread.stats.add(Counter::FastCgiFailures, 1);
             let now = shared.at(self.thread.clock.now());
             let why = format!("connections fail in the middle of requests: {error}");

@@ -16,8 +16,6 @@ use crate::engine::Thread;
 
 /// How often the keeper looks: how late a time limit may come.
 const LOOK: Duration = Duration::from_millis(250);
-/// A connection that has been idle for so long is read by its process: what is sent now is run, or was never read.
-const AT_REST_MS: u64 = 20;
 /// Nothing has come over a new connection for so long, though others lie idle: all processes may be taken by those.
 const STARVED_MS: u64 = 1_000;
 
@@ -85,23 +83,14 @@ async fn keep(thread: Rc<Thread>, local: Rc<Local>) {
 }
 
 impl Local {
-    /// An idle connection to the backend that has least to do of those that this loop has one to. One for a request that
-    /// must not be run twice is `at_rest`.
-    pub fn take(&self, now: u64, at_rest: bool) -> Option<Connection> {
+    /// An idle connection, to the backend that has least to do of those that this loop has one to.
+    pub fn take(&self) -> Option<Connection> {
         let mut idle = self.idle.borrow_mut();
         let load = |connection: &Connection| self.shared.backends[connection.backend()].load();
         let best = match self.shared.backends.len() {
             1 => idle.len().checked_sub(1),
             _ => (0..idle.len()).rev().min_by_key(|at| load(&idle[*at])),
         }?;
-        if at_rest {
-            let good = |c: &Connection| c.idle_since + AT_REST_MS <= now && c.is_alive();
-            let backend = idle[best].backend();
-            let at =
-                idle.iter().position(|connection| connection.backend() == backend && good(connection))?;
-            self.shared.count_kept(false);
-            return Some(idle.remove(at));
-        }
         self.shared.count_kept(false);
         Some(idle.swap_remove(best))
     }
@@ -164,15 +153,28 @@ impl Local {
             return;
         }
         let backend = &self.shared.backends[connection.backend()];
+        if let Some(seen) = backend.see_most(now) {
+            self.shared.tell_most(connection.backend(), seen);
+        }
         // Where a page takes a second, a new connection costs nothing.
         if backend.is_crowded() || !backend.is_up() || backend.is_starved(now, STARVED_MS) {
             return;
         }
-        connection.idle_since = now;
         if self.shared.waiting() > 0 {
             self.shared.served(now, connection.took(now));
         }
+        self.keep(connection, now);
+    }
+
+    /// Gives a connection that nobody uses to the next who waits, or keeps it.
+    pub fn keep(&self, mut connection: Connection, now: u64) {
+        let backend = &self.shared.backends[connection.backend()];
+        connection.idle_since = now;
         let Some(connection) = self.pass_on(connection) else { return };
+        if backend.is_starved(now, 0) {
+            // Its process may be what the new one waits for.
+            return;
+        }
         self.idle.borrow_mut().push(connection);
         self.shared.count_kept(true);
         // Whoever began to wait before that was counted has not seen it.
@@ -233,6 +235,7 @@ impl Local {
         closed.iter().for_each(|_| self.shared.count_kept(false));
         drop(closed);
         self.serve_waiting();
+        self.shared.backends.iter().for_each(|backend| backend.forget_old(now));
         if let Some(backend) = self.shared.to_be_tried(now) {
             tokio::task::spawn_local(capacity::probe(self.shared.clone(), backend));
         }

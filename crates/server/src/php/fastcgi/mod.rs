@@ -21,10 +21,10 @@
 //! - [`answer`]: records to fields and content.
 //!
 //! **Connections.** php-fpm gives a whole process to a connection for as long as that is open. So there are never more
-//! than `php.workers`, kept ones counted, nor more than php-fpm has processes (`pm.max_children`, which it tells whoever
-//! asks): one more would not be accepted before another is closed. One that nobody uses is closed after
-//! `php.idle_timeout`. Should others have the processes, a new connection stays without an answer while ours lie idle:
-//! those are closed then.
+//! than `php.workers`, kept ones counted. php-fpm may have fewer processes (`pm.max_children`): a connection more is made all the
+//! same, but it is not accepted, with the request that was sent, before another one is closed. So none is kept for later
+//! while a new one has had no answer; and where the others answer request after request meanwhile, it is clear how many
+//! there may be. One that nobody uses is closed after `php.idle_timeout`.
 //!
 //! **Locks.** The way of a request that finds a kept connection takes none: the list of kept ones is its loop's, counts
 //! are atomics. The queue's mutex is taken by who waits, and by who has something to give while somebody waits.

@@ -380,8 +380,8 @@ pub(super) static PHP: &[Setting] = &[
         line: "php-fpm runs PHP: one address or several, of which the least busy gets a request. In short: \
                `php = \"fastcgi:unix:/run/php/php8.2-fpm.sock\"`.",
         reason: "For a php-fpm that is there already, in another container or on another machine. Its workers cost \
-                 more a request, and its own pool settings hold; at most `php.workers` connections are kept to all \
-                 of them together, so each needs as many processes (`pm.max_children`) as it may get.",
+                 more a request, and its own pool settings hold. At most `php.workers` connections are open to all of \
+                 them together, each of which takes a process there (`pm.max_children`).",
         example: "[\"unix:/run/php/php8.2-fpm.sock\", \"127.0.0.1:9000\"]",
         elsewhere: &["fastcgi_pass", "php_fastcgi", "proxyfcgi", "upstream"],
         ..ROW

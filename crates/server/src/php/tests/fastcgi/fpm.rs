@@ -35,6 +35,11 @@ pub struct Seen {
 impl FakeFpm {
     /// Says that it takes so many connections; 0: says nothing.
     pub fn start(path: &Path, children: usize) -> FakeFpm {
+        FakeFpm::start_with(path, children, usize::MAX)
+    }
+
+    /// The same with so many processes.
+    pub fn start_with(path: &Path, children: usize, processes: usize) -> FakeFpm {
         let listener = UnixListener::bind(path).unwrap();
         let seen = Arc::new(Seen::default());
         let shared = seen.clone();
@@ -44,6 +49,11 @@ impl FakeFpm {
                     return;
                 }
                 let (stream, shared) = (stream.unwrap(), shared.clone());
+                // What has been accepted here has not been for the other end before it is read from.
+                while shared.open.load(SeqCst) >= processes && !shared.ended.load(SeqCst) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                shared.open.fetch_add(1, SeqCst);
                 std::thread::spawn(move || serve(stream, &shared, children));
             }
         });
@@ -73,19 +83,16 @@ fn serve(mut stream: UnixStream, seen: &Seen, children: usize) {
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     seen.sockets.lock().unwrap().push(stream.try_clone().unwrap());
     let mut bytes = Vec::new();
-    if !fill(&mut stream, &mut bytes) {
-        return;
-    }
-    if asks_for_values(&bytes) {
+    let there = fill(&mut stream, &mut bytes);
+    if there && asks_for_values(&bytes) {
         if children > 0 {
             let _ = stream.write_all(&values_result(children));
         }
-        return;
+    } else if there {
+        seen.connections.fetch_add(1, SeqCst);
+        seen.most.fetch_max(seen.open.load(SeqCst), SeqCst);
+        while request(&mut stream, &mut bytes, seen).is_some() {}
     }
-    seen.connections.fetch_add(1, SeqCst);
-    let open = seen.open.fetch_add(1, SeqCst) + 1;
-    seen.most.fetch_max(open, SeqCst);
-    while request(&mut stream, &mut bytes, seen).is_some() {}
     seen.open.fetch_sub(1, SeqCst);
     let _ = stream.shutdown(std::net::Shutdown::Both);
 }

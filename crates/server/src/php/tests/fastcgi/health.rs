@@ -33,6 +33,46 @@ fn never_more_connections_than_workers_or_processes() {
     }
 }
 
+/// php-fpm with fewer processes than `php.workers`, as Debian's is: it does not say so.
+#[test]
+fn fewer_processes_than_workers() {
+    let path = std::env::temp_dir().join(format!("millrace-fpm-{}-few.sock", std::process::id()));
+    let fpm = FakeFpm::start_with(&path, 0, 3);
+    let rig = Rig::new(|php| {
+        php.fastcgi = vec![fpm.backend()];
+        php.workers = 8;
+    });
+    rig.play(async |scene| {
+        let burst = async |n: usize, each: usize| {
+            let began = Instant::now();
+            let asks: Vec<_> = (0..n)
+                .map(|_| {
+                    let scene = scene.clone();
+                    tokio::task::spawn_local(async move {
+                        for _ in 0..each {
+                            assert_eq!(scene.get("sleep:10;head:A=b;body:x;end").await.text, "x");
+                        }
+                    })
+                })
+                .collect();
+            for ask in asks {
+                ask.await.unwrap();
+            }
+            began.elapsed()
+        };
+        // All come at once, and then no more: nobody waits for a connection that lies idle.
+        let took = burst(8, 1).await;
+        assert!(took < Duration::from_millis(900), "{took:?}");
+        // One after the other: the few processes do as much as they can, and nobody is forgotten.
+        let learning = burst(12, 30).await;
+        assert_eq!(scene.status().most, 3, "{:?}", scene.status());
+        let before = fpm.connections();
+        let knowing = burst(12, 30).await;
+        assert!(learning < knowing * 2 + Duration::from_millis(500), "{learning:?}, then {knowing:?}");
+        assert!(fpm.connections() <= before + 3, "{} connections were made", fpm.connections() - before);
+    });
+}
+
 /// One loop has all connections, all idle: another one's request gets one of them.
 #[test]
 fn a_kept_connection_goes_to_the_loop_that_needs_it() {
