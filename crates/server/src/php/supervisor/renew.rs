@@ -360,7 +360,9 @@ impl Next {
     }
 
     fn tell_if_up(&mut self) {
-        let waits = self.workers.iter().any(|worker| matches!(worker, Fork::Asked(_) | Fork::Boots(_)));
+        // None of the workers is there before PHP is up.
+        let waits = self.started.is_none()
+            || self.workers.iter().any(|worker| matches!(worker, Fork::Asked(_) | Fork::Boots(_)));
         if let Some(tell) = self.tell.take_if(|_| !waits) {
             // Who asked may have given up.
             let _ = tell.send(Ok(()));
