@@ -93,6 +93,8 @@
 #define MR_SCOREBOARD_MAGIC 1297240898u
 /* Bytes of the scoreboard's head: u32 magic, u32 PROTOCOL, u32 bytes a slot, u32 slots. */
 #define MR_SCOREBOARD_HEAD 64u
+/* u64 in the scoreboard's head, written by workers: CLOCK_MONOTONIC in milliseconds when a persistent worker has begun to end for another to boot in its place; 0 when one has booted. They take turns. */
+#define MR_SCOREBOARD_TURN 16u
 /* Bytes of a slot. */
 #define MR_SLOT_BYTES 128u
 /* u32: process id of the worker. */

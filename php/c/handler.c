@@ -31,6 +31,9 @@
 /* What the script has left after a request is collected when it may hold so many cycles: half of what PHP itself waits for, so
  * that PHP's own turn does not come in the middle of a request. */
 #define ROOTS_MOST 5000
+/* How long another worker is waited for that boots in an ended one's place, milliseconds; and for changed files. */
+#define TURN_MS 30000
+#define CHANGED_TURN_MS 2000
 /* How often files are looked at, seconds: opcache.revalidate_freq's default. */
 #define LOOK_SECONDS 2
 
@@ -41,6 +44,7 @@ static struct {
 	bool server, request; /* $_SERVER and $_REQUEST have been used */
 	HashTable *shutdown_functions; /* those that the boot registered, while a handler's are in their place */
 	zend_module_entry *session, *filter, *zlib, *random;
+	bool changed;  /* a file that it has loaded is another one now */
 	time_t looked; /* when files were looked at, CLOCK_MONOTONIC */
 } handler;
 
@@ -48,6 +52,7 @@ static void describe_boot(void);
 static void run_script(void);
 static void say_unready(void);
 static void take_shutdown_functions_back(void);
+static bool has_changed(void);
 
 /* Runs the script of a persistent worker until it ends. */
 void handler_run(void)
@@ -151,6 +156,7 @@ static void become_ready(void)
 		setsockopt(worker->socket, SOL_SOCKET, SO_RCVTIMEO, &pause, sizeof pause);
 	}
 	handler.ready = true;
+	board_set64((char *)(uintptr_t)worker->scoreboard, MR_SCOREBOARD_TURN, 0);
 	wire_handler(true, NULL, 0);
 	board_set32(worker->board, MR_SLOT_STATE, MR_STATE_IDLE);
 }
@@ -349,7 +355,7 @@ static void end_answer(void)
 		php_output_deactivate();
 	} zend_end_try();
 	report_exception();
-	worker->last = CG(unclean_shutdown) || kept_files_changed(&handler.looked, LOOK_SECONDS);
+	worker->last = CG(unclean_shutdown) || has_changed();
 	handler.running = false;
 	php_stream *body = SG(request_info).request_body;
 	sapi_deactivate();
@@ -386,6 +392,33 @@ static void end(void)
 
 /* ---- for the SAPI ---- */
 
+/*
+ * Workers that end for others to boot in their places take turns, so that not all boot at once: whether it is this one's.
+ * `patience`: how long another's turn may take.
+ */
+static bool take_turn(uint64_t patience)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	uint64_t ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	char *head = (char *)(uintptr_t)worker->scoreboard;
+	uint64_t turn = board_get64(head, MR_SCOREBOARD_TURN);
+	return (turn == 0 || turn + patience <= ms) && board_swap64(head, MR_SCOREBOARD_TURN, turn, ms);
+}
+
+/* A worker has served as many requests as it may: whether it ends now. A persistent one goes on while another boots. */
+bool handler_may_end(void)
+{
+	return !options.worker_script || worker->requests / 2 >= worker->max_requests || take_turn(TURN_MS);
+}
+
+/* Whether a file that the script has loaded is another one now, and this worker ends for it. */
+static bool has_changed(void)
+{
+	handler.changed = handler.changed || kept_files_changed(&handler.looked, LOOK_SECONDS);
+	return handler.changed && take_turn(CHANGED_TURN_MS);
+}
+
 /* Whether the script has come to its loop: its directory's ini values are in force already. */
 bool handler_booted(void)
 {
@@ -417,7 +450,7 @@ bool handler_aborted(void)
 /* No request has come for a while: whether the worker ends, because a file that it has loaded is another one now. */
 bool handler_idle(void)
 {
-	return worker->in.length == 0 && kept_files_changed(&handler.looked, LOOK_SECONDS);
+	return worker->in.length == 0 && has_changed();
 }
 
 /* ---- the function ---- */

@@ -211,8 +211,8 @@ static int deactivate(void)
 	if (!worker || worker->answer == ANSWER_NONE || worker->answer == ANSWER_VOID || !SG(sapi_started)) {
 		return SUCCESS;
 	}
-	worker->exiting = worker->stop || worker->last
-		|| (worker->max_requests && worker->requests + 1 >= worker->max_requests);
+	bool served = worker->max_requests && worker->requests + 1 >= worker->max_requests;
+	worker->exiting = worker->stop || worker->last || (served && handler_may_end());
 	uint8_t flags = MR_FLAG_READY;
 	if (worker->exiting) {
 		flags |= MR_FLAG_EXITING;

@@ -167,6 +167,7 @@ void handler_run(void);
 bool handler_booted(void);
 bool handler_aborted(void);
 bool handler_idle(void);
+bool handler_may_end(void);
 
 /* kept.c: what such a worker keeps from its boot */
 void kept_startup(void);

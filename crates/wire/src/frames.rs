@@ -140,6 +140,9 @@ constants! {
     SCOREBOARD_MAGIC: u32 = 0x4d52_5342;
     /// Bytes of the scoreboard's head: u32 magic, u32 PROTOCOL, u32 bytes a slot, u32 slots.
     SCOREBOARD_HEAD: usize = 64;
+    /// u64 in the scoreboard's head, written by workers: CLOCK_MONOTONIC in milliseconds when a persistent worker has begun
+    /// to end for another to boot in its place; 0 when one has booted. They take turns.
+    SCOREBOARD_TURN: usize = 16;
     /// Bytes of a slot.
     SLOT_BYTES: usize = 128;
     /// u32: process id of the worker.
