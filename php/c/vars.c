@@ -13,9 +13,12 @@ static void (*import_environment)(zval *array);
 
 static const struct variable fcgi_role = { "FCGI_ROLE", "RESPONDER", 9, 9 };
 
-/* The variable of that name, or NULL. */
+/* The variable of that name, or NULL: also in the host, where preloading may ask. */
 const struct variable *vars_find(const char *name, size_t length)
 {
+	if (!worker) {
+		return NULL;
+	}
 	const struct variable *variables = (const void *)worker->variables.bytes;
 	for (uint32_t i = 0; i < worker->request.count; i++) {
 		if (variables[i].name_length == length && memcmp(variables[i].name, name, length) == 0) {
