@@ -24,6 +24,7 @@ struct options options = { .grace_seconds = 5 };
 
 static bool read_options(int argc, char **argv);
 static bool take_descriptors(void);
+static void be_first_to_go(void);
 static bool switch_user(void);
 static bool start_php(char *program);
 static bool set_environment(void);
@@ -256,7 +257,26 @@ static bool take_descriptors(void)
 	/* A session of its own: Ctrl-C at the terminal is for the server, which ends its workers in order. */
 	setsid();
 	signal(SIGPIPE, SIG_IGN);
+	be_first_to_go();
 	return true;
+}
+
+/*
+ * When the machine has no memory left the kernel ends one process (proc(5), oom_score_adj): a worker whose script takes
+ * it all, not the database or the server. Inherited by the workers and by programs that scripts start.
+ */
+static void be_first_to_go(void)
+{
+	int score = 0;
+	FILE *file = fopen("/proc/self/oom_score_adj", "r+");
+	if (!file) {
+		return;
+	}
+	if (fscanf(file, "%d", &score) == 1) {
+		rewind(file);
+		fprintf(file, "%d", MIN(score + 300, 1000));
+	}
+	fclose(file);
 }
 
 /* Becomes the user that PHP runs as, before anything of PHP runs. */

@@ -19,6 +19,16 @@ def put(stage, name, code):
     return file
 
 
+def who_goes_first(stage):
+    """If the machine runs out of memory, the kernel takes a worker before the server."""
+    def score(pid):
+        with open(f"/proc/{pid}/oom_score_adj") as f:
+            return int(f.read())
+
+    worker = int(stage.get("/pid.php").body)
+    check(score(worker) > score(stage.server.pid), f"worker {score(worker)}, server {score(stage.server.pid)}")
+
+
 def one_session(stage):
     """Requests of one session wait for one another, and others don't wait for them."""
     put(stage, "session.php", f"session_save_path('{stage.folder}/evil'); session_id('one'); session_start(); usleep(100000); echo $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1;")
@@ -190,7 +200,7 @@ def loops_beside_a_crowd(stage):
 
 
 ALL = [
-    one_session, files_that_are_none, a_file_that_shrinks, a_script_that_deletes_itself, somebody_elses_port, signals_for_the_server,
+    who_goes_first, one_session, files_that_are_none, a_file_that_shrinks, a_script_that_deletes_itself, somebody_elses_port, signals_for_the_server,
     output_without_end, loops_beside_a_crowd, a_page_that_asks_for_itself, the_spool_folder_is_gone,
 ]  # fmt: skip
 
