@@ -37,6 +37,8 @@ const MATTERS: f64 = 0.3;
 const LONGER: f64 = 2.0;
 /// But only if workers stand still for that part of their time: a processor that is full is no sign of anything else.
 const STILL: f64 = 0.3;
+/// Part of the cores that workers count as having at least.
+const LEAST_SHARE: f64 = 0.25;
 /// Steps of experiments.
 const LESS: f64 = 0.75;
 const MORE: f64 = 1.34;
@@ -102,6 +104,8 @@ struct Found {
     busy: f64,
     /// Of these, ready without a core.
     ready: Option<f64>,
+    /// The part of the cores that they used.
+    share: Option<f64>,
     /// Work a second, in whatever unit.
     work: f64,
     /// Standing still for one unit of work.
@@ -217,9 +221,12 @@ impl Pace {
         self.ready = Some(smooth);
         // Workers that are ready are no use, but for a few; and while there are fewer of them there may be more. What was
         // seen may have been an accident: one look does not change much.
-        let target = found.busy - smooth + self.slack();
+        // And where other programs have most of the cores, fewer workers would only leave them more.
+        let share = found.share.map_or(1.0, |cores| (cores / self.cores as f64).clamp(LEAST_SHARE, 1.0));
+        let slack = self.slack() / share;
+        let target = found.busy - smooth + slack;
         let next = (self.limit + target) / 2.0;
-        let next = if smooth < self.slack() / 4.0 { next.max(self.limit * QUICKLY) } else { next };
+        let next = if smooth < slack / 4.0 { next.max(self.limit * QUICKLY) } else { next };
         self.limit = next.max(self.limit / 2.0).clamp(self.floor as f64, self.ceiling);
     }
 
@@ -304,6 +311,7 @@ impl Window {
         Some(Found {
             busy: self.busy / time,
             ready: (!self.unknown_ready).then_some(self.ready / 1e3 / time),
+            share: (!self.unknown_cpu).then_some(self.cpu / 1e3 / time),
             work: work / time,
             still: still / work,
             still_part: still / (self.busy * 1e3),
@@ -354,12 +362,29 @@ mod tests {
     }
 
     #[test]
+    fn where_others_have_the_cores_more_may_run() {
+        let limit = |cores: f64| {
+            let (mut pace, mut now) = (Pace::new(2, 16), 0);
+            for _ in 0..80 {
+                let busy = pace.limit();
+                let on = (cores * 100_000.0) as u64;
+                let seen =
+                    Seen { cpu_us: Some(on), ready_us: Some(busy as u64 * 100_000 - on), ..crowded(busy) };
+                look(&mut pace, &mut now, 1, &seen);
+            }
+            pace.limit()
+        };
+        let limits = [2.0, 1.4, 1.0, 0.5].map(limit);
+        assert!(limits.is_sorted() && limits[0] == 3 && (4..=6).contains(&limits[3]), "{limits:?}");
+    }
+
+    #[test]
     fn never_below_the_cores_and_never_above_the_most() {
         for (cores, most, least) in [(4, 16, 4), (8, 3, 3), (1, 1, 1)] {
             let (mut pace, mut now) = (Pace::new(cores, most), 0);
             let seen = Seen {
                 busy: most,
-                cpu_us: Some(10),
+                cpu_us: Some(cores as u64 * 100_000),
                 ready_us: Some(100_000 * most as u64),
                 finished: 8,
                 pressed: true,
