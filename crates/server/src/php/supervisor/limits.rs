@@ -136,9 +136,10 @@ impl Supervisor {
             Some(_) if slow.urged + URGE_MS <= now => {
                 slow.urged = now;
                 if card.scoreboard.is_terminating(card.slot, slow.sequence) {
-                    card.urge();
-                    if let Some(host) = self.host_of(card) {
-                        host.let_go(card.slot);
+                    // Not both: a worker that has just been interrupted is in no call that the host could see.
+                    match self.host_of(card) {
+                        Some(host) => host.let_go(card.slot),
+                        None => card.urge(),
                     }
                 }
             }
