@@ -173,33 +173,47 @@ static bool put_frame(struct text *text, pid_t pid, const zend_execute_data *fra
 	return true;
 }
 
-/*
- * The PHP frames of a process, the innermost first, each on a line of its own with the line's end before it. Nothing where
- * it runs no PHP code or its memory may not be read.
- */
-void trace_frames(struct text *text, pid_t pid)
+/* Puts the frames from `at` outwards; true if they end where a script or a callback of PHP begins. */
+static bool put_frames(struct text *text, pid_t pid, const zend_execute_data *at)
 {
-	const zend_execute_data *at = NULL;
 	unsigned number = 0;
-	if (!read_memory(pid, &EG(current_execute_data), &at, sizeof at)) {
-		return;
-	}
+	bool ends_in_code = false;
 	/* Frames without a function, which PHP puts between some, count too: a circle must end. */
 	for (unsigned seen = 0; at && seen < 2 * FRAMES; seen++) {
 		zend_execute_data frame;
+		uint8_t type;
 		if (!read_memory(pid, at, &frame, sizeof frame)) {
-			return;
+			return false;
 		}
 		if (frame.func) {
 			if (number == FRAMES) {
 				text_put(text, "\n...");
-				return;
+				return true;
 			}
 			if (!put_frame(text, pid, &frame, number++)) {
-				return;
+				return false;
 			}
+			ends_in_code = read_memory(pid, &frame.func->type, &type, sizeof type) && ZEND_USER_CODE(type);
 		}
 		at = frame.prev_execute_data;
+	}
+	return ends_in_code;
+}
+
+/*
+ * The PHP frames of a process, the innermost first, each on a line of its own with the line's end before it. Nothing where
+ * it runs no PHP code or its memory may not be read. A script goes on while it is read, and its innermost frame may be
+ * gone before the next is looked for: then it is read again, some times.
+ */
+void trace_frames(struct text *text, pid_t pid)
+{
+	const size_t begin = text->length;
+	for (unsigned tries = pid == getpid() ? 1 : 16; tries; tries--) {
+		const zend_execute_data *at = NULL;
+		text->length = begin;
+		if (!read_memory(pid, &EG(current_execute_data), &at, sizeof at) || put_frames(text, pid, at)) {
+			return;
+		}
 	}
 }
 
