@@ -1,0 +1,86 @@
+//! How a run goes, as resolved from the command line: how many users come when, over which protocol, until when.
+
+use std::time::Duration;
+
+/// A run, but for what users do ([`crate::scenario::Scenario`]).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Who comes when.
+    pub arrivals: Arrivals,
+    /// The stages of the load.
+    pub curve: Curve,
+    /// A user begins a flow every so often, counted from when it was due (closed arrivals); `None`: one after the other.
+    pub every: Option<Duration>,
+    /// How long users think between flows, evenly between these two, where a step doesn't say otherwise.
+    pub think: Option<(Duration, Duration)>,
+    /// Most connections of open arrivals; `None`: as many as are wanted. Who finds none free waits, and the wait counts.
+    pub connections: Option<u32>,
+    /// Connections of a page load over HTTP/1.1.
+    pub page_connections: u32,
+    /// HTTP/2 instead of HTTP/1.1.
+    pub http2: bool,
+    /// Whether connections are kept for the next request.
+    pub keep_alive: bool,
+    /// Requests under way on a connection at once (HTTP/1.1, closed arrivals, scenarios of single requests).
+    pub pipeline: u32,
+    /// Whether TLS sessions are resumed; otherwise each handshake is a full one.
+    pub resumption: bool,
+    /// `Accept-Encoding`; empty: none.
+    pub accept_encoding: String,
+    /// After how long a request has failed.
+    pub timeout: Duration,
+    /// Threads; `None`: one a core, and more where descriptors are short.
+    pub threads: Option<usize>,
+    /// Whether responses must be like those of a quiet time.
+    pub sameness: bool,
+    /// When to stop before the stages are through.
+    pub stop: Stop,
+    /// After the breaking point: whether the highest load that holds is searched for.
+    pub bisect: bool,
+    /// Addresses to connect to, instead of looking the host's name up.
+    pub connect_to: Option<std::net::SocketAddr>,
+    /// Source addresses to connect from; empty: the system's choice, on loopback as many as the ports need.
+    pub sources: Vec<std::net::IpAddr>,
+}
+
+/// Who comes when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrivals {
+    /// So many users; each begins again when it is through.
+    Closed,
+    /// So many flows begin a second, however the server is doing.
+    Open,
+}
+
+/// The load over time: users or arrivals a second, a straight line in each stage.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Curve {
+    /// The stages, in order.
+    pub stages: Vec<Segment>,
+}
+
+/// A stage of the load.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Segment {
+    /// Users or arrivals a second at its beginning.
+    pub from: f64,
+    /// The same at its end.
+    pub to: f64,
+    /// How long it takes.
+    pub time: Duration,
+    /// Whether it is a round: a line of its own in the table of rounds.
+    pub round: bool,
+}
+
+/// What ends a run early.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stop {
+    /// After so many requests.
+    pub requests: Option<u64>,
+    /// When this share of requests failed over the window: 0.05 is 5 %.
+    pub failed_share: Option<f64>,
+    /// When the 99th percentile of the time to the last byte was longer over the window.
+    pub p99: Option<Duration>,
+    /// The window.
+    pub window: Duration,
+}

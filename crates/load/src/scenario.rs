@@ -1,0 +1,182 @@
+//! A scenario as plain data: what a user does, not how many of them there are.
+//!
+//! A user picks one of the weighted [`Flow`]s, goes through its [`Step`]s, and picks again. One URL is a flow of one step;
+//! many URLs with weights are many flows of one step; logging in and buying is one flow of many steps. Everything is of one
+//! origin: a load test is of one server.
+
+use std::time::Duration;
+
+/// The server under test.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// Whether the connection is encrypted.
+    pub tls: bool,
+    /// Name or address, without brackets.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}
+
+/// What the users of a run do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// What reports call it.
+    pub name: String,
+    /// Where all requests go.
+    pub origin: Origin,
+    /// What users choose from; at least one.
+    pub flows: Vec<Flow>,
+    /// A replay: which flow starts when, counted from the start, in order of time. Arrivals are these and no others.
+    pub timeline: Option<Vec<(Duration, usize)>>,
+    /// Whether users keep the cookies they are given.
+    pub cookies: bool,
+    /// Whether users come back with what their browser kept: `If-None-Match`, `If-Modified-Since`, and no request at all
+    /// for what is still fresh.
+    pub browser_cache: bool,
+    /// Fields of every request, after those of the engine (`Host`, `User-Agent`, `Accept-Encoding`); a field named here
+    /// replaces the engine's.
+    pub fields: Vec<(String, String)>,
+    /// Parts that differ between two right responses; sameness passes over them.
+    pub dynamic: Vec<Dynamic>,
+}
+
+/// A series of steps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flow {
+    /// What reports call it.
+    pub name: String,
+    /// How often it is chosen, relative to the others.
+    pub weight: u32,
+    /// The steps, in order; at least one. A step that fails ends the flow.
+    pub steps: Vec<Step>,
+}
+
+/// A request, what is checked of the response, and what is taken out of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// What is asked for.
+    pub request: Request,
+    /// Whether what the page needs is fetched too, as a browser would: a full page load.
+    pub page: bool,
+    /// What must hold of the response.
+    pub checks: Vec<Check>,
+    /// Values for later steps.
+    pub extract: Vec<Extract>,
+    /// How long the user thinks afterwards: between these two, evenly.
+    pub think: Option<(Duration, Duration)>,
+}
+
+/// A request as written: `{name}` in the target, a field's value or the body stands for an extracted value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// `GET`, `POST`, ...
+    pub method: String,
+    /// Path and query: `/shop/?p=1`.
+    pub target: String,
+    /// Fields of this request; they replace the scenario's of the same name.
+    pub fields: Vec<(String, String)>,
+    /// Content; `Content-Length` is added by the engine, `Content-Type` is not.
+    pub body: Vec<u8>,
+}
+
+/// What must hold of a response. Without a status check, a status of 200-399 is right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// The status is one of these.
+    Status(Vec<u16>),
+    /// The content, decoded, has this many bytes.
+    Length(u64),
+    /// This text is in the content.
+    Text(String),
+    /// This text is not in the content.
+    NoText(String),
+}
+
+/// A value taken out of a response, used as `{name}` by later steps. A value that isn't there fails the step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extract {
+    /// Its name.
+    pub name: String,
+    /// Where it is.
+    pub from: Place,
+}
+
+/// Where a value stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the content, between these two texts; the first such place.
+    Between {
+        /// What stands before it.
+        before: String,
+        /// What stands after it.
+        after: String,
+    },
+    /// The value of the field of this name.
+    Field(String),
+    /// The value of the cookie of this name.
+    Cookie(String),
+}
+
+/// A part of pages that differs each time: from the end of one text to the start of the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dynamic {
+    /// What stands before it.
+    pub before: String,
+    /// What stands after it; empty: to the end of the line.
+    pub after: String,
+}
+
+impl Scenario {
+    /// One URL, again and again.
+    pub fn one(origin: Origin, target: &str) -> Scenario {
+        Scenario::weighted(origin, vec![(1, target.to_owned())])
+    }
+
+    /// Many targets, each chosen as often as its weight says.
+    pub fn weighted(origin: Origin, targets: Vec<(u32, String)>) -> Scenario {
+        let name = match targets.as_slice() {
+            [(_, only)] => only.clone(),
+            many => format!("{} URLs", many.len()),
+        };
+        let flows = targets.into_iter().map(|(weight, target)| Flow::get(weight, target)).collect();
+        Scenario {
+            name,
+            origin,
+            flows,
+            timeline: None,
+            cookies: false,
+            browser_cache: false,
+            fields: Vec::new(),
+            dynamic: Vec::new(),
+        }
+    }
+}
+
+impl Flow {
+    /// One `GET`.
+    pub fn get(weight: u32, target: String) -> Flow {
+        let name = target.clone();
+        let request = Request { method: "GET".to_owned(), target, ..Request::default() };
+        Flow { name, weight, steps: vec![Step::new(request)] }
+    }
+}
+
+impl Step {
+    /// A request of which nothing special is expected.
+    pub fn new(request: Request) -> Step {
+        Step { request, page: false, checks: Vec::new(), extract: Vec::new(), think: None }
+    }
+}
+
+impl std::fmt::Display for Origin {
+    /// As in a URL: a port that goes without saying is left out.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (scheme, usual) = if self.tls { ("https", 443) } else { ("http", 80) };
+        if self.host.contains(':') {
+            write!(f, "{scheme}://[{}]", self.host)?;
+        } else {
+            write!(f, "{scheme}://{}", self.host)?;
+        }
+        if self.port == usual { Ok(()) } else { write!(f, ":{}", self.port) }
+    }
+}
