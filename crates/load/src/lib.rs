@@ -10,6 +10,8 @@
 //! scenario x protocol x stop rule, nothing of which knows of another. What it counts and times is plain data,
 //! [`record`]; all output is made out of that, so an interrupted run has the same report as a complete one.
 
+pub mod page;
 pub mod plan;
 pub mod record;
 pub mod scenario;
+pub mod url;

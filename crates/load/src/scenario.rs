@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 /// The server under test.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Origin {
     /// Whether the connection is encrypted.
     pub tls: bool,
@@ -111,11 +111,47 @@ pub enum Place {
         /// What stands after it.
         after: String,
     },
+    /// In the content, where this expression matches first: its first group, or all of it.
+    Regex(Pattern),
     /// The value of the field of this name.
     Field(String),
     /// The value of the cookie of this name.
     Cookie(String),
 }
+
+/// A regular expression, in the syntax of the crate `regex`.
+#[derive(Clone, Debug)]
+pub struct Pattern(regex_lite::Regex);
+
+impl Pattern {
+    /// Reads `text`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn new(text: &str) -> Result<Pattern, String> {
+        let limited = regex_lite::RegexBuilder::new(text).size_limit(1 << 20).build();
+        limited.map(Pattern).map_err(|error| error.to_string())
+    }
+
+    /// What it takes out of `content`: its first group, or, without groups, all that it matches.
+    pub fn take<'a>(&self, content: &'a str) -> Option<&'a str> {
+        let groups = self.0.captures(content)?;
+        groups.get(1).or_else(|| groups.get(0)).map(|found| found.as_str())
+    }
+
+    /// As it was written.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Pattern) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Pattern {}
 
 /// A part of pages that differs each time: from the end of one text to the start of the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,5 +214,19 @@ impl std::fmt::Display for Origin {
             write!(f, "{scheme}://{}", self.host)?;
         }
         if self.port == usual { Ok(()) } else { write!(f, ":{}", self.port) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_pattern_takes() {
+        let take = |pattern, content| Pattern::new(pattern).unwrap().take(content).map(str::to_owned);
+        assert_eq!(take("nonce\":\"([0-9a-f]+)", "x nonce\":\"12ab\""), Some("12ab".to_owned()));
+        assert_eq!(take("[0-9]+", "a 42"), Some("42".to_owned()));
+        assert_eq!(take("b", "a"), None);
+        assert!(Pattern::new("(").is_err() && Pattern::new("(a{1000}){1000}").is_err());
     }
 }
