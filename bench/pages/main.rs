@@ -31,7 +31,7 @@ fn key(number: u32) -> Vec<u8> {
 
 fn page(length: usize) -> Arc<Page> {
     let head = "Content-Type: text/html; charset=UTF-8\r\nLink: <https://example.com/wp-json/>; rel=\"https://api.w.org/\"\r\n";
-    let identity = Form { head: head.as_bytes().into(), body: vec![b'x'; length].into() };
+    let identity = Form::new(head.as_bytes(), &vec![b'x'; length]);
     Arc::new(Page::new(200, head.as_bytes().into(), identity, NOW))
 }
 

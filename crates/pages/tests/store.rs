@@ -23,12 +23,11 @@ fn key(bytes: &[u8]) -> Key<'_> {
 }
 
 fn page(length: usize) -> Arc<Page> {
-    Arc::new(Page::new(200, Box::default(), Form { head: Arc::default(), body: vec![0; length].into() }, T))
+    Arc::new(Page::new(200, Box::default(), Form::new(b"", &vec![0; length]), T))
 }
 
 fn validated(length: usize) -> Arc<Page> {
-    let mut page =
-        Page::new(200, Box::default(), Form { head: Arc::default(), body: vec![0; length].into() }, T);
+    let mut page = Page::new(200, Box::default(), Form::new(b"", &vec![0; length]), T);
     page.etag = Some("\"a\"".into());
     Arc::new(page)
 }
@@ -239,7 +238,7 @@ fn variants_are_apart_and_bounded() {
     }
     for n in 0..MOST_VARIANTS {
         let look = store.look(key(&bytes), &mut language(&n.to_string()), T);
-        assert!(matches!(look, Look::Fresh(hit) if hit.page.identity().body.len() == n));
+        assert!(matches!(look, Look::Fresh(hit) if hit.page.identity().body().len() == n));
     }
     assert!(matches!(store.look(key(&bytes), &mut language("more"), T), Look::Pass));
     let later = T + MINUTE;
@@ -290,7 +289,7 @@ fn what_grows_is_counted() {
     let (bytes, page) = (path("/"), page(100));
     put(&mut store, "/", page.clone(), terms(&[]));
     let before = store.usage().bytes;
-    assert!(page.put_form(Coding::Gzip, Some(Form { head: Arc::default(), body: vec![0; 100_000].into() })));
+    assert!(page.put_form(Coding::Gzip, Some(Form::new(b"", &[0; 100_000]))));
     store.grew(key(&bytes), &page);
     assert!((100_000..100_200).contains(&(store.usage().bytes - before)));
     // Not stored any more: nothing to count.

@@ -1,5 +1,5 @@
-//! The only unsafe Rust of Millrace: memory shared with other processes, descriptors at fixed numbers in a child, and how a
-//! thread is scheduled.
+//! The only unsafe Rust of Millrace: memory shared with other processes, descriptors at fixed numbers in a child, how a thread
+//! is scheduled, and what the processor fetches beforehand.
 //!
 //! Every `unsafe` block says in a SAFETY sentence why it is sound; what this crate offers is safe to call.
 
@@ -8,12 +8,14 @@
 
 mod child;
 mod limits;
+mod prefetch;
 mod process;
 mod schedule;
 mod shared;
 
 pub use child::give_descriptors;
 pub use limits::raise_descriptor_limit;
+pub use prefetch::prefetch;
 pub use process::{Process, Signal};
 pub use schedule::run_when_idle;
 pub use shared::SharedWords;

@@ -89,7 +89,7 @@ where
                 status: page.status,
                 fields: fields.iter().copied(),
                 notes: answer.notes,
-                content: &page.identity().body,
+                content: page.identity().body(),
                 failed: answer.failed,
             };
             match judge(rules, place, asking, &whole, now) {

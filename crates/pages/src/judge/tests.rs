@@ -1,7 +1,5 @@
 //! What is stored, and for how long: a table for each rule, with its place.
 
-use std::sync::Arc;
-
 use super::said::date;
 use super::*;
 use crate::rules::{Lifetimes, Paths, VaryCookies};
@@ -484,7 +482,7 @@ fn drupal_page(terms: &Terms) -> Page {
     assert_eq!(terms.ttl, 300_000);
     let lines = DRUPAL.iter().filter(|(name, _)| *name != "ETag");
     let fields: String = lines.map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    let form = Form { head: Arc::from(&b""[..]), body: Arc::from(&b"page"[..]) };
+    let form = Form::new(b"", b"page");
     let mut page = Page::new(200, fields.into_bytes().into(), form, NOW);
     page.etag = Some("\"1700000000\"".into());
     page.last_modified = date(b"Sun, 06 Nov 1994 08:00:00 GMT");

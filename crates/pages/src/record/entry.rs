@@ -151,7 +151,7 @@ impl PageBytes<'_> {
 
 impl FormBytes<'_> {
     fn form(self) -> Form {
-        Form { head: Arc::from(self.head), body: Arc::from(self.body) }
+        Form::new(self.head, self.body)
     }
 }
 
@@ -211,8 +211,8 @@ fn put_page(out: &mut Vec<u8>, page: &Page) {
 }
 
 fn put_form(out: &mut Vec<u8>, form: &Form) {
-    put_bytes(out, &form.head);
-    put_bytes(out, &form.body);
+    put_bytes(out, form.head());
+    put_bytes(out, form.body());
 }
 
 fn read_page<'a>(reader: &mut Reader<'a>) -> Result<PageBytes<'a>, Malformed> {

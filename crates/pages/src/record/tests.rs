@@ -25,7 +25,7 @@ struct Seen {
 
 fn seen(key: &[u8], kept: &Kept) -> Seen {
     let page = &kept.page;
-    let form = |coding| page.form(coding).map(|form| [form.head.to_vec(), form.body.to_vec()]);
+    let form = |coding| page.form(coding).map(|form| [form.head().to_vec(), form.body().to_vec()]);
     Seen {
         key: key.into(),
         variant: kept.variant.to_vec(),
@@ -48,7 +48,7 @@ fn some_bytes() -> impl Strategy<Value = Box<[u8]>> {
 }
 
 fn some_form() -> impl Strategy<Value = Form> {
-    (some_bytes(), some_bytes()).prop_map(|(head, body)| Form { head: head.into(), body: body.into() })
+    (some_bytes(), some_bytes()).prop_map(|(head, body)| Form::new(&head, &body))
 }
 
 fn some_text() -> impl Strategy<Value = Box<str>> {
@@ -157,7 +157,7 @@ proptest! {
 }
 
 fn kept(terms: Terms, came: Millis) -> Kept {
-    let form = Form { head: Arc::from(&b"ETag: \"a\"\r\n"[..]), body: Arc::from(&b"hello"[..]) };
+    let form = Form::new(b"ETag: \"a\"\r\n", b"hello");
     let page = Arc::new(Page::new(200, Box::default(), form, came));
     Kept { page, terms: Arc::new(terms), variant: Box::default(), came, purged: false }
 }

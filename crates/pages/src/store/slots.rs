@@ -124,6 +124,14 @@ impl Slot {
         &self.bytes[usize::from(self.key_length)..]
     }
 
+    /// It is most likely what is looked for: its page is fetched while the keys are compared.
+    #[inline]
+    fn expect(&self) {
+        if let Body::Page(page) = &self.body {
+            page.prefetch();
+        }
+    }
+
     /// When the page came.
     pub(super) fn came(&self) -> Millis {
         self.born.saturating_add(self.terms.as_ref().map_or(0, |terms| terms.age))
@@ -170,13 +178,19 @@ impl Slots {
     /// The entry of a key itself: a page without variants, a mark or a fork.
     #[inline]
     pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<u32> {
-        self.index.find(spread(hash), |&at| *self.get(at).bytes == *key).copied()
+        let is = |&at: &u32| {
+            let slot = self.get(at);
+            slot.expect();
+            *slot.bytes == *key
+        };
+        self.index.find(spread(hash), is).copied()
     }
 
     /// The entry of one variant.
     pub(super) fn find_variant(&self, hash: u64, key: &[u8], variant: &[u8]) -> Option<u32> {
         let is = |&at: &u32| {
             let slot = self.get(at);
+            slot.expect();
             slot.variant() == variant && slot.key() == key
         };
         self.index.find(spread(hash), is).copied()

@@ -177,7 +177,7 @@ impl Both {
         let bytes = key_bytes(key);
         let look = self.real.look(key_of(&bytes), &mut select(request), self.now);
         let (Look::Fresh(hit) | Look::Stale(hit, ..)) = look else { return };
-        let form = Form { head: Arc::from([0; 100]), body: vec![0; usize::from(size) * 16].into() };
+        let form = Form::new(&[0; 100], &vec![0; usize::from(size) * 16]);
         hit.page.put_form(Coding::Gzip, (size > 9).then_some(form));
         self.real.grew(key_of(&bytes), &hit.page);
     }
@@ -306,7 +306,7 @@ fn select(request: u32) -> impl FnMut(&str, &mut Vec<u8>) {
 
 fn page(size: u8, now: Millis) -> Arc<Page> {
     let body = vec![b'x'; usize::from(size) * usize::from(size)];
-    let identity = Form { head: Arc::from(*b"Content-Type: text/html\r\n"), body: body.into() };
+    let identity = Form::new(b"Content-Type: text/html\r\n", &body);
     let mut page = Page::new(200, Box::from(*b"Content-Type: text/html\r\n"), identity, now);
     page.etag = size.is_multiple_of(4).then(|| "\"tag\"".into());
     Arc::new(page)

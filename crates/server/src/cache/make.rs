@@ -69,7 +69,7 @@ pub fn page(made: Made<'_>, now: Millis) -> Arc<Page> {
     }
     let own = etag.clone().or_else(|| made.tagged.then(|| entity_tag(&made.content)));
     let head = head(own.as_deref(), &kept, Coding::Identity);
-    let identity = Form { head, body: made.content.into() };
+    let identity = Form::new(&head, &made.content);
     let mut page = Page::new(made.status, kept.into(), identity, now);
     page.reason = made.reason;
     page.etag = etag;
@@ -86,7 +86,7 @@ pub fn page(made: Made<'_>, now: Millis) -> Arc<Page> {
 pub fn with_fields(page: &Page, fields: Box<[u8]>, last_modified: Option<u64>, now: Millis) -> Arc<Page> {
     let form = |coding| {
         let form = page.form(coding)?;
-        Some(Form { head: head(etag_of(form), &fields, coding), body: form.body.clone() })
+        Some(Form::new(&head(etag_of(form), &fields, coding), form.body()))
     };
     let identity = form(Coding::Identity).unwrap_or_else(|| page.identity().clone());
     let mut new = Page::new(page.status, fields.clone(), identity, now);
@@ -106,20 +106,20 @@ pub fn lacks_any(page: &Page) -> bool {
 
 /// The page in a coding; `None` if that is no smaller.
 pub fn form(page: &Page, coding: Coding) -> Option<Form> {
-    let content = &page.identity().body;
+    let content = page.identity().body();
     let body = codec::compress(content, coding).filter(|coded| coded.len() < content.len())?;
     let tag = etag_of(page.identity()).map(|tag| etag_in(tag, coding));
-    Some(Form { head: head(tag.as_deref(), &page.fields, coding), body: body.into() })
+    Some(Form::new(&head(tag.as_deref(), &page.fields, coding), &body))
 }
 
 /// The entity-tag of a form, with `W/` if it is a weak one: its first field line.
 pub fn etag_of(form: &Form) -> Option<&str> {
-    let value = form.head.strip_prefix(b"ETag: ")?;
+    let value = form.head().strip_prefix(b"ETag: ")?;
     std::str::from_utf8(&value[..memchr::memchr(b'\r', value)?]).ok()
 }
 
 /// All lines of a form; the entity-tag first, where [`etag_of`] finds it.
-fn head(etag: Option<&str>, fields: &[u8], coding: Coding) -> Arc<[u8]> {
+fn head(etag: Option<&str>, fields: &[u8], coding: Coding) -> Vec<u8> {
     let mut head = Vec::with_capacity(fields.len() + 96);
     if let Some(etag) = etag {
         push(&mut head, "ETag", etag.as_bytes());
@@ -128,7 +128,7 @@ fn head(etag: Option<&str>, fields: &[u8], coding: Coding) -> Arc<[u8]> {
     if coding != Coding::Identity {
         push(&mut head, "Content-Encoding", coding.name().as_bytes());
     }
-    head.into()
+    head
 }
 
 /// Other bytes need another strong entity-tag (RFC 9110 section 8.8.3.3); a weak one stands for all codings.
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!((page.etag.as_deref(), etag_of(page.identity())), (Some("\"a\""), Some("\"a\"")));
         let gzip = form(&page, Coding::Gzip).unwrap();
         assert_eq!(etag_of(&gzip), Some("\"a-gzip\""));
-        assert!(gzip.head.ends_with(b"Content-Encoding: gzip\r\n") && gzip.body.len() < 100);
+        assert!(gzip.head().ends_with(b"Content-Encoding: gzip\r\n") && gzip.body().len() < 100);
         assert!(lacks_any(&page));
     }
 

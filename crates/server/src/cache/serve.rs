@@ -58,10 +58,11 @@ pub fn answer(page: &Page, asked: &Asked<'_>) -> Reply {
         // Conditions and ranges are about representations of what was found (RFC 9110 section 13.2.1).
         return whole(page, best(page, asked));
     }
+    let form = best(page, asked);
+    form.prefetch();
     if let Some(reply) = part(page, asked) {
         return reply;
     }
-    let form = best(page, asked);
     match asked.conditions.evaluate(&validators(page, form)) {
         Outcome::Proceed => whole(page, form),
         Outcome::NotModified => not_modified(form),
@@ -76,19 +77,18 @@ fn best<'a>(page: &'a Page, asked: &Asked<'_>) -> &'a Form {
 }
 
 fn whole(page: &Page, form: &Form) -> Reply {
-    let body = Body::Shared { bytes: form.body.clone(), start: 0, end: form.body.len() };
     Reply {
         reason: page.reason.clone(),
-        fields: Fields::from_shared(form.head.clone()),
+        fields: fields(form),
         dated: page.is_dated(),
         ..Reply::new(page.status)
     }
-    .body(body)
+    .body(cut(form, Span { start: 0, end: form.body().len() as u64 }))
 }
 
 fn not_modified(form: &Form) -> Reply {
     let mut reply = Reply::new(304);
-    for (name, value) in lines(&form.head) {
+    for (name, value) in lines(form.head()) {
         if OF_NOT_MODIFIED.into_iter().any(|known| known.eq_ignore_ascii_case(name)) {
             reply.fields.push(name, value);
         }
@@ -107,12 +107,12 @@ fn part(page: &Page, asked: &Asked<'_>) -> Option<Reply> {
     if asked.conditions.evaluate(&validators) != Outcome::Proceed {
         return None;
     }
-    let length = form.body.len() as u64;
+    let length = form.body().len() as u64;
     match ranges::wanted(range, length) {
         Wanted::Whole => None,
         Wanted::Nothing => Some(plain(416).with("Content-Range", &format!("bytes */{length}"))),
         Wanted::One(span) => {
-            let mut fields = Fields::from_shared(form.head.clone());
+            let mut fields = fields(form);
             fields.push("Content-Range", span.content_range(length).as_bytes());
             Some(Reply { fields, dated: page.is_dated(), ..Reply::new(206) }.body(cut(form, span)))
         }
@@ -121,21 +121,27 @@ fn part(page: &Page, asked: &Asked<'_>) -> Option<Reply> {
 }
 
 fn cut(form: &Form, span: Span) -> Body {
-    Body::Shared { bytes: form.body.clone(), start: span.start as usize, end: span.end as usize }
+    let (bytes, head) = form.shared();
+    Body::Shared { bytes: bytes.clone(), start: head + span.start as usize, end: head + span.end as usize }
+}
+
+fn fields(form: &Form) -> Fields {
+    let (bytes, head) = form.shared();
+    Fields::from_start_of(bytes.clone(), head)
 }
 
 /// `multipart/byteranges` (RFC 9110 section 14.6).
 fn several(form: &Form, spans: &[Span]) -> Reply {
     let mut reply = Reply::new(206);
     let mut media_type: &[u8] = b"application/octet-stream";
-    for (name, value) in lines(&form.head) {
+    for (name, value) in lines(form.head()) {
         if name.eq_ignore_ascii_case("content-type") {
             media_type = value;
         } else {
             reply.fields.push(name, value);
         }
     }
-    let (of_parts, body) = byteranges(media_type, form.body.len() as u64, spans, |span| cut(form, span));
+    let (of_parts, body) = byteranges(media_type, form.body().len() as u64, spans, |span| cut(form, span));
     reply.fields.push("Content-Type", of_parts.as_bytes());
     reply.body(body)
 }

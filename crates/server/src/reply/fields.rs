@@ -6,13 +6,21 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub struct Fields {
     shared: Option<Arc<[u8]>>,
+    /// How much of `shared` they are.
+    length: usize,
     own: Vec<u8>,
 }
 
 impl Fields {
     /// Starts with a block of whole lines that a cache keeps.
     pub fn from_shared(block: Arc<[u8]>) -> Fields {
-        Fields { shared: Some(block), own: Vec::new() }
+        let length = block.len();
+        Fields::from_start_of(block, length)
+    }
+
+    /// The same, where the lines are followed by something else after `length` bytes.
+    pub fn from_start_of(block: Arc<[u8]>, length: usize) -> Fields {
+        Fields { shared: Some(block), length, own: Vec::new() }
     }
 
     /// Makes room for so many more bytes of lines.
@@ -57,7 +65,7 @@ impl Fields {
 
     /// The lines, in up to two pieces.
     pub fn blocks(&self) -> [&[u8]; 2] {
-        [self.shared.as_deref().unwrap_or(&[]), &self.own]
+        [self.shared.as_deref().map_or(&[], |block| &block[..self.length]), &self.own]
     }
 }
 

@@ -46,7 +46,7 @@ fn the_end_waits_for_what_waits_with_its_compressed_forms() {
     load(&stage, &shelf).close();
     let entries = lock(&shelf.entries);
     let page = &entries[&b"key"[..]].page;
-    assert_eq!(&*page.form(Coding::Gzip).unwrap().body, b"gz");
+    assert_eq!(page.form(Coding::Gzip).unwrap().body(), b"gz");
     assert!(page.lacks(Coding::Brotli));
 }
 

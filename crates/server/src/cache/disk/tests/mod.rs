@@ -55,7 +55,7 @@ impl Shelf {
     fn has(&self, key: &str) -> Option<(String, bool)> {
         let entries = lock(&self.entries);
         let kept = entries.get(key.as_bytes())?;
-        Some((String::from_utf8_lossy(&kept.page.identity().body).into_owned(), kept.purged))
+        Some((String::from_utf8_lossy(kept.page.identity().body()).into_owned(), kept.purged))
     }
 
     fn order(&self) -> Vec<String> {
@@ -222,7 +222,7 @@ fn limits(bytes: u64) -> Limits {
 
 fn kept(body: &str, tags: &[u64]) -> Kept {
     let head = format!("Content-Type: text/html\r\nETag: \"{}\"\r\n", body.len());
-    let form = Form { head: head.into_bytes().into(), body: body.as_bytes().into() };
+    let form = Form::new(head.as_bytes(), body.as_bytes());
     let page = Page::new(200, Box::from(&b"Content-Type: text/html\r\n"[..]), form, NOW - 10);
     let terms =
         Terms { ttl: 1_000_000, tags: tags.iter().map(|tag| Tag(*tag)).collect(), ..Terms::default() };
@@ -276,6 +276,6 @@ fn content(number: usize) -> String {
 }
 
 fn gzipped(kept: &Kept, body: &[u8]) {
-    let form = Form { head: Arc::from(&b"Content-Encoding: gzip\r\n"[..]), body: body.into() };
+    let form = Form::new(b"Content-Encoding: gzip\r\n", body);
     assert!(kept.page.put_form(Coding::Gzip, Some(form)));
 }
