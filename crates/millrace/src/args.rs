@@ -1,5 +1,6 @@
 //! The command line as typed. Scripts rely on it: options are added, never renamed.
 
+use crate::load::LoadArgs;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -45,6 +46,8 @@ pub enum Command {
     ///
     /// The server fetches them itself, only while PHP workers are idle. Ctrl-C ends it; what is warm stays so.
     Warm(WarmArgs),
+    /// Load a server and measure how it bears that: users or arrivals a second, constant or rising, until it breaks
+    Load(Box<LoadArgs>),
     /// Explain a setting: what it does, its bounds, its default on this machine, and why
     Explain {
         /// Name of the setting, such as http.keep_alive, or of a section, such as http; without it all are listed
@@ -208,7 +211,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_yet_is_not_offered() {
-        for later in ["load", "tune", "doctor"] {
+        for later in ["tune", "doctor"] {
             assert!(Arguments::try_parse_from(["millrace", later]).is_err(), "{later} is offered");
         }
     }

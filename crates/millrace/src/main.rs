@@ -6,6 +6,7 @@ mod admin;
 mod args;
 mod failure;
 mod http;
+mod load;
 mod purge;
 mod serve;
 #[cfg(test)]
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         Command::Reload(args) => admin::reload(&args),
         Command::Purge(args) => purge::purge(&args),
         Command::Warm(args) => warm::warm(&args),
+        Command::Load(args) => load::load(&args),
         Command::Status { json, admin } => admin::status(&admin, json),
     };
     match result {

@@ -1,5 +1,5 @@
-//! The only unsafe Rust of Millrace: memory shared with other processes, descriptors at fixed numbers in a child, how a thread
-//! is scheduled, and what the processor fetches beforehand.
+//! The only unsafe Rust of Millrace: memory shared with other processes, descriptors at fixed numbers in a child,
+//! descriptor tables of threads, options of sockets, how a thread is scheduled, and what the processor fetches beforehand.
 //!
 //! Every `unsafe` block says in a SAFETY sentence why it is sound; what this crate offers is safe to call.
 
@@ -7,14 +7,18 @@
 #![warn(clippy::undocumented_unsafe_blocks, missing_docs)]
 
 mod child;
+mod descriptors;
 mod limits;
+mod network;
 mod prefetch;
 mod process;
 mod schedule;
 mod shared;
 
 pub use child::give_descriptors;
+pub use descriptors::own_descriptor_table;
 pub use limits::raise_descriptor_limit;
+pub use network::choose_port_when_connecting;
 pub use prefetch::prefetch;
 pub use process::{Process, Signal};
 pub use schedule::run_when_idle;

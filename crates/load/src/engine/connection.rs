@@ -1,0 +1,487 @@
+//! A connection: requests go in, finished ones come out. While it is idle it owns no buffer.
+//!
+//! ```text
+//!   Connecting --> Handshaking (TLS) --> Open --> gone
+//! ```
+//!
+//! It knows nothing of users and scenarios. What a thread lends it for an event is [`Lent`]; what is finished is put
+//! there, and the thread looks at it afterwards.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+
+use super::clock::Clock;
+use super::connect;
+use super::judge::Response;
+use super::request::Prepared;
+use super::response::{Item, Reader};
+use super::transport::{Broken, Transport};
+use crate::record::{Failure, Tally};
+
+/// A connection closed after so long without a request is not the server's failure, but how keep-alive works: the request
+/// goes to a new one. Nanoseconds.
+const KEEP_ALIVE_RACE: u64 = 1_000_000_000;
+
+/// A request under way.
+#[derive(Debug)]
+pub struct Pending {
+    /// What was asked for.
+    pub what: Rc<Prepared>,
+    /// Whose it is.
+    pub user: u32,
+    /// Which of the users that had this number.
+    pub user_generation: u32,
+    /// Which part of a page it is.
+    pub part: Option<crate::page::Kind>,
+    /// Since when its time counts: when it was due, nanoseconds from the start.
+    pub due: u64,
+    /// When it was given to the connection.
+    pub sent: u64,
+    /// When the first byte of its response came; 0: not yet.
+    pub first: u64,
+}
+
+/// A request that has come to its end.
+#[derive(Debug)]
+pub struct Finished {
+    /// The request.
+    pub pending: Pending,
+    /// The connection it went over.
+    pub connection: u32,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What came of a request.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The response is complete.
+    Whole {
+        /// Status code.
+        status: u16,
+        /// What is wrong with it.
+        failure: Option<Failure>,
+        /// When its last byte came, nanoseconds from the start.
+        last: u64,
+        /// Head and content, if the request keeps them.
+        kept: Option<Box<Kept>>,
+    },
+    /// There is no response, or only a part of one.
+    Failed(Failure),
+    /// The server closed the connection as it may; the request goes to another one.
+    Again,
+}
+
+/// A response that a user wants to look into.
+#[derive(Debug)]
+pub struct Kept {
+    /// The head's bytes, as in HTTP/1.1.
+    pub head: Vec<u8>,
+    /// The content in its content coding.
+    pub content: Vec<u8>,
+}
+
+/// What a thread lends to its connections.
+#[derive(Debug)]
+pub struct Lent {
+    /// What was read goes here.
+    pub buffer: Box<[u8]>,
+    /// What is finished.
+    pub finished: VecDeque<Finished>,
+    /// States of busy connections that nobody uses.
+    pub spare: Vec<Box<Busy>>,
+    /// What is counted.
+    pub tally: Box<Tally>,
+    /// The time.
+    pub clock: Clock,
+    /// What people should know, each once.
+    pub notes: Vec<String>,
+}
+
+/// What a connection needs only while requests are under way.
+#[derive(Debug, Default)]
+pub struct Busy {
+    pending: VecDeque<Pending>,
+    /// What waits to be sent.
+    out: Vec<u8>,
+    reader: Reader,
+    /// Bytes of a head that is not complete.
+    partial: Vec<u8>,
+    /// Of the response that is being read.
+    status: u16,
+    keep_alive: bool,
+    head: Vec<u8>,
+    content: Vec<u8>,
+}
+
+/// How far the connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Connecting,
+    Handshaking,
+    Open,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Connection {
+    transport: Transport,
+    busy: Option<Box<Busy>>,
+    stage: Stage,
+    /// Its number with its thread.
+    pub key: u32,
+    /// Which of the connections that had this number.
+    pub generation: u32,
+    /// The user that has it; `u32::MAX`: none.
+    pub owner: u32,
+    /// When it was begun, when it was connected, when it was last idle: the last one that has happened.
+    since: u64,
+    /// When the oldest request was sent; 0: none.
+    pub waiting_since: u64,
+}
+
+/// Whether a connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// It does.
+    Alive,
+    /// It is closed, or must be.
+    Gone,
+}
+
+impl Connection {
+    /// One that is being connected.
+    pub fn new(transport: Transport, key: u32, generation: u32, now: u64) -> Connection {
+        let stage = Stage::Connecting;
+        Connection {
+            transport,
+            busy: None,
+            stage,
+            key,
+            generation,
+            owner: u32::MAX,
+            since: now,
+            waiting_since: 0,
+        }
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> &OwnedFd {
+        self.transport.socket()
+    }
+
+    /// Whether it is still being connected.
+    pub fn is_connecting(&self) -> bool {
+        self.stage != Stage::Open
+    }
+
+    /// How many requests are under way.
+    pub fn load(&self) -> usize {
+        self.busy.as_ref().map_or(0, |busy| busy.pending.len())
+    }
+
+    /// Takes a request; [`Connection::flush`] sends it.
+    pub fn submit(&mut self, pending: Pending, bytes: &[u8], lent: &mut Lent) {
+        let busy = self.busy.get_or_insert_with(|| lent.spare.pop().unwrap_or_default());
+        if busy.pending.is_empty() {
+            self.waiting_since = pending.sent.max(1);
+        }
+        busy.out.extend_from_slice(bytes);
+        busy.pending.push_back(pending);
+    }
+
+    /// Sends what can be sent.
+    pub fn flush(&mut self, lent: &mut Lent) -> Life {
+        if self.stage == Stage::Connecting {
+            return Life::Alive;
+        }
+        let Some(busy) = &mut self.busy else { return Life::Alive };
+        match self.transport.write(&mut busy.out, &mut lent.tally.bytes_out) {
+            Ok(()) => Life::Alive,
+            // What the server said before it closed may still be there to be read.
+            Err(Broken::Closed | Broken::Reset) if self.stage == Stage::Open => self.read(true, lent),
+            Err(broken) => self.fail(broken.failure(), lent),
+        }
+    }
+
+    /// Something happened on its socket.
+    pub fn on_event(&mut self, flags: EventFlags, lent: &mut Lent) -> Life {
+        let is_last = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        if self.stage == Stage::Connecting {
+            if let Err(errno) = connect::outcome(self.socket()) {
+                return self.fail(failure_of(errno), lent);
+            }
+            if !flags.contains(EventFlags::OUT) {
+                return if is_last { self.fail(Failure::Reset, lent) } else { Life::Alive };
+            }
+            self.on_connected(lent);
+        }
+        if self.stage == Stage::Handshaking {
+            match self.handshake(lent) {
+                Ok(true) => {}
+                Ok(false) => return Life::Alive,
+                Err(failure) => return self.fail(failure, lent),
+            }
+        }
+        if flags.contains(EventFlags::OUT)
+            && self.busy.as_ref().is_some_and(|busy| !busy.out.is_empty())
+            && self.flush(lent) == Life::Gone
+        {
+            return Life::Gone;
+        }
+        if is_last || flags.contains(EventFlags::IN) { self.read(is_last, lent) } else { Life::Alive }
+    }
+
+    /// Ends it with all its requests.
+    pub fn fail(&mut self, failure: Failure, lent: &mut Lent) -> Life {
+        let Some(mut busy) = self.busy.take() else { return Life::Gone };
+        let rested = busy.pending.front().is_some_and(|first| {
+            first.sent.saturating_sub(self.since) > KEEP_ALIVE_RACE && first.first == 0 && first.what.is_safe
+        });
+        let may_repeat = self.stage == Stage::Open && failure == Failure::Reset && rested;
+        for (index, pending) in busy.pending.drain(..).enumerate() {
+            let outcome = match index {
+                0 if !may_repeat => Outcome::Failed(failure),
+                _ if pending.what.is_safe => Outcome::Again,
+                _ => Outcome::Failed(failure),
+            };
+            lent.finished.push_back(Finished { pending, connection: self.key, outcome });
+        }
+        // Its buffers may be large, and hold half a response: not for the next one.
+        drop(busy);
+        self.waiting_since = 0;
+        Life::Gone
+    }
+
+    /// Gives back what only a busy connection needs. Called when what has finished was looked at.
+    pub fn rest(&mut self, lent: &mut Lent) {
+        let is_idle = self
+            .busy
+            .as_ref()
+            .is_some_and(|busy| busy.pending.is_empty() && busy.out.is_empty() && busy.partial.is_empty());
+        if is_idle && let Some(mut busy) = self.busy.take() {
+            if busy.content.capacity() > 256 << 10 || lent.spare.len() > 256 {
+                return;
+            }
+            busy.head.clear();
+            busy.content.clear();
+            lent.spare.push(busy);
+        }
+    }
+
+    fn on_connected(&mut self, lent: &mut Lent) {
+        let now = lent.clock.now();
+        let _ = lent.tally.connect.record((now - self.since) / 1000);
+        lent.tally.connects += 1;
+        self.since = now;
+        self.stage = if self.transport.is_tls() { Stage::Handshaking } else { Stage::Open };
+    }
+
+    /// Whether the handshake is over.
+    fn handshake(&mut self, lent: &mut Lent) -> Result<bool, Failure> {
+        let done = self.transport.handshake(&mut lent.buffer).map_err(|broken| match broken {
+            Broken::Closed => Failure::Tls,
+            other => other.failure(),
+        })?;
+        if done {
+            let now = lent.clock.now();
+            let _ = lent.tally.tls.record((now - self.since) / 1000);
+            lent.tally.resumed += u64::from(self.transport.is_resumed());
+            self.since = now;
+            self.stage = Stage::Open;
+        }
+        Ok(done)
+    }
+
+    fn read(&mut self, is_last: bool, lent: &mut Lent) -> Life {
+        let mut buffer = std::mem::take(&mut lent.buffer);
+        let life = self.read_into(&mut buffer, is_last, lent);
+        lent.buffer = buffer;
+        life
+    }
+
+    /// Reads until nothing is there. A read that doesn't fill the buffer has emptied the socket: the kernel tells when there
+    /// is more (edge-triggered), except of an end that it has told already.
+    fn read_into(&mut self, buffer: &mut [u8], is_last: bool, lent: &mut Lent) -> Life {
+        loop {
+            let carried = self.busy.as_mut().map_or(0, |busy| {
+                buffer[..busy.partial.len()].copy_from_slice(&busy.partial);
+                let carried = busy.partial.len();
+                busy.partial.clear();
+                carried
+            });
+            match self.transport.read(&mut buffer[carried..]) {
+                Ok(read) => {
+                    lent.tally.bytes_in += read as u64;
+                    let full = carried + read == buffer.len();
+                    if self.feed(&buffer[..carried + read], lent) == Life::Gone {
+                        return Life::Gone;
+                    }
+                    if !full && !is_last && !self.transport.is_tls() {
+                        return Life::Alive;
+                    }
+                }
+                Err(broken) => {
+                    if let Some(busy) = &mut self.busy {
+                        busy.partial.extend_from_slice(&buffer[..carried]);
+                    }
+                    return match broken {
+                        Broken::Not => Life::Alive,
+                        broken => self.on_end(broken, lent),
+                    };
+                }
+            }
+        }
+    }
+
+    /// The other side has closed, or worse.
+    fn on_end(&mut self, broken: Broken, lent: &mut Lent) -> Life {
+        let Some(busy) = &mut self.busy else { return Life::Gone };
+        if busy.pending.is_empty() {
+            return Life::Gone;
+        }
+        let begun = busy.reader.is_within() || !busy.partial.is_empty();
+        if broken == Broken::Closed && busy.reader.may_end() {
+            let now = lent.clock.now();
+            busy.complete(now, self.key, lent);
+            return self.fail(Failure::Reset, lent);
+        }
+        let failure = match broken {
+            Broken::Closed if begun => Failure::ShortBody,
+            Broken::Closed => Failure::Reset,
+            other => other.failure(),
+        };
+        self.fail(failure, lent)
+    }
+
+    /// Takes what was read apart.
+    fn feed(&mut self, mut input: &[u8], lent: &mut Lent) -> Life {
+        let now = lent.clock.now();
+        let Some(busy) = &mut self.busy else {
+            return on_unasked(input);
+        };
+        while !input.is_empty() || busy.reader.is_within() {
+            let Some(first) = busy.pending.front_mut() else {
+                return if input.is_empty() { Life::Alive } else { on_surplus(input, self.key, lent) };
+            };
+            if first.first == 0 {
+                first.first = now;
+            }
+            let is_head = first.what.is_head;
+            let (taken, item) = match busy.reader.read(input, is_head) {
+                Ok(read) => read,
+                Err(_) => return self.fail(Failure::BadHttp, lent),
+            };
+            let (bytes, rest) = input.split_at(taken);
+            input = rest;
+            match item {
+                Some(Item::Head(head)) => {
+                    busy.status = head.status;
+                    busy.keep_alive = head.keep_alive;
+                    if first.what.keeps || first.what.judge.wants_content() {
+                        busy.head.extend_from_slice(bytes);
+                        busy.content.reserve(head.length.unwrap_or(0).min(1 << 20) as usize);
+                    }
+                }
+                Some(Item::Content(content)) => {
+                    if first.what.keeps || first.what.judge.wants_content() {
+                        busy.content.extend_from_slice(content);
+                    }
+                }
+                Some(Item::End) => {
+                    let keep_alive = busy.keep_alive;
+                    busy.complete(now, self.key, lent);
+                    self.since = now;
+                    self.waiting_since = busy.pending.front().map_or(0, |next| next.sent.max(1));
+                    if !keep_alive {
+                        if !input.is_empty() {
+                            return on_surplus(input, self.key, lent);
+                        }
+                        return self.fail_rest(lent);
+                    }
+                }
+                None if taken == 0 => {
+                    busy.partial.extend_from_slice(input);
+                    return Life::Alive;
+                }
+                None => {}
+            }
+        }
+        Life::Alive
+    }
+
+    /// The server closes after this response, as it said: what was sent behind it goes to another connection.
+    fn fail_rest(&mut self, lent: &mut Lent) -> Life {
+        if let Some(mut busy) = self.busy.take() {
+            for pending in busy.pending.drain(..) {
+                let outcome = Outcome::Again;
+                lent.finished.push_back(Finished { pending, connection: self.key, outcome });
+            }
+        }
+        self.waiting_since = 0;
+        Life::Gone
+    }
+}
+
+impl Busy {
+    /// The first request has its response.
+    fn complete(&mut self, now: u64, connection: u32, lent: &mut Lent) {
+        let Some(pending) = self.pending.pop_front() else { return };
+        self.reader = Reader::default();
+        let response = Response { status: self.status, head: &self.head, content: &self.content };
+        let outcome = judged(&pending, response, now, &mut lent.notes);
+        self.head.clear();
+        self.content.clear();
+        lent.finished.push_back(Finished { pending, connection, outcome });
+    }
+}
+
+/// A complete response, judged.
+pub fn judged(pending: &Pending, response: Response<'_>, last: u64, notes: &mut Vec<String>) -> Outcome {
+    let judge = &pending.what.judge;
+    let status = response.status;
+    let failure = judge.status(status).or_else(|| judge.content(response));
+    if matches!(failure, Some(Failure::WrongContent | Failure::WrongLength))
+        && notes.is_empty()
+        && let Some(how) = judge.difference(response)
+    {
+        notes.push(format!("{} differs from what it was in quiet: {how}", pending.what.request.target));
+    }
+    let keep = || Box::new(Kept { head: response.head.to_vec(), content: response.content.to_vec() });
+    Outcome::Whole { status, failure, last, kept: pending.what.keeps.then(keep) }
+}
+
+/// Something came that nobody asked for: servers say 408 before they close an idle connection, and nothing else.
+fn on_unasked(input: &[u8]) -> Life {
+    if input.is_empty() { Life::Alive } else { Life::Gone }
+}
+
+/// Something came after the end of the last response: its length was wrong.
+fn on_surplus(input: &[u8], connection: u32, lent: &mut Lent) -> Life {
+    let is_timeout = input.starts_with(b"HTTP/1.1 408") || input.starts_with(b"HTTP/1.0 408");
+    if !is_timeout
+        && let Some(last) = lent.finished.back_mut()
+        && last.connection == connection
+        && let Outcome::Whole { failure, .. } = &mut last.outcome
+    {
+        *failure = Some(failure.unwrap_or(Failure::WrongLength));
+    }
+    Life::Gone
+}
+
+/// What an error of the network is.
+pub fn failure_of(errno: Errno) -> Failure {
+    match errno {
+        Errno::CONNREFUSED => Failure::Refused,
+        Errno::TIMEDOUT => Failure::TimeOut,
+        Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::NETDOWN | Errno::ACCESS | Errno::PERM => {
+            Failure::Unreachable
+        }
+        Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::ADDRNOTAVAIL => Failure::Tester,
+        _ => Failure::Reset,
+    }
+}

@@ -1,0 +1,28 @@
+//! Ctrl-C.
+
+use std::io;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Calls `then` each time somebody wants the program to end (SIGINT, SIGTERM), on a thread of its own.
+///
+/// # Errors
+/// The thread can't be had.
+pub fn on_interrupt(then: impl Fn() + Send + 'static) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let guard = runtime.enter();
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    drop(guard);
+    let wait = move || {
+        runtime.block_on(async {
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => then(),
+                    _ = terminate.recv() => then(),
+                }
+            }
+        });
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(wait)?;
+    Ok(())
+}

@@ -1,0 +1,243 @@
+//! Whether a response is right: its status, its checks, and sameness with what the server sends in quiet.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use twox_hash::XxHash3_64;
+
+use super::decode::decode;
+use super::response;
+use crate::record::Failure;
+use crate::scenario::{Check, Dynamic};
+
+/// Different contents of a URL that are remembered with their verdict. A page that differs each time is not worth more.
+const MOST_KNOWN: usize = 64;
+
+/// What a URL's responses are like in quiet.
+#[derive(Debug)]
+pub struct Expected {
+    /// Status code.
+    pub status: u16,
+    /// The content, decoded and without its dynamic parts.
+    pub content: Vec<u8>,
+}
+
+/// What must hold of the responses to a request. A thread has its own.
+#[derive(Debug)]
+pub struct Judge {
+    checks: Vec<Check>,
+    dynamic: Arc<[Dynamic]>,
+    expected: Option<Arc<Expected>>,
+    /// What is known of contents as they came, by their hash: most are the same as the last.
+    known: RefCell<HashMap<u64, Option<Failure>>>,
+}
+
+/// A response, whole.
+#[derive(Clone, Copy, Debug)]
+pub struct Response<'a> {
+    /// Status code.
+    pub status: u16,
+    /// The head's bytes.
+    pub head: &'a [u8],
+    /// The content as it came.
+    pub content: &'a [u8],
+}
+
+impl Judge {
+    /// For a request with these checks.
+    pub fn new(checks: Vec<Check>, dynamic: Arc<[Dynamic]>, expected: Option<Arc<Expected>>) -> Judge {
+        Judge { checks, dynamic, expected, known: RefCell::default() }
+    }
+
+    /// Whether the content is looked at, and must be kept until it is complete.
+    pub fn wants_content(&self) -> bool {
+        self.expected.is_some() || self.checks.iter().any(|check| !matches!(check, Check::Status(_)))
+    }
+
+    /// What is wrong with the status; `None`: nothing.
+    pub fn status(&self, status: u16) -> Option<Failure> {
+        let mut allowed = self.checks.iter().filter_map(|check| match check {
+            Check::Status(statuses) => Some(statuses.contains(&status)),
+            _ => None,
+        });
+        if allowed.next().unwrap_or((200..400).contains(&status)) && allowed.all(|is| is) {
+            return None;
+        }
+        Some(match status {
+            400..=499 => Failure::Status4xx,
+            500..=599 => Failure::Status5xx,
+            _ => Failure::StatusOther,
+        })
+    }
+
+    /// What is wrong with the content; `None`: nothing.
+    pub fn content(&self, response: Response<'_>) -> Option<Failure> {
+        if !self.wants_content() || response.status == 304 {
+            return None;
+        }
+        let hash = XxHash3_64::oneshot_with_seed(u64::from(response.status), response.content);
+        if let Some(verdict) = self.known.borrow().get(&hash) {
+            return *verdict;
+        }
+        let verdict = self.look(response);
+        let mut known = self.known.borrow_mut();
+        if known.len() >= MOST_KNOWN {
+            known.clear();
+        }
+        known.insert(hash, verdict);
+        verdict
+    }
+
+    fn look(&self, response: Response<'_>) -> Option<Failure> {
+        let coding = response::field(response.head, "content-encoding");
+        let Some(content) = decode(coding.as_deref(), response.content) else {
+            return Some(Failure::WrongContent);
+        };
+        for check in &self.checks {
+            match check {
+                Check::Length(bytes) if content.len() as u64 != *bytes => return Some(Failure::WrongLength),
+                Check::Text(text) if !contains(&content, text.as_bytes()) => {
+                    return Some(Failure::WrongContent);
+                }
+                Check::NoText(text) if contains(&content, text.as_bytes()) => {
+                    return Some(Failure::WrongContent);
+                }
+                _ => {}
+            }
+        }
+        let expected = self.expected.as_deref().filter(|expected| expected.status == response.status)?;
+        let same = without(&content, &self.dynamic);
+        if same == expected.content {
+            None
+        } else if same.len() != expected.content.len() {
+            Some(Failure::WrongLength)
+        } else {
+            Some(Failure::WrongContent)
+        }
+    }
+
+    /// Where a response differs from what was expected, in words that say what to do if that is right.
+    pub fn difference(&self, response: Response<'_>) -> Option<String> {
+        let coding = response::field(response.head, "content-encoding");
+        let content = decode(coding.as_deref(), response.content)?;
+        let (expected, same) = (&self.expected.as_deref()?.content, without(&content, &self.dynamic));
+        let at =
+            expected.iter().zip(&same).position(|(a, b)| a != b).unwrap_or(expected.len().min(same.len()));
+        let excerpt = |text: &[u8]| {
+            let part = &text[at.saturating_sub(20).min(text.len())..(at + 30).min(text.len())];
+            format!("{:?}", String::from_utf8_lossy(part))
+        };
+        Some(format!(
+            "from byte {at} on ({} bytes instead of {}): {} instead of {}; if that is right, say --dynamic \
+             'BEFORE...AFTER' or --no-sameness",
+            same.len(),
+            expected.len(),
+            excerpt(&same),
+            excerpt(expected)
+        ))
+    }
+}
+
+/// Whether `part` is in `whole`.
+pub fn contains(whole: &[u8], part: &[u8]) -> bool {
+    find(whole, part).is_some()
+}
+
+/// Where `part` first stands in `whole`.
+pub fn find(whole: &[u8], part: &[u8]) -> Option<usize> {
+    let Some(first) = part.first() else { return Some(0) };
+    let last = whole.len().checked_sub(part.len())?;
+    let mut from = 0;
+    while from <= last {
+        from += whole[from..=last].iter().position(|byte| byte == first)?;
+        if whole[from..].starts_with(part) {
+            return Some(from);
+        }
+        from += 1;
+    }
+    None
+}
+
+/// `content` without its dynamic parts; the texts around them stay.
+pub fn without(content: &[u8], dynamic: &[Dynamic]) -> Vec<u8> {
+    let mut left = content.to_vec();
+    for part in dynamic {
+        let (before, after) = (part.before.as_bytes(), part.after.as_bytes());
+        let mut kept = Vec::with_capacity(left.len());
+        let mut rest = left.as_slice();
+        while let Some(at) = find(rest, before) {
+            let (head, tail) = rest.split_at(at + before.len());
+            kept.extend_from_slice(head);
+            let end = if after.is_empty() { find(tail, b"\n") } else { find(tail, after) };
+            rest = &tail[end.unwrap_or(tail.len())..];
+            if before.is_empty() {
+                break;
+            }
+        }
+        kept.extend_from_slice(rest);
+        left = kept;
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judge(checks: Vec<Check>, expected: Option<&str>) -> Judge {
+        let dynamic = [Dynamic { before: "nonce=\"".to_owned(), after: "\"".to_owned() }];
+        let expected = expected
+            .map(|text| Arc::new(Expected { status: 200, content: without(text.as_bytes(), &dynamic) }));
+        Judge::new(checks, dynamic.into(), expected)
+    }
+
+    fn content(judge: &Judge, text: &str) -> Option<Failure> {
+        judge.content(Response { status: 200, head: b"HTTP/1.1 200 OK\r\n\r\n", content: text.as_bytes() })
+    }
+
+    #[test]
+    fn statuses_are_right_as_checks_say_or_below_400() {
+        let plain = judge(Vec::new(), None);
+        assert_eq!(
+            [200, 304, 404, 503, 101].map(|status| plain.status(status)),
+            [None, None, Some(Failure::Status4xx), Some(Failure::Status5xx), Some(Failure::StatusOther)]
+        );
+        let strict = judge(vec![Check::Status(vec![404])], None);
+        assert_eq!((strict.status(404), strict.status(200)), (None, Some(Failure::StatusOther)));
+        assert!(!strict.wants_content());
+    }
+
+    #[test]
+    fn contents_are_checked_each_time_they_come() {
+        let text = judge(vec![Check::Text("cart".to_owned()), Check::NoText("error".to_owned())], None);
+        for _ in 0..2 {
+            assert_eq!(content(&text, "your cart"), None);
+            assert_eq!(content(&text, "nothing"), Some(Failure::WrongContent));
+            assert_eq!(content(&text, "cart error"), Some(Failure::WrongContent));
+        }
+        assert_eq!(content(&judge(vec![Check::Length(3)], None), "four"), Some(Failure::WrongLength));
+    }
+
+    #[test]
+    fn what_is_declared_dynamic_may_differ() {
+        let same = judge(Vec::new(), Some("<a nonce=\"123\">one</a>"));
+        assert_eq!(content(&same, "<a nonce=\"4567\">one</a>"), None);
+        assert_eq!(content(&same, "<a nonce=\"123\">two</a>"), Some(Failure::WrongContent));
+        assert_eq!(content(&same, "<a nonce=\"123\">three</a>"), Some(Failure::WrongLength));
+        let head = b"HTTP/1.1 200 OK\r\n\r\n";
+        let other = Response { status: 200, head, content: b"<a nonce=\"1\">two</a>" };
+        let said = same.difference(other).unwrap();
+        assert!(said.contains("from byte 12 ") && said.contains("two"), "{said}");
+    }
+
+    #[test]
+    fn texts_are_found_where_they_stand() {
+        assert_eq!(find(b"aab", b"ab"), Some(1));
+        assert_eq!([find(b"a", b"ab"), find(b"", b"a"), find(b"abc", b"")], [None, None, Some(0)]);
+        assert_eq!(
+            without(b"x=1\ny", &[Dynamic { before: "x=".to_owned(), after: String::new() }]),
+            b"x=\ny"
+        );
+    }
+}

@@ -1,0 +1,244 @@
+//! Requests, ready to be sent, with what must hold of their responses.
+
+use std::fmt::Write as _;
+use std::rc::Rc;
+
+use super::judge::Judge;
+use crate::plan::Plan;
+use crate::scenario::{Extract, Origin, Request, Scenario};
+
+/// What the tester calls itself: like a browser, so that servers treat it as one, and honest.
+const USER_AGENT: &str = concat!("Mozilla/5.0 (compatible; millrace-load/", env!("CARGO_PKG_VERSION"), ")");
+
+/// A request of the scenario, or for a part of a page. Each thread has its own.
+#[derive(Debug)]
+pub struct Prepared {
+    /// As written.
+    pub request: Request,
+    /// Its bytes in HTTP/1.1; empty if they differ from user to user.
+    pub bytes: Vec<u8>,
+    /// Whether the response to it has no content.
+    pub is_head: bool,
+    /// Whether it may be sent again.
+    pub is_safe: bool,
+    /// Whether head and content of the response are of use to the user.
+    pub keeps: bool,
+    /// What is taken out of the response.
+    pub extract: Vec<Extract>,
+    /// What must hold of the response.
+    pub judge: Judge,
+}
+
+/// What all requests of a run have in common.
+#[derive(Clone, Debug)]
+pub struct Manner {
+    authority: String,
+    fields: Vec<(String, String)>,
+    /// Whether requests differ from user to user whatever is written in them: cookies, what a browser has kept.
+    is_personal: bool,
+}
+
+/// What a user adds to a request.
+#[derive(Clone, Copy, Default)]
+pub struct Personal<'a> {
+    /// Values taken out of earlier responses.
+    pub values: &'a [(String, String)],
+    /// `Cookie`, if there are any.
+    pub cookies: &'a str,
+    /// `If-None-Match` and `If-Modified-Since`.
+    pub conditions: &'a [(&'static str, String)],
+}
+
+impl Manner {
+    /// For these two.
+    pub fn new(plan: &Plan, scenario: &Scenario) -> Manner {
+        let mut fields = vec![("User-Agent".to_owned(), USER_AGENT.to_owned())];
+        if !plan.accept_encoding.is_empty() {
+            fields.push(("Accept-Encoding".to_owned(), plan.accept_encoding.clone()));
+        }
+        if !plan.keep_alive && !plan.http2 {
+            fields.push(("Connection".to_owned(), "close".to_owned()));
+        }
+        let mut authority = authority(&scenario.origin);
+        for (name, value) in &scenario.fields {
+            if name.eq_ignore_ascii_case("host") {
+                authority.clone_from(value);
+            } else {
+                set(&mut fields, name, value);
+            }
+        }
+        Manner { authority, fields, is_personal: scenario.cookies || scenario.browser_cache }
+    }
+
+    /// The host that requests name.
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    /// All fields of a request but the host and the length of its content, names in lower case.
+    pub fn fields_of(&self, request: &Request, personal: Personal<'_>) -> Vec<(String, String)> {
+        let mut fields = self.fields.clone();
+        for (name, value) in &request.fields {
+            set(&mut fields, name, &filled(value, personal.values, false));
+        }
+        if !personal.cookies.is_empty() {
+            set(&mut fields, "Cookie", personal.cookies);
+        }
+        for (name, value) in personal.conditions {
+            set(&mut fields, name, value);
+        }
+        fields
+    }
+
+    /// The content of a request.
+    pub fn body_of(request: &Request, personal: Personal<'_>) -> Vec<u8> {
+        if personal.values.is_empty() {
+            return request.body.clone();
+        }
+        let is_form = request.fields.iter().any(|(name, value)| {
+            name.eq_ignore_ascii_case("content-type") && value.contains("x-www-form-urlencoded")
+        });
+        match std::str::from_utf8(&request.body) {
+            Ok(text) => filled(text, personal.values, is_form).into_bytes(),
+            Err(_) => request.body.clone(),
+        }
+    }
+
+    /// Path and query of a request.
+    pub fn target_of(request: &Request, personal: Personal<'_>) -> String {
+        filled(&request.target, personal.values, true)
+    }
+
+    /// A request in HTTP/1.1.
+    pub fn bytes_of(&self, request: &Request, personal: Personal<'_>) -> Vec<u8> {
+        let target = Manner::target_of(request, personal);
+        let mut head = format!("{} {target} HTTP/1.1\r\nHost: {}\r\n", request.method, self.authority);
+        for (name, value) in self.fields_of(request, personal) {
+            let _ = write!(head, "{name}: {value}\r\n");
+        }
+        let body = Manner::body_of(request, personal);
+        if !body.is_empty() || matches!(request.method.as_str(), "POST" | "PUT" | "PATCH") {
+            let _ = write!(head, "Content-Length: {}\r\n", body.len());
+        }
+        head.push_str("\r\n");
+        let mut bytes = head.into_bytes();
+        bytes.extend_from_slice(&body);
+        bytes
+    }
+
+    /// A request made ready.
+    pub fn prepare(
+        &self,
+        request: Request,
+        keeps: bool,
+        extract: Vec<Extract>,
+        judge: Judge,
+    ) -> Rc<Prepared> {
+        let varies = self.is_personal || has_names(&request);
+        let bytes = if varies { Vec::new() } else { self.bytes_of(&request, Personal::default()) };
+        Rc::new(Prepared {
+            bytes,
+            is_head: request.method == "HEAD",
+            is_safe: matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS"),
+            keeps: keeps || self.is_personal || !extract.is_empty(),
+            extract,
+            judge,
+            request,
+        })
+    }
+}
+
+/// Host and port as in `Host`.
+fn authority(origin: &Origin) -> String {
+    let url = origin.to_string();
+    url.split_once("://").map_or(url.clone(), |(_, authority)| authority.to_owned())
+}
+
+/// Whether values have to be put in.
+pub fn has_names(request: &Request) -> bool {
+    let is_named = |text: &str| text.split('{').skip(1).any(|rest| name_of(rest).is_some());
+    is_named(&request.target)
+        || request.fields.iter().any(|(_, value)| is_named(value))
+        || std::str::from_utf8(&request.body).is_ok_and(is_named)
+}
+
+/// The name that `rest`, behind a brace, begins with: letters, digits, `_`, then a brace.
+fn name_of(rest: &str) -> Option<&str> {
+    let name = &rest[..rest.find('}')?];
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    is_name.then_some(name)
+}
+
+/// `text` with values in place of their names, escaped where it is part of a URL or a form.
+fn filled(text: &str, values: &[(String, String)], escape: bool) -> String {
+    if values.is_empty() || !text.contains('{') {
+        return text.to_owned();
+    }
+    let mut filled = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('{') {
+        filled.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        let value = name_of(rest).and_then(|name| {
+            values.iter().find(|(known, _)| known == name).map(|(_, value)| (name.len(), value))
+        });
+        match value {
+            Some((length, value)) => {
+                filled.push_str(&if escape { escaped(value) } else { value.clone() });
+                rest = &rest[length + 1..];
+            }
+            None => filled.push('{'),
+        }
+    }
+    filled.push_str(rest);
+    filled
+}
+
+/// Percent-encoding of all but unreserved characters and the slash (RFC 3986 section 2).
+fn escaped(value: &str) -> String {
+    let mut escaped = String::new();
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            escaped.push(byte as char);
+        } else {
+            let _ = write!(escaped, "%{byte:02X}");
+        }
+    }
+    escaped
+}
+
+/// Puts a field in, in place of one of that name.
+fn set(fields: &mut Vec<(String, String)>, name: &str, value: &str) {
+    match fields.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+        Some(field) => value.clone_into(&mut field.1),
+        None => fields.push((name.to_owned(), value.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values() -> Vec<(String, String)> {
+        vec![("nonce".to_owned(), "a b&c".to_owned()), ("id".to_owned(), "7".to_owned())]
+    }
+
+    #[test]
+    fn values_stand_where_their_names_did() {
+        assert_eq!(filled("/p?x={nonce}&y={id}", &values(), true), "/p?x=a%20b%26c&y=7");
+        assert_eq!(filled("{\"a\": {id}} {none} {", &values(), false), "{\"a\": 7} {none} {");
+        let of = |target: &str| Request { target: target.to_owned(), ..Request::default() };
+        assert!(has_names(&of("/{id}")) && !has_names(&of("/{not a name}")) && !has_names(&of("/{")));
+    }
+
+    #[test]
+    fn fields_replace_those_of_the_same_name() {
+        let mut fields = vec![("User-Agent".to_owned(), "x".to_owned())];
+        set(&mut fields, "user-agent", "y");
+        set(&mut fields, "Accept", "z");
+        assert_eq!(
+            fields,
+            [("User-Agent".to_owned(), "y".to_owned()), ("Accept".to_owned(), "z".to_owned())]
+        );
+    }
+}

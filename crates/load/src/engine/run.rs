@@ -1,0 +1,303 @@
+//! A run from beginning to end.
+
+use std::collections::HashMap;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, SystemTime};
+
+use super::collect::Collector;
+use super::connect::{loopback_sources, ports};
+use super::judge::Expected;
+use super::limits;
+use super::quiet::{self, Quiet};
+use super::server::Watch;
+use super::shared::{Report, Shared, Surroundings};
+use super::thread::Thread;
+use crate::plan::{Arrivals, Curve, Plan};
+use crate::record::{Description, End, Run, Tally, Tester, Trial};
+use crate::scenario::{Origin, Scenario};
+
+/// Descriptors that a thread has besides its connections: standard streams, epoll, files of the process.
+const OTHER_DESCRIPTORS: u64 = 64;
+/// How near the search for what holds comes.
+const NEAR: f64 = 1.05;
+/// Tries of that search.
+const MOST_TRIALS: usize = 12;
+
+/// What the outside has to say to a run.
+#[derive(Clone, Debug, Default)]
+pub struct Control {
+    /// Set by Ctrl-C: the run ends, with its results.
+    pub interrupted: Arc<AtomicBool>,
+    /// Processes of the server, if they can't be found by the port it listens on.
+    pub server_pids: Vec<u32>,
+    /// Where Millrace tells its metrics: `127.0.0.1:9100` or `unix:/PATH`.
+    pub metrics: Option<String>,
+}
+
+/// Where connections to a host go: the first of its addresses.
+///
+/// # Errors
+/// The name is unknown.
+pub fn resolve(origin: &Origin) -> Result<SocketAddr, String> {
+    let mut addresses = (origin.host.as_str(), origin.port)
+        .to_socket_addrs()
+        .map_err(|error| format!("{}: {error}", origin.host))?;
+    addresses.next().ok_or_else(|| format!("{} has no address", origin.host))
+}
+
+/// Makes the load and records what came of it. `seen` is called after each second with what there is so far.
+///
+/// # Errors
+/// The run can't begin: the host's name is unknown, the system lacks something.
+pub fn run(
+    plan: &Plan,
+    scenario: &Scenario,
+    command: Vec<String>,
+    control: &Control,
+    seen: &mut dyn FnMut(&Run),
+) -> Result<Run, String> {
+    let target = match plan.connect_to {
+        Some(address) => address,
+        None => resolve(&scenario.origin)?,
+    };
+    let plan = &paced(plan, scenario);
+    let limit =
+        millrace_sys::raise_descriptor_limit(1 << 20).map_err(|error| format!("descriptors: {error}"))?;
+    let quiet = quiet::look(plan, scenario, target, &control.interrupted);
+    let engine =
+        Engine { plan, scenario, target, descriptors: limit, control, expected: quiet.expected.clone() };
+    let mut run = engine.begin(command, quiet);
+    engine.load(&mut run, plan, seen)?;
+    if plan.bisect && !control.interrupted.load(Ordering::Relaxed) {
+        engine.search(&mut run, seen)?;
+    }
+    seen(&run);
+    Ok(run)
+}
+
+/// A replay has its own pace: arrivals are open, in one stage as long as it is.
+fn paced(plan: &Plan, scenario: &Scenario) -> Plan {
+    let mut plan = plan.clone();
+    if let Some(timeline) = &scenario.timeline {
+        let last = timeline.last().map_or(Duration::ZERO, |(time, _)| *time);
+        let time = last + Duration::from_millis(1);
+        plan.arrivals = Arrivals::Open;
+        plan.curve = Curve::constant(timeline.len() as f64 / time.as_secs_f64(), time);
+    }
+    plan
+}
+
+/// What stays the same for all parts of a run.
+struct Engine<'a> {
+    plan: &'a Plan,
+    scenario: &'a Scenario,
+    target: SocketAddr,
+    descriptors: u64,
+    control: &'a Control,
+    expected: HashMap<String, Arc<Expected>>,
+}
+
+impl Engine<'_> {
+    fn begin(&self, command: Vec<String>, quiet: Quiet) -> Run {
+        let plan = self.plan;
+        let protocol = if plan.http2 { "HTTP/2" } else { "HTTP/1.1" };
+        let description = Description {
+            command,
+            target: self.scenario.origin.to_string(),
+            scenario: self.scenario.name.clone(),
+            arrivals: arrivals_in_words(plan, self.scenario),
+            open: plan.arrivals == Arrivals::Open,
+            protocol: format!("{protocol}{}", if self.scenario.origin.tls { " over TLS" } else { "" }),
+            accept_encoding: plan.accept_encoding.clone(),
+            keep_alive: plan.keep_alive,
+            pipeline: plan.pipeline,
+            timeout: plan.timeout,
+            threads: 0,
+            started: SystemTime::now(),
+            machine: limits::host_name(),
+            cores: limits::cores(),
+            memory: limits::memory(),
+            server: quiet.server,
+        };
+        Run {
+            description,
+            stages: Vec::new(),
+            seconds: Vec::new(),
+            total: Tally::default(),
+            elapsed: Duration::ZERO,
+            tester: Tester::default(),
+            end: None,
+            bisection: Vec::new(),
+            notes: quiet.notes,
+        }
+    }
+
+    /// Makes the load of `plan`, and adds to `run`.
+    fn load(&self, run: &mut Run, plan: &Plan, seen: &mut dyn FnMut(&Run)) -> Result<(), String> {
+        let (most, threads) = self.size(plan);
+        run.description.threads = threads;
+        let ports = ports();
+        let sources = match plan.sources.is_empty() {
+            true => loopback_sources(self.target, most, ports),
+            false => plan.sources.clone(),
+        };
+        let around = Surroundings {
+            target: self.target,
+            threads,
+            sources,
+            descriptors: self.descriptors,
+            expected: self.expected.clone(),
+        };
+        let shared = Arc::new(Shared::new(plan.clone(), self.scenario.clone(), around));
+        let watch = Watch::new(self.target, self.control);
+        let (reports, received) = mpsc::channel::<Report>();
+        let mut handles = Vec::new();
+        for number in 0..threads {
+            let (its, reports) = (shared.clone(), reports.clone());
+            let (ready, started) = mpsc::channel();
+            let name = format!("load-{number}");
+            let body = move || match Thread::new(its, number, reports) {
+                Ok(thread) => {
+                    let _ = ready.send(Ok(()));
+                    thread.run();
+                }
+                Err(error) => {
+                    let _ = ready.send(Err(error));
+                }
+            };
+            let builder = std::thread::Builder::new().name(name).stack_size(1 << 20);
+            let handle = builder.spawn(body).map_err(|error| format!("a thread: {error}"))?;
+            handles.push(handle);
+            if let Ok(Err(error)) = started.recv() {
+                shared.stop_now.store(true, Ordering::Relaxed);
+                shared.stop.store(true, Ordering::Relaxed);
+                return Err(error);
+            }
+        }
+        drop(reports);
+        let mut collector = Collector::new(shared.clone(), watch);
+        loop {
+            match received.recv_timeout(Duration::from_millis(100)) {
+                Ok(report) => {
+                    if collector.take(report, run) {
+                        seen(run);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if self.control.interrupted.load(Ordering::Relaxed) && run.end.is_none() {
+                run.end = Some(End::Interrupted);
+            }
+            if run.end.is_some() {
+                shared.stop.store(true, Ordering::Relaxed);
+                shared.stop_now.store(true, Ordering::Relaxed);
+            }
+        }
+        for handle in handles {
+            if handle.join().is_err() {
+                run.notes.push("a thread of the tester panicked: what it counted last is missing".to_owned());
+            }
+        }
+        collector.finish(run);
+        Ok(())
+    }
+
+    /// How many connections there may be, and how many threads that takes.
+    fn size(&self, plan: &Plan) -> (u64, usize) {
+        let has_pages = self.scenario.flows.iter().flat_map(|flow| &flow.steps).any(|step| step.page);
+        let each = if has_pages && !plan.http2 { u64::from(plan.page_connections) } else { 1 };
+        let peak = plan.curve.peak().ceil() as u64;
+        let most = match (plan.arrivals, plan.connections) {
+            (Arrivals::Closed, _) => peak * each,
+            (Arrivals::Open, Some(connections)) => u64::from(connections),
+            // New connections each time leave their ports behind for a while; kept ones are as many as are busy at once.
+            (Arrivals::Open, None) if !plan.keep_alive => peak * 60,
+            (Arrivals::Open, None) => peak * 2,
+        };
+        let a_thread = self.descriptors.saturating_sub(OTHER_DESCRIPTORS).max(1);
+        let held = if plan.arrivals == Arrivals::Open && plan.connections.is_none() {
+            most.min(a_thread)
+        } else {
+            most
+        };
+        let wanted = plan.threads.unwrap_or_else(limits::cores).max(held.div_ceil(a_thread) as usize);
+        (most, wanted.min(held.max(1) as usize).max(1))
+    }
+
+    /// Looks for the highest load that holds, between what broke it and what didn't.
+    fn search(&self, run: &mut Run, seen: &mut dyn FnMut(&Run)) -> Result<(), String> {
+        let broke = match &run.end {
+            Some(End::Broken { at, .. }) => *at,
+            _ => {
+                let load = self.plan.curve.peak();
+                run.bisection.push(Trial { load, held: true, why: "never broke".to_owned() });
+                return Ok(());
+            }
+        };
+        let (mut low, mut high) = (0.0, broke);
+        let time = (self.plan.stop.window * 2).max(Duration::from_secs(5));
+        for _ in 0..MOST_TRIALS {
+            if high - low <= 1.0 || low > 0.0 && high / low < NEAR {
+                break;
+            }
+            let load = ((low + high) / 2.0).round();
+            let plan = Plan { curve: Curve::constant(load, time), bisect: false, ..self.plan.clone() };
+            let mut trial = Run {
+                stages: Vec::new(),
+                seconds: Vec::new(),
+                total: Tally::default(),
+                end: None,
+                bisection: Vec::new(),
+                ..run.clone()
+            };
+            self.load(&mut trial, &plan, &mut |_| {})?;
+            if self.control.interrupted.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let p99 = trial.total.last_byte.value_at_quantile(0.99) as f64 / 1000.0;
+            let (held, why) = match &trial.end {
+                Some(End::Broken { why, .. }) => (false, why.clone()),
+                _ => (true, format!("p99 {p99:.1} ms")),
+            };
+            if held {
+                low = load
+            } else {
+                high = load
+            }
+            run.bisection.push(Trial { load, held, why });
+            seen(run);
+        }
+        run.bisection.push(Trial { load: low, held: low > 0.0, why: "the highest that holds".to_owned() });
+        Ok(())
+    }
+}
+
+/// What the arrivals are, for people.
+fn arrivals_in_words(plan: &Plan, scenario: &Scenario) -> String {
+    if let Some(timeline) = &scenario.timeline {
+        return format!("{} requests as they were recorded", timeline.len());
+    }
+    let unit = if plan.arrivals == Arrivals::Open { "a second" } else { "users" };
+    let stages: Vec<_> = plan
+        .curve
+        .stages
+        .iter()
+        .map(|stage| {
+            let time = stage.time.as_secs_f64();
+            if stage.from == stage.to {
+                format!("{} {unit} for {time} s", stage.to)
+            } else {
+                format!("{} to {} {unit} in {time} s", stage.from, stage.to)
+            }
+        })
+        .collect();
+    let mut words = stages.join(", ");
+    if let Some(every) = plan.every {
+        words.push_str(&format!(", a request of each every {} s", every.as_secs_f64()));
+    }
+    words
+}

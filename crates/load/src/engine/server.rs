@@ -1,0 +1,247 @@
+//! The server, as far as it can be seen from here: its processes on this machine, the kernel's counters, its own metrics.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use super::limits::{is_private, kilobytes};
+use super::run::Control;
+use crate::record::ServerSample;
+
+/// How long the server's metrics are waited for: a second must not become longer by it.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// Metrics that are taken at most.
+const MOST_METRICS: usize = 400;
+
+/// Looks at the server each second.
+pub struct Watch {
+    pids: Vec<u32>,
+    metrics: Option<String>,
+    listen_drops: Option<u64>,
+    last: Option<Usage>,
+}
+
+struct Usage {
+    at: Instant,
+    /// Ticks of the server's processes that are still there, by process.
+    server: HashMap<u32, u64>,
+    machine: u64,
+}
+
+impl Watch {
+    /// The server at `target`.
+    pub fn new(target: SocketAddr, control: &Control) -> Watch {
+        let mut pids = control.server_pids.clone();
+        if pids.is_empty() && is_here(target) {
+            pids = listeners(target.port());
+        }
+        let mut watch = Watch { pids, metrics: control.metrics.clone(), listen_drops: None, last: None };
+        watch.listen_drops = drops();
+        watch.last = Some(watch.usage());
+        watch
+    }
+
+    /// What it is like now; `None`: nothing can be seen.
+    pub fn sample(&mut self) -> Option<ServerSample> {
+        let usage = self.usage();
+        let last = self.last.as_ref()?;
+        let seconds = usage.at.duration_since(last.at).as_secs_f64().max(0.001);
+        let per_core = 1.0 / ticks_per_second() / seconds;
+        let server: u64 = usage
+            .server
+            .iter()
+            .map(|(pid, ticks)| ticks.saturating_sub(last.server.get(pid).copied().unwrap_or(0)))
+            .sum();
+        let is_seen = !usage.server.is_empty();
+        let sample = ServerSample {
+            cpu: is_seen.then_some(server as f64 * per_core),
+            memory: is_seen.then(|| usage.server.keys().map(|pid| own_memory(*pid)).sum()),
+            machine_cpu: Some(usage.machine.saturating_sub(last.machine) as f64 * per_core),
+            machine_memory: machine_memory(),
+            listen_drops: drops().map(|now| now - self.listen_drops.unwrap_or(now)),
+            conntrack: conntrack(),
+            metrics: self.metrics.as_ref().and_then(|address| ask(address)).unwrap_or_default(),
+        };
+        self.last = Some(usage);
+        Some(sample)
+    }
+
+    fn usage(&self) -> Usage {
+        let server = family(&self.pids).into_iter().filter_map(|pid| Some((pid, ticks(pid)?))).collect();
+        Usage { at: Instant::now(), server, machine: machine_ticks() }
+    }
+}
+
+/// Whether the target is on this machine. An address of another one may be here, too, but most often it is not.
+fn is_here(target: SocketAddr) -> bool {
+    is_private(target.ip()) && std::net::UdpSocket::bind((target.ip(), 0)).is_ok()
+}
+
+/// Clock ticks a second in /proc.
+fn ticks_per_second() -> f64 {
+    rustix::param::clock_ticks_per_second() as f64
+}
+
+/// The processes that listen on this port, as far as one may see that.
+fn listeners(port: u16) -> Vec<u32> {
+    let mut sockets = HashSet::new();
+    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
+        for line in fs::read_to_string(table).unwrap_or_default().lines().skip(1) {
+            let columns: Vec<_> = line.split_whitespace().collect();
+            let [_, local, _, "0A", ..] = columns.as_slice() else { continue };
+            let is_port =
+                local.rsplit_once(':').is_some_and(|(_, hex)| u16::from_str_radix(hex, 16) == Ok(port));
+            if let (true, Some(inode)) = (is_port, columns.get(9)) {
+                sockets.insert(format!("socket:[{inode}]"));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for pid in processes() {
+        // A thread may have a table of its own: the listening sockets are looked for there, too.
+        let holds = |folder: String| {
+            fs::read_dir(folder).into_iter().flatten().flatten().any(|descriptor| {
+                fs::read_link(descriptor.path()).is_ok_and(|to| sockets.contains(&*to.to_string_lossy()))
+            })
+        };
+        let threads = || fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        if holds(format!("/proc/{pid}/fd"))
+            || threads().any(|thread| holds(format!("{}/fd", thread.path().display())))
+        {
+            found.push(pid);
+        }
+    }
+    found
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// These processes and all that come from them.
+fn family(pids: &[u32]) -> HashSet<u32> {
+    let mut known: HashSet<u32> = pids.iter().copied().collect();
+    if known.is_empty() {
+        return known;
+    }
+    let parents: Vec<(u32, u32)> = processes().filter_map(|pid| Some((pid, parent(pid)?))).collect();
+    loop {
+        let before = known.len();
+        for (pid, parent) in &parents {
+            if known.contains(parent) {
+                known.insert(*pid);
+            }
+        }
+        if known.len() == before {
+            return known;
+        }
+    }
+}
+
+/// The columns of /proc/PID/stat behind the name, which may have spaces: the first is the state.
+fn columns(pid: u32) -> Option<Vec<String>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = text.rsplit_once(')')?;
+    Some(rest.split_whitespace().map(str::to_owned).collect())
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    columns(pid)?.get(1)?.parse().ok()
+}
+
+/// User and system time.
+fn ticks(pid: u32) -> Option<u64> {
+    let columns = columns(pid)?;
+    Some(columns.get(11)?.parse::<u64>().ok()? + columns.get(12)?.parse::<u64>().ok()?)
+}
+
+fn own_memory(pid: u32) -> u64 {
+    kilobytes(&format!("/proc/{pid}/status"), "RssAnon:").unwrap_or(0)
+}
+
+/// Ticks of all cores that were not idle.
+fn machine_ticks() -> u64 {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let line = text.lines().next().unwrap_or_default();
+    let all = line.split_whitespace().skip(1).take(8).enumerate();
+    // Columns 3 and 4 are idle and waiting for a disk.
+    all.filter(|(index, _)| *index != 3 && *index != 4)
+        .map(|(_, ticks)| ticks.parse::<u64>().unwrap_or(0))
+        .sum()
+}
+
+fn machine_memory() -> Option<u64> {
+    Some(
+        kilobytes("/proc/meminfo", "MemTotal:")?.saturating_sub(kilobytes("/proc/meminfo", "MemAvailable:")?),
+    )
+}
+
+/// Connections that the kernel dropped because a listening queue was full.
+fn drops() -> Option<u64> {
+    let text = fs::read_to_string("/proc/net/netstat").ok()?;
+    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
+    let (names, values) = (lines.next()?, lines.next()?);
+    let at = names.split_whitespace().position(|name| name == "ListenDrops")?;
+    values.split_whitespace().nth(at)?.parse().ok()
+}
+
+fn conntrack() -> Option<(u64, u64)> {
+    let read = |name: &str| {
+        let path = format!("/proc/sys/net/netfilter/nf_conntrack_{name}");
+        fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
+    };
+    Some((read("count")?, read("max")?))
+}
+
+/// Millrace's metrics: `GET /metrics` of its admin address.
+fn ask(address: &str) -> Option<Vec<(String, f64)>> {
+    let text = match address.strip_prefix("unix:") {
+        Some(path) => {
+            let stream = UnixStream::connect(path).ok()?;
+            stream.set_read_timeout(Some(PATIENCE)).ok()?;
+            exchange(stream)?
+        }
+        None => {
+            let stream = TcpStream::connect_timeout(&address.parse().ok()?, PATIENCE).ok()?;
+            stream.set_read_timeout(Some(PATIENCE)).ok()?;
+            exchange(stream)?
+        }
+    };
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let pairs = lines.filter_map(|line| {
+        let (name, value) = line.rsplit_once(' ')?;
+        Some((name.trim().to_owned(), value.parse().ok()?))
+    });
+    // Histogram buckets are many, and of no use here.
+    Some(pairs.filter(|(name, _): &(String, f64)| !name.contains("_bucket{")).take(MOST_METRICS).collect())
+}
+
+fn exchange(mut stream: impl Read + Write) -> Option<String> {
+    stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: millrace\r\n\r\n").ok()?;
+    let mut answer = Vec::new();
+    stream.take(4 << 20).read_to_end(&mut answer).ok()?;
+    let text = String::from_utf8_lossy(&answer).into_owned();
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    head.split_whitespace().nth(1).filter(|status| *status == "200")?;
+    Some(body.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_found_by_its_port() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut watch = Watch::new(address, &Control::default());
+        assert_eq!(watch.pids, [std::process::id()]);
+        let sample = watch.sample().unwrap();
+        assert!(sample.memory.unwrap() > 100 << 10);
+        assert!(sample.cpu.is_some() && sample.machine_cpu.is_some() && sample.machine_memory.is_some());
+    }
+}

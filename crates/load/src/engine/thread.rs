@@ -1,0 +1,513 @@
+//! A thread of the engine: its users, its connections, and the loop that serves both.
+//!
+//! Nothing in it is shared or locked. Connections and users are named by their number and a generation, because an event or
+//! a timer may come for one that is gone. What users do next is in `walk.rs`, how pages are loaded in `pages.rs`.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+use rustix::time::{ClockId, clock_gettime};
+use slab::Slab;
+
+use super::clock::{SECOND, from_seconds, nanoseconds};
+use super::connect::{Lack, Route};
+use super::connection::{Connection, Lent, Life, Pending};
+use super::pacer::{self, Arrivals};
+use super::request::{Manner, Prepared};
+use super::shared::{Gauges, Report, Shared};
+use super::tls::Tls;
+use super::transport::Transport;
+use super::user::{NONE, Part, User};
+use crate::plan;
+use crate::record::{Failure, Tally};
+
+/// Bytes that are read at once.
+const BUFFER: usize = 128 << 10;
+/// Events that are looked at before arrivals and timers have their turn again.
+const EVENTS: usize = 512;
+/// How often time limits and the number of users are looked at.
+const SWEEP: u64 = SECOND / 20;
+/// Users that are started at once, before events have their turn.
+const STARTS: usize = 64;
+
+/// A thread of the engine.
+pub struct Thread {
+    pub(super) shared: Arc<Shared>,
+    /// Which of the threads it is.
+    number: usize,
+    epoll: OwnedFd,
+    route: Route,
+    tls: Option<Tls>,
+    pub(super) manner: Manner,
+    /// The requests of each flow's steps.
+    pub(super) steps: Vec<Vec<Rc<Prepared>>>,
+    /// Parts of pages, by the hash of what names them.
+    pub(super) parts: HashMap<u64, Rc<[Part]>>,
+    /// Requests for parts of pages, by target.
+    pub(super) part_requests: HashMap<String, Rc<Prepared>>,
+    pub(super) users: Slab<User>,
+    pub(super) connections: Slab<Connection>,
+    generation: u32,
+    connecting: usize,
+    /// Idle connections that anybody may take (open arrivals).
+    idle: Vec<(u32, u32)>,
+    /// Users that wait for a connection (open arrivals with a limit).
+    pub(super) queue: VecDeque<(u32, u32)>,
+    /// Who goes on when.
+    timers: BinaryHeap<Reverse<(u64, u32, u32)>>,
+    arrivals: Arrivals,
+    pub(super) lent: Lent,
+    random: u64,
+    reports: Sender<Report>,
+    second: u32,
+    next_sweep: u64,
+    latest_start: u64,
+    most_connections: usize,
+    cpu: u64,
+    /// The connection whose event is being looked at: what is given to it is sent afterwards.
+    current: u32,
+    /// How many users there should be (closed arrivals).
+    wanted: usize,
+    /// Whether no more flows begin.
+    pub(super) is_over: bool,
+}
+
+impl Thread {
+    /// Thread number `number`. Called on the thread itself: it has a descriptor table of its own from here on.
+    ///
+    /// # Errors
+    /// What the system lacks.
+    pub fn new(shared: Arc<Shared>, number: usize, reports: Sender<Report>) -> Result<Thread, String> {
+        millrace_sys::own_descriptor_table().map_err(|error| format!("a descriptor table: {error}"))?;
+        // Timers as exact as the kernel has them: open arrivals are due at a moment.
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| format!("epoll: {error}"))?;
+        let origin = &shared.scenario.origin;
+        let tls = match origin.tls {
+            true => Some(Tls::new(&origin.host, shared.plan.http2, shared.plan.resumption)?),
+            false => None,
+        };
+        let manner = Manner::new(&shared.plan, &shared.scenario);
+        let steps = shared.prepare(&manner);
+        let sources = shared.sources_of(number);
+        let clock = shared.clock;
+        let lent = Lent {
+            buffer: vec![0; BUFFER].into(),
+            finished: VecDeque::new(),
+            spare: Vec::new(),
+            tally: Box::default(),
+            clock,
+            notes: Vec::new(),
+        };
+        Ok(Thread {
+            number,
+            epoll,
+            route: Route::new(shared.target, sources),
+            tls,
+            manner,
+            steps,
+            parts: HashMap::new(),
+            part_requests: HashMap::new(),
+            users: Slab::new(),
+            connections: Slab::new(),
+            generation: 0,
+            connecting: 0,
+            idle: Vec::new(),
+            queue: VecDeque::new(),
+            timers: BinaryHeap::new(),
+            arrivals: Arrivals::new(number, shared.threads),
+            lent,
+            random: 0x9E37_79B9_7F4A_7C15 ^ ((number as u64 + 1) << 32),
+            reports,
+            second: 0,
+            next_sweep: 0,
+            latest_start: 0,
+            most_connections: 0,
+            cpu: cpu_time(),
+            current: NONE,
+            wanted: 0,
+            is_over: false,
+            shared,
+        })
+    }
+
+    /// Runs until the load is over and what is under way has ended.
+    pub fn run(mut self) {
+        let mut events = Vec::with_capacity(EVENTS);
+        loop {
+            let now = self.lent.clock.now();
+            self.end_second(now);
+            if now >= self.next_sweep {
+                self.sweep(now);
+                if self.is_done(now) {
+                    break;
+                }
+            }
+            let next = self.start_due(now).min(self.next_sweep);
+            self.settle();
+            let left = next.saturating_sub(self.lent.clock.now());
+            let wait = Timespec { tv_sec: (left / SECOND) as i64, tv_nsec: (left % SECOND) as i64 };
+            events.clear();
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&wait)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => {
+                    self.lent.notes.push(format!("a thread of the tester ended: epoll: {error}"));
+                    break;
+                }
+            }
+            for event in &events {
+                self.on_event(event.data.u64(), event.flags);
+            }
+        }
+        self.hand_over(true);
+    }
+
+    fn on_event(&mut self, name: u64, flags: EventFlags) {
+        let (key, generation) = (name as u32 as usize, (name >> 32) as u32);
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if connection.generation != generation {
+            return;
+        }
+        self.current = key as u32;
+        let was_connecting = connection.is_connecting();
+        let mut life = connection.on_event(flags, &mut self.lent);
+        if was_connecting && !connection.is_connecting() {
+            self.connecting -= 1;
+            if life == Life::Alive {
+                life = connection.flush(&mut self.lent);
+            }
+        }
+        if life == Life::Gone {
+            self.remove(key as u32);
+        }
+        self.settle();
+        self.current = NONE;
+        // What users asked for in answer to what has finished is in one packet.
+        if let Some(connection) = self.connections.get_mut(key)
+            && connection.generation == generation
+        {
+            if connection.flush(&mut self.lent) == Life::Gone {
+                self.remove(key as u32);
+                self.settle();
+            } else {
+                connection.rest(&mut self.lent);
+            }
+        }
+    }
+
+    /// Users go on where their requests have come to an end.
+    fn settle(&mut self) {
+        while let Some(finished) = self.lent.finished.pop_front() {
+            self.on_finished(finished);
+        }
+    }
+
+    /// Starts who is due. When the next one is.
+    fn start_due(&mut self, now: u64) -> u64 {
+        while let Some(Reverse((due, user, generation))) = self.timers.peek().copied() {
+            if due > now {
+                break;
+            }
+            self.timers.pop();
+            self.wake(user, generation, due);
+        }
+        let mut next = self.timers.peek().map_or(u64::MAX, |timer| timer.0.0);
+        if self.is_over {
+            return next;
+        }
+        match self.shared.plan.arrivals {
+            plan::Arrivals::Closed => {
+                if self.spawn_closed(now) {
+                    next = 0;
+                }
+            }
+            plan::Arrivals::Open => {
+                let mut started = 0;
+                while let Some(due) = self.next_arrival() {
+                    if due > now || started == STARTS {
+                        next = next.min(due);
+                        break;
+                    }
+                    self.latest_start = self.latest_start.max(now - due);
+                    self.arrive(due);
+                    started += 1;
+                }
+            }
+        }
+        next
+    }
+
+    /// When the next flow of open arrivals is due.
+    fn next_arrival(&self) -> Option<u64> {
+        match &self.shared.scenario.timeline {
+            None => self.arrivals.peek(&self.shared.plan.curve).map(from_seconds),
+            Some(timeline) => {
+                timeline.get(self.arrivals.number() as usize).map(|(time, _)| nanoseconds(*time))
+            }
+        }
+    }
+
+    /// The flow that begins now (open arrivals).
+    fn arrive(&mut self, due: u64) {
+        let flow = match &self.shared.scenario.timeline {
+            Some(timeline) => timeline.get(self.arrivals.number() as usize).map(|(_, flow)| *flow as u32),
+            None => None,
+        };
+        self.arrivals.take();
+        let key = self.new_user();
+        self.begin_flow(key, due, flow);
+    }
+
+    /// As many users as there should be. True: more are to come at once.
+    fn spawn_closed(&mut self, now: u64) -> bool {
+        let load = self.shared.plan.curve.at(now as f64 / SECOND as f64);
+        self.wanted = pacer::share(load, self.number, self.shared.threads);
+        let mut started = 0;
+        while self.users.len() < self.wanted && self.connecting < self.shared.most_connecting {
+            if started == STARTS {
+                return true;
+            }
+            let key = self.new_user();
+            self.begin_flow(key, now, None);
+            started += 1;
+        }
+        false
+    }
+
+    /// Whether there are more users than there should be: who is through leaves.
+    pub(super) fn has_surplus(&self) -> bool {
+        self.users.len() > self.wanted
+    }
+
+    fn new_user(&mut self) -> u32 {
+        self.generation = self.generation.wrapping_add(1);
+        self.users.insert(User::new(self.generation)) as u32
+    }
+
+    /// Has a user go on at a time.
+    pub(super) fn wake_at(&mut self, user: u32, time: u64) {
+        let generation = self.users[user as usize].generation;
+        self.timers.push(Reverse((time, user, generation)));
+    }
+
+    /// A connection that nobody uses, for this user: one of its own, one that was given back, or a new one. `None`: it has to
+    /// wait for one.
+    pub(super) fn connection_for(&mut self, user: u32) -> Result<Option<u32>, Failure> {
+        let streams = self.shared.streams;
+        let who = &self.users[user as usize];
+        let own = who.connections().find(|key| self.connections[*key as usize].load() < streams);
+        if own.is_some() {
+            return Ok(own);
+        }
+        if who.connections().count() >= self.shared.connections_each {
+            return Ok(None);
+        }
+        while let Some((key, generation)) = self.idle.pop() {
+            if self.connections.get(key as usize).is_some_and(|known| known.generation == generation) {
+                self.assign(user, key);
+                return Ok(Some(key));
+            }
+        }
+        if self.connections.len() >= self.shared.most_connections_of(self.number) {
+            return Ok(None);
+        }
+        let key = self.connect()?;
+        self.assign(user, key);
+        Ok(Some(key))
+    }
+
+    fn assign(&mut self, user: u32, key: u32) {
+        self.connections[key as usize].owner = user;
+        let user = &mut self.users[user as usize];
+        if user.connection == NONE {
+            user.connection = key;
+        } else {
+            user.memory().more.push(key);
+        }
+    }
+
+    fn connect(&mut self) -> Result<u32, Failure> {
+        let tls = match &self.tls {
+            Some(tls) => Some(tls.connect().map_err(|_| Failure::Tls)?),
+            None => None,
+        };
+        let socket = self.route.connect().map_err(|lack| self.lacks(lack))?;
+        self.generation = self.generation.wrapping_add(1);
+        let now = self.lent.clock.now();
+        let entry = self.connections.vacant_entry();
+        let key = entry.key() as u32;
+        let name = u64::from(key) | u64::from(self.generation) << 32;
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        epoll::add(&self.epoll, &socket, EventData::new_u64(name), flags).map_err(|_| Failure::Tester)?;
+        entry.insert(Connection::new(Transport::new(socket, tls), key, self.generation, now));
+        self.connecting += 1;
+        self.most_connections = self.most_connections.max(self.connections.len());
+        Ok(key)
+    }
+
+    fn lacks(&self, lack: Lack) -> Failure {
+        match lack {
+            Lack::Descriptors => self.shared.lacks.descriptors.store(true, Ordering::Relaxed),
+            Lack::Ports => self.shared.lacks.ports.store(true, Ordering::Relaxed),
+            Lack::Memory => self.shared.lacks.memory.store(true, Ordering::Relaxed),
+            Lack::Network(errno) => return super::connection::failure_of(errno),
+        }
+        Failure::Tester
+    }
+
+    /// A connection is closed.
+    pub(super) fn remove(&mut self, key: u32) {
+        let Some(mut connection) = self.connections.try_remove(key as usize) else { return };
+        // Whatever is still under way on it has failed.
+        connection.fail(Failure::Reset, &mut self.lent);
+        if connection.is_connecting() {
+            self.connecting -= 1;
+        }
+        if let Some(user) = self.users.get_mut(connection.owner as usize) {
+            user.lose(key);
+        }
+        if !self.queue.is_empty() {
+            self.serve_queue();
+        }
+    }
+
+    /// A user is through: its idle connections are for others, or closed.
+    pub(super) fn dismiss(&mut self, user: u32) {
+        let Some(user) = self.users.try_remove(user as usize) else { return };
+        let is_open = self.shared.plan.arrivals == plan::Arrivals::Open;
+        let keys: Vec<u32> = user.connections().collect();
+        for key in keys {
+            let Some(connection) = self.connections.get_mut(key as usize) else { continue };
+            connection.owner = NONE;
+            if is_open && connection.load() == 0 && self.shared.plan.keep_alive {
+                self.idle.push((key, connection.generation));
+            } else {
+                self.remove(key);
+            }
+        }
+        self.serve_queue();
+    }
+
+    /// Connections have become free: who waits for one goes on.
+    fn serve_queue(&mut self) {
+        let most = self.shared.most_connections_of(self.number);
+        while !self.queue.is_empty() && (!self.idle.is_empty() || self.connections.len() < most) {
+            let Some((user, generation)) = self.queue.pop_front() else { break };
+            if self.users.get(user as usize).is_some_and(|known| known.generation == generation) {
+                self.resume(user);
+            }
+        }
+    }
+
+    /// Looks at time limits.
+    fn sweep(&mut self, now: u64) {
+        self.next_sweep = now + SWEEP.min(self.shared.timeout / 8).max(SECOND / 1000);
+        let limit = now.saturating_sub(self.shared.timeout);
+        let late: Vec<u32> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.waiting_since != 0 && connection.waiting_since < limit)
+            .map(|(key, _)| key as u32)
+            .collect();
+        for key in late {
+            if let Some(connection) = self.connections.get_mut(key as usize) {
+                connection.fail(Failure::TimeOut, &mut self.lent);
+            }
+            self.remove(key);
+        }
+        self.settle();
+        while let Some((user, generation)) = self.queue.front().copied() {
+            match self.users.get(user as usize) {
+                Some(waiting) if waiting.generation == generation && waiting.due >= limit => break,
+                Some(waiting) if waiting.generation == generation => {
+                    self.queue.pop_front();
+                    self.on_failed(user, Failure::TimeOut);
+                }
+                _ => {
+                    self.queue.pop_front();
+                }
+            }
+        }
+        let end = nanoseconds(self.shared.duration);
+        self.is_over = self.is_over || now >= end || self.shared.stop.load(Ordering::Relaxed);
+    }
+
+    /// Whether the thread may end: closed arrivals are cut off at the end, as what is under way then would only be counted where
+    /// it is quick; open arrivals and counted requests are waited for, as they were promised to be measured.
+    fn is_done(&self, now: u64) -> bool {
+        if !self.is_over {
+            return false;
+        }
+        let cut_off = self.shared.stop_now.load(Ordering::Relaxed);
+        let is_counted = self.shared.plan.stop.requests.is_some();
+        let waits = self.shared.plan.arrivals == plan::Arrivals::Open || is_counted;
+        let end = nanoseconds(self.shared.duration) + self.shared.timeout;
+        let is_busy = self.connections.iter().any(|(_, connection)| connection.load() > 0);
+        cut_off || !waits || now > end || !is_busy && self.queue.is_empty()
+    }
+
+    /// Hands over what was counted when a second is through.
+    fn end_second(&mut self, now: u64) {
+        while now >= (u64::from(self.second) + 1) * SECOND {
+            self.hand_over(false);
+            self.second += 1;
+        }
+    }
+
+    fn hand_over(&mut self, is_last: bool) {
+        let cpu = cpu_time();
+        let gauges = Gauges {
+            users: self.users.iter().filter(|(_, user)| user.is_active || !self.is_open()).count() as u64,
+            connections: self.connections.len() as u64,
+            cpu: cpu - self.cpu,
+            latest_start: std::mem::take(&mut self.latest_start),
+            most_connections: self.most_connections as u64,
+        };
+        self.cpu = cpu;
+        let report = Report {
+            thread: self.number,
+            second: self.second,
+            tally: std::mem::replace(&mut self.lent.tally, Box::<Tally>::default()),
+            gauges,
+            notes: std::mem::take(&mut self.lent.notes),
+            is_last,
+        };
+        // Nobody listens any more only when the run is being given up.
+        let _ = self.reports.send(report);
+    }
+
+    fn is_open(&self) -> bool {
+        self.shared.plan.arrivals == plan::Arrivals::Open
+    }
+
+    /// Gives a request to a connection, which sends it at once unless it is being looked at.
+    pub(super) fn submit(&mut self, key: u32, pending: Pending, bytes: &[u8]) {
+        let connection = &mut self.connections[key as usize];
+        connection.submit(pending, bytes, &mut self.lent);
+        if key != self.current && connection.flush(&mut self.lent) == Life::Gone {
+            self.remove(key);
+        }
+    }
+
+    /// Evenly between 0 and below 1 (xorshift64*).
+    pub(super) fn random(&mut self) -> f64 {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        (self.random.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// Processor time of the calling thread, nanoseconds.
+fn cpu_time() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * SECOND + time.tv_nsec as u64
+}

@@ -1,0 +1,85 @@
+//! TLS of the tester. Certificates are not checked: what is tested is a server of one's own, often with a certificate made
+//! for the occasion, and checking costs the tester, not the server.
+
+use std::sync::Arc;
+
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme};
+
+/// How connections are encrypted; one a thread, so that no lock is shared.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl Tls {
+    /// To the server of this name: by HTTP/2 or not, with sessions resumed or not.
+    ///
+    /// # Errors
+    /// The name can't be in a certificate.
+    pub fn new(host: &str, http2: bool, resumption: bool) -> Result<Tls, String> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
+        let mut config = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+            .with_no_client_auth();
+        config.alpn_protocols = vec![if http2 { b"h2".to_vec() } else { b"http/1.1".to_vec() }];
+        config.resumption =
+            if resumption { Resumption::in_memory_sessions(64) } else { Resumption::disabled() };
+        Ok(Tls { config: Arc::new(config), name })
+    }
+
+    /// For a new connection.
+    ///
+    /// # Errors
+    /// rustls has no memory or randomness for it.
+    pub fn connect(&self) -> Result<Box<ClientConnection>, Error> {
+        ClientConnection::new(self.config.clone(), self.name.clone()).map(Box::new)
+    }
+}
+
+/// Takes any certificate, but checks that the server has its key: the work of a handshake is done in full.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,308 @@
+//! How users go through the scenario: from flow to flow, from step to step.
+
+use std::rc::Rc;
+
+use super::clock::{SECOND, nanoseconds};
+use super::connection::{Finished, Kept, Outcome, Pending};
+use super::request::{Manner, Personal, Prepared};
+use super::response;
+use super::thread::Thread;
+use super::user::{Cached, Memory};
+use crate::page::Kind;
+use crate::plan::Arrivals;
+use crate::record::Failure;
+
+/// How long a user waits at first after the tester or the network had no connection for it, and how often that doubles.
+const PATIENCE: (u64, u8) = (SECOND / 100, 6);
+
+/// What came of the wish to send a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Issued {
+    /// It is on a connection.
+    Sent,
+    /// All connections that it may use are busy.
+    Waits,
+    /// There is no connection for it.
+    Failed(Failure),
+    /// No more requests are to be made.
+    Over,
+}
+
+impl Thread {
+    /// A user begins a flow: this one, or one that is chosen by weight.
+    pub(super) fn begin_flow(&mut self, key: u32, due: u64, flow: Option<u32>) {
+        let flow = flow.unwrap_or_else(|| self.choose());
+        let user = &mut self.users[key as usize];
+        (user.flow, user.step, user.due, user.begun) = (flow, 0, due, due);
+        user.is_active = true;
+        if let Some(memory) = &mut user.memory {
+            memory.values.clear();
+        }
+        self.request(key);
+    }
+
+    /// A user goes on after it thought, or waited for its time.
+    pub(super) fn wake(&mut self, key: u32, generation: u32, due: u64) {
+        if self.is_over {
+            return;
+        }
+        match self.users.get_mut(key as usize) {
+            Some(user) if user.generation == generation && user.is_active => {
+                user.due = due;
+                self.request(key);
+            }
+            Some(user) if user.generation == generation => self.begin_flow(key, due, None),
+            _ => {}
+        }
+    }
+
+    /// A user goes on after it waited for a connection.
+    pub(super) fn resume(&mut self, key: u32) {
+        let user = &self.users[key as usize];
+        if user.memory.as_ref().is_some_and(|memory| memory.load.is_some()) {
+            self.load_parts(key);
+        } else {
+            self.request(key);
+        }
+    }
+
+    /// Asks for what the user's step is.
+    pub(super) fn request(&mut self, key: u32) {
+        loop {
+            let user = &self.users[key as usize];
+            let what = self.steps[user.flow as usize][user.step as usize].clone();
+            match self.issue(key, what, None, user.due) {
+                Issued::Sent if self.shared.pipelines && self.has_room(key) => {
+                    let flow = self.choose();
+                    self.users[key as usize].flow = flow;
+                }
+                Issued::Waits => {
+                    let generation = self.users[key as usize].generation;
+                    return self.queue.push_back((key, generation));
+                }
+                Issued::Failed(failure) => return self.on_failed(key, failure),
+                Issued::Sent | Issued::Over => return,
+            }
+        }
+    }
+
+    /// Sends a request on a connection of the user's.
+    pub(super) fn issue(&mut self, key: u32, what: Rc<Prepared>, part: Option<Kind>, due: u64) -> Issued {
+        if self.is_over && self.shared.plan.stop.requests.is_some() {
+            return Issued::Over;
+        }
+        let connection = match self.connection_for(key) {
+            Ok(Some(connection)) => connection,
+            Ok(None) => return Issued::Waits,
+            Err(failure) => return Issued::Failed(failure),
+        };
+        if !self.shared.takes_request() {
+            self.is_over = true;
+            return Issued::Over;
+        }
+        let user = &self.users[key as usize];
+        let sent = self.lent.clock.now();
+        let user_generation = user.generation;
+        self.lent.tally.begun += 1;
+        let pending = Pending { what: what.clone(), user: key, user_generation, part, due, sent, first: 0 };
+        if what.bytes.is_empty() {
+            let bytes = self.personal(key, &what);
+            self.submit(connection, pending, &bytes);
+        } else {
+            self.submit(connection, pending, &what.bytes);
+        }
+        Issued::Sent
+    }
+
+    /// The bytes of a request that is this user's alone.
+    fn personal(&self, key: u32, what: &Prepared) -> Vec<u8> {
+        let nothing = Memory::default();
+        let memory = self.users[key as usize].memory.as_deref().unwrap_or(&nothing);
+        let values = memory.values.as_slice();
+        let target = Manner::target_of(&what.request, Personal { values, ..Personal::default() });
+        let cookies = memory.jar.field(&target, self.shared.scenario.origin.tls);
+        let conditions = memory.cache.get(&target).map(Cached::conditions).unwrap_or_default();
+        let personal = Personal { values, cookies: &cookies, conditions: &conditions };
+        self.manner.bytes_of(&what.request, personal)
+    }
+
+    /// A request has come to its end.
+    pub(super) fn on_finished(&mut self, finished: Finished) {
+        let Finished { pending, connection, outcome } = finished;
+        if !self.shared.plan.keep_alive
+            && self.connections.get(connection as usize).is_some_and(|connection| connection.load() == 0)
+        {
+            self.remove(connection);
+        }
+        let (failure, kept) = match outcome {
+            Outcome::Again => return self.again(pending),
+            Outcome::Failed(failure) => {
+                self.lent.tally.failures.count(failure);
+                (Some(failure), None)
+            }
+            Outcome::Whole { status, failure, last, kept } => {
+                self.count(&pending, status, failure, last);
+                (failure, kept)
+            }
+        };
+        let key = pending.user;
+        match self.users.get_mut(key as usize) {
+            Some(user) if user.generation == pending.user_generation => {
+                let is_absent = matches!(failure, Some(Failure::Refused | Failure::Unreachable));
+                user.failed = if is_absent { user.failed.saturating_add(1) } else { 0 };
+            }
+            _ => return,
+        }
+        if let Some(kept) = &kept {
+            self.take_cookies(key, &pending, kept);
+        }
+        if let Some(kind) = pending.part {
+            return self.on_part(key, &pending, kind, failure.is_some(), kept.as_deref());
+        }
+        let user = &self.users[key as usize];
+        let step = &self.shared.scenario.flows[user.flow as usize].steps[user.step as usize];
+        let is_page = step.page;
+        match (failure, kept) {
+            (None, Some(kept)) if is_page => self.on_page(key, &pending, &kept),
+            (None, Some(kept)) if !pending.what.extract.is_empty() => {
+                let memory = self.users[key as usize].memory();
+                let is_there = memory.extract(&pending.what.extract, &kept);
+                if !is_there {
+                    // The response was counted as right, which it is not.
+                    self.lent.tally.ok -= 1;
+                    self.lent.tally.failures.count(Failure::WrongContent);
+                }
+                self.end_step(key, is_there);
+            }
+            (failure, _) => {
+                if is_page && failure.is_some() {
+                    self.lent.tally.pages_failed += 1;
+                }
+                self.end_step(key, failure.is_none());
+            }
+        }
+    }
+
+    fn count(&mut self, pending: &Pending, status: u16, failure: Option<Failure>, last: u64) {
+        let tally = &mut self.lent.tally;
+        tally.responses += 1;
+        tally.statuses[usize::from(status) - 100] += 1;
+        let _ = tally.first_byte.record(pending.first.saturating_sub(pending.due) / 1000);
+        let _ = tally.last_byte.record(last.saturating_sub(pending.due) / 1000);
+        match failure {
+            None => tally.ok += 1,
+            Some(failure) => tally.failures.count(failure),
+        }
+    }
+
+    fn take_cookies(&mut self, key: u32, pending: &Pending, kept: &Kept) {
+        if !self.shared.scenario.cookies {
+            return;
+        }
+        for field in response::fields(&kept.head, "set-cookie") {
+            let memory = self.users[key as usize].memory();
+            memory.jar.take(&String::from_utf8_lossy(field), &pending.what.request.target);
+        }
+    }
+
+    /// The same request on another connection: the server closed this one as it may.
+    fn again(&mut self, pending: Pending) {
+        let key = pending.user;
+        if !self.users.get(key as usize).is_some_and(|user| user.generation == pending.user_generation) {
+            return;
+        }
+        self.lent.tally.begun = self.lent.tally.begun.saturating_sub(1);
+        self.shared.gives_request_back();
+        match self.issue(key, pending.what, pending.part, pending.due) {
+            Issued::Sent | Issued::Over => {}
+            Issued::Waits | Issued::Failed(_) => {
+                // A pipeline is filled again by the next response.
+                let is_alone = !self.shared.pipelines || self.users[key as usize].connections().count() == 0;
+                if is_alone {
+                    self.on_failed(key, Failure::Reset);
+                }
+            }
+        }
+    }
+
+    /// There is no connection for the user.
+    pub(super) fn on_failed(&mut self, key: u32, failure: Failure) {
+        self.lent.tally.begun += 1;
+        self.lent.tally.failures.count(failure);
+        let user = &mut self.users[key as usize];
+        user.failed = user.failed.saturating_add(1);
+        self.end_step(key, false);
+    }
+
+    /// A step is through.
+    pub(super) fn end_step(&mut self, key: u32, ok: bool) {
+        let user = &self.users[key as usize];
+        let steps = &self.shared.scenario.flows[user.flow as usize].steps;
+        let think = steps[user.step as usize].think;
+        let is_last = user.step as usize + 1 >= steps.len();
+        if !ok || is_last {
+            return self.end_flow(key, ok, think);
+        }
+        let now = self.lent.clock.now();
+        let pause = think.map_or(0, |think| self.pause(think));
+        let user = &mut self.users[key as usize];
+        user.step += 1;
+        if pause > 0 {
+            self.wake_at(key, now + pause);
+        } else {
+            user.due = now;
+            self.request(key);
+        }
+    }
+
+    /// A flow is through: the user leaves, or begins again when its time comes.
+    fn end_flow(&mut self, key: u32, ok: bool, think: Option<(std::time::Duration, std::time::Duration)>) {
+        if ok {
+            self.lent.tally.flows += 1;
+        } else {
+            self.lent.tally.flows_failed += 1;
+        }
+        if self.shared.plan.arrivals == Arrivals::Open {
+            return self.dismiss(key);
+        }
+        let user = &mut self.users[key as usize];
+        user.is_active = false;
+        let (failed, begun) = (user.failed, user.begun);
+        if self.is_over {
+            return;
+        }
+        if self.has_surplus() {
+            return self.dismiss(key);
+        }
+        let now = self.lent.clock.now();
+        if let Some(every) = self.shared.plan.every {
+            return self.wake_at(key, begun + nanoseconds(every));
+        }
+        let think = think.or(self.shared.plan.think).map_or(0, |think| self.pause(think));
+        let patience = if failed > 0 { PATIENCE.0 << (failed - 1).min(PATIENCE.1) } else { 0 };
+        match think.max(patience) {
+            0 => self.begin_flow(key, now, None),
+            pause => self.wake_at(key, now + pause),
+        }
+    }
+
+    fn pause(&mut self, (least, most): (std::time::Duration, std::time::Duration)) -> u64 {
+        let (least, most) = (nanoseconds(least), nanoseconds(most));
+        least + (self.random() * most.saturating_sub(least) as f64) as u64
+    }
+
+    /// A flow, by weight.
+    fn choose(&mut self) -> u32 {
+        if self.steps.len() < 2 {
+            return 0;
+        }
+        let at = (self.random() * self.shared.weights.last().copied().unwrap_or(0) as f64) as u64;
+        self.shared.weights.partition_point(|sum| *sum <= at) as u32
+    }
+
+    /// Whether the user's connection takes another request.
+    fn has_room(&self, key: u32) -> bool {
+        let connection = self.users[key as usize].connection;
+        self.connections.get(connection as usize).is_some_and(|known| known.load() < self.shared.streams)
+    }
+}

@@ -1,0 +1,280 @@
+//! `millrace load` as typed.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use clap::Args;
+use millrace_load::plan::{Curve, Segment};
+
+/// `millrace load`
+#[derive(Args, Clone, Debug)]
+pub struct LoadArgs {
+    /// What to load: http://HOST[:PORT]/PATH or https://...; several of the same host are chosen from evenly
+    #[arg(value_name = "URL", required = true)]
+    pub urls: Vec<String>,
+    /// Who comes, and how long.
+    #[command(flatten)]
+    pub arrivals: ArrivalArgs,
+    /// When to stop.
+    #[command(flatten)]
+    pub stop: StopArgs,
+    /// What users do.
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    /// How requests are made.
+    #[command(flatten)]
+    pub protocol: ProtocolArgs,
+    /// The tester itself.
+    #[command(flatten)]
+    pub tester: TesterArgs,
+}
+
+/// Who comes when.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Who comes when")]
+#[command(group(clap::ArgGroup::new("load").args(["users", "rate", "ramp", "rates", "rounds"])))]
+pub struct ArrivalArgs {
+    /// So many users at once, each with a connection; each begins again when it has its response [default: 10]
+    #[arg(short, long, value_name = "N")]
+    pub users: Option<u32>,
+    /// So many requests (or page loads) begin a second, however the server is doing; times count from when they were due
+    #[arg(short, long, value_name = "N")]
+    pub rate: Option<f64>,
+    /// Users over time: FROM:TO:TIME or TO:TIME for a straight line, =N:TIME to stay at N; separated by commas
+    #[arg(long, value_name = "STAGES", value_parser = stages)]
+    pub ramp: Option<Curve>,
+    /// Arrivals a second over time, written like --ramp: 0:1000:1m rises, =100:30s,=200:30s are steps, =50:1m,=900:5s,=50:1m is a spike
+    #[arg(long, value_name = "STAGES", value_parser = stages)]
+    pub rates: Option<Curve>,
+    /// Rounds of so many users, each for --time: 50,100,200
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    pub rounds: Option<Vec<u32>>,
+    /// How long: of all, or of each round
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub time: Duration,
+    /// After a ramp, how long its end is held
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub hold: Option<Duration>,
+    /// Users hold their connection and make a request every so often, counted from when the last one was due
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub every: Option<Duration>,
+    /// How long users think before they begin again: 2s, or 1s-5s for evenly between
+    #[arg(long, value_name = "TIME", value_parser = durations, conflicts_with = "every")]
+    pub think: Option<(Duration, Duration)>,
+    /// With --rate or --rates: connections at most; who finds none free waits, and that counts
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub connections: Option<u32>,
+}
+
+/// When to stop before the time is over.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "When to stop")]
+pub struct StopArgs {
+    /// After so many requests
+    #[arg(short = 'n', long, value_name = "N")]
+    pub requests: Option<u64>,
+    /// At the breaking point: when so much of the requests failed over --window
+    #[arg(long = "break", value_name = "PERCENT", num_args = 0..=1, default_missing_value = "5", value_parser = percent)]
+    pub break_at: Option<f64>,
+    /// At the breaking point: when the 99th percentile was longer than this over --window
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub break_p99: Option<Duration>,
+    /// How long failures and times are looked at together
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    pub window: Duration,
+    /// After the breaking point, search for the highest load that holds
+    #[arg(long)]
+    pub bisect: bool,
+}
+
+/// What users do.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "What users do")]
+pub struct ScenarioArgs {
+    /// Load whole pages: the HTML, then the style sheets, scripts, pictures and fonts of the same host that it needs
+    #[arg(long)]
+    pub page: bool,
+    /// Connections of a page load over HTTP/1.1
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub page_connections: u32,
+    /// Users keep cookies
+    #[arg(long)]
+    pub cookies: bool,
+    /// Users have a browser's cache: what is fresh isn't asked for, else with If-None-Match
+    #[arg(long)]
+    pub browser_cache: bool,
+    /// A field of all requests: 'Name: value'; may be repeated
+    #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = field)]
+    pub fields: Vec<(String, String)>,
+    /// Method
+    #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET")]
+    pub method: String,
+    /// Content of the requests
+    #[arg(short, long, value_name = "TEXT")]
+    pub data: Option<String>,
+    /// Right are these statuses only [default: 200-399]
+    #[arg(long, value_name = "STATUS,...", value_delimiter = ',')]
+    pub status: Vec<u16>,
+    /// This text must be in the content; may be repeated
+    #[arg(long, value_name = "TEXT")]
+    pub text: Vec<String>,
+    /// This text must not be in the content; may be repeated
+    #[arg(long, value_name = "TEXT")]
+    pub no_text: Vec<String>,
+    /// The content, decoded, must have so many bytes
+    #[arg(long, value_name = "BYTES")]
+    pub length: Option<u64>,
+    /// Responses need not be like the one in quiet, before the load
+    #[arg(long)]
+    pub no_sameness: bool,
+    /// A part of pages that may differ, between these two texts; may be repeated
+    #[arg(long, value_name = "BEFORE...AFTER", value_parser = between)]
+    pub dynamic: Vec<(String, String)>,
+}
+
+/// How requests are made.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "How requests are made")]
+pub struct ProtocolArgs {
+    /// A new connection for each request
+    #[arg(long)]
+    pub no_keep_alive: bool,
+    /// Requests on a connection at once
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub pipeline: u32,
+    /// Each TLS handshake in full: sessions are not resumed
+    #[arg(long)]
+    pub full_handshakes: bool,
+    /// Accept-Encoding, as a browser's; empty for none
+    #[arg(long, value_name = "CODINGS", default_value = "gzip, deflate, br, zstd")]
+    pub accept_encoding: String,
+    /// After how long a request has failed
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    pub timeout: Duration,
+    /// Connect to this address whatever the URL says
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub connect_to: Option<SocketAddr>,
+    /// Connect from this address; may be repeated, when the ports of one don't suffice
+    #[arg(long, value_name = "ADDR")]
+    pub source: Vec<IpAddr>,
+}
+
+/// The tester itself.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "The tester")]
+pub struct TesterArgs {
+    /// Threads [default: one a core, and as many more as descriptors need]
+    #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    pub threads: Option<usize>,
+    /// The target is mine, or its owner has agreed: needed for all but loopback and private networks
+    #[arg(long)]
+    pub i_own_this_target: bool,
+    /// A process of the server whose processor time and memory are shown; may be repeated [default: who listens there]
+    #[arg(long, value_name = "PID")]
+    pub server_pid: Vec<u32>,
+    /// Admin address of a Millrace server, for its own counters: 127.0.0.1:9100 or unix:/PATH
+    #[arg(long, value_name = "ADDR")]
+    pub metrics: Option<String>,
+}
+
+/// `10s`, `500ms`, `2m`, `1h`, or seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match &text[digits.len()..] {
+        "ms" => 0.001,
+        "s" | "" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err("a time is 10s, 500ms, 2m or 1h".to_owned()),
+    };
+    let number: f64 = digits.parse().map_err(|_| "a time is 10s, 500ms, 2m or 1h".to_owned())?;
+    Duration::try_from_secs_f64(number * factor).map_err(|error| error.to_string())
+}
+
+fn durations(text: &str) -> Result<(Duration, Duration), String> {
+    let (least, most) = text.split_once('-').unwrap_or((text, text));
+    let (least, most) = (duration(least)?, duration(most)?);
+    if least > most { Err("the longer time comes last".to_owned()) } else { Ok((least, most)) }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('%').trim().parse::<f64>().map_err(|error| error.to_string())?;
+    if (0.0..=100.0).contains(&number) { Ok(number / 100.0) } else { Err("0 to 100".to_owned()) }
+}
+
+fn field(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("a field is 'Name: value'")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn between(text: &str) -> Result<(String, String), String> {
+    let (before, after) = text.split_once("...").ok_or("a part that differs is 'BEFORE...AFTER'")?;
+    if before.is_empty() {
+        Err("there must be a text before it".to_owned())
+    } else {
+        Ok((before.to_owned(), after.to_owned()))
+    }
+}
+
+/// `0:1000:1m,5000:2m,=5000:30s`
+fn stages(text: &str) -> Result<Curve, String> {
+    let mut curve = Curve::default();
+    let mut last = 0.0;
+    for part in text.split(',') {
+        let number = |text: &str| match text.trim().parse::<f64>() {
+            Ok(number) if (0.0..=1e9).contains(&number) => Ok(number),
+            _ => Err(format!("{text:?} in {part:?} is no number of users or arrivals")),
+        };
+        let pieces: Vec<_> = part.trim().split(':').collect();
+        let (from, to, time) = match pieces.as_slice() {
+            [level, time] if level.starts_with('=') => {
+                let level = number(&level[1..])?;
+                (level, level, time)
+            }
+            [to, time] => (last, number(to)?, time),
+            [from, to, time] => (number(from)?, number(to)?, time),
+            _ => return Err(format!("{part:?} is no stage: FROM:TO:TIME, TO:TIME or =N:TIME")),
+        };
+        let time = duration(time)?;
+        if time.is_zero() {
+            return Err(format!("{part:?} takes no time"));
+        }
+        last = to;
+        curve.stages.push(Segment { from, to, time, round: false });
+    }
+    Ok(curve)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(duration("1.5s").unwrap(), Duration::from_millis(1500));
+        assert_eq!(duration("2m").unwrap(), Duration::from_secs(120));
+        assert_eq!(duration("250ms").unwrap(), Duration::from_millis(250));
+        assert!(duration("-1s").is_err() && duration("s").is_err() && duration("1y").is_err());
+        assert_eq!(durations("1s-3s").unwrap(), (Duration::from_secs(1), Duration::from_secs(3)));
+        assert!(durations("3s-1s").is_err());
+    }
+
+    #[test]
+    fn stages_go_on_where_the_last_one_ended() {
+        let curve = stages("0:100000:5m,500000:10m,=7:30s").unwrap();
+        let ends: Vec<_> =
+            curve.stages.iter().map(|stage| (stage.from, stage.to, stage.time.as_secs())).collect();
+        assert_eq!(ends, [(0.0, 1e5, 300), (1e5, 5e5, 600), (7.0, 7.0, 30)]);
+        for wrong in ["", "5", "1:2:3:4", "a:1s", "5:0s", "-1:5s", "=x:1s"] {
+            assert!(stages(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn parts_and_shares_are_read() {
+        assert_eq!(percent("5%").unwrap(), 0.05);
+        assert!(percent("101").is_err());
+        assert_eq!(between("a=\"...\"").unwrap(), ("a=\"".to_owned(), "\"".to_owned()));
+        assert!(between("...b").is_err() && between("b").is_err());
+    }
+}
