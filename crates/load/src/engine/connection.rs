@@ -93,6 +93,7 @@ pub struct Lent {
     /// What is finished.
     pub finished: VecDeque<Finished>,
     /// States of busy connections that nobody uses.
+    #[expect(clippy::vec_box, reason = "they go in and out of connections as boxes")]
     pub spare: Vec<Box<Busy>>,
     /// What is counted.
     pub tally: Box<Tally>,
@@ -372,6 +373,7 @@ impl Connection {
                 first.first = now;
             }
             let is_head = first.what.is_head;
+            let keeps = first.what.keeps || first.what.judge.wants_content();
             let (taken, item) = match busy.reader.read(input, is_head) {
                 Ok(read) => read,
                 Err(_) => return self.fail(Failure::BadHttp, lent),
@@ -382,16 +384,13 @@ impl Connection {
                 Some(Item::Head(head)) => {
                     busy.status = head.status;
                     busy.keep_alive = head.keep_alive;
-                    if first.what.keeps || first.what.judge.wants_content() {
+                    if keeps {
                         busy.head.extend_from_slice(bytes);
                         busy.content.reserve(head.length.unwrap_or(0).min(1 << 20) as usize);
                     }
                 }
-                Some(Item::Content(content)) => {
-                    if first.what.keeps || first.what.judge.wants_content() {
-                        busy.content.extend_from_slice(content);
-                    }
-                }
+                Some(Item::Content(content)) if keeps => busy.content.extend_from_slice(content),
+                Some(Item::Content(_)) => {}
                 Some(Item::End) => {
                     let keep_alive = busy.keep_alive;
                     busy.complete(now, self.key, lent);

@@ -70,11 +70,6 @@ impl Manner {
         Manner { authority, fields, is_personal: scenario.cookies || scenario.browser_cache }
     }
 
-    /// The host that requests name.
-    pub fn authority(&self) -> &str {
-        &self.authority
-    }
-
     /// All fields of a request but the host and the length of its content, names in lower case.
     pub fn fields_of(&self, request: &Request, personal: Personal<'_>) -> Vec<(String, String)> {
         let mut fields = self.fields.clone();

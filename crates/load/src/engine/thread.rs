@@ -27,7 +27,7 @@ use super::tls::Tls;
 use super::transport::Transport;
 use super::user::{NONE, Part, User};
 use crate::plan;
-use crate::record::{Failure, Tally};
+use crate::record::Failure;
 
 /// Bytes that are read at once.
 const BUFFER: usize = 128 << 10;
@@ -475,7 +475,7 @@ impl Thread {
         let report = Report {
             thread: self.number,
             second: self.second,
-            tally: std::mem::replace(&mut self.lent.tally, Box::<Tally>::default()),
+            tally: std::mem::take(&mut self.lent.tally),
             gauges,
             notes: std::mem::take(&mut self.lent.notes),
             is_last,

@@ -117,11 +117,6 @@ impl Transport {
             }
         }
     }
-
-    /// The protocol that was agreed on in the handshake.
-    pub fn protocol(&self) -> Option<&[u8]> {
-        self.tls.as_ref().and_then(|tls| tls.alpn_protocol())
-    }
 }
 
 impl Broken {

@@ -208,7 +208,7 @@ impl Thread {
     /// The same request on another connection: the server closed this one as it may.
     fn again(&mut self, pending: Pending) {
         let key = pending.user;
-        if !self.users.get(key as usize).is_some_and(|user| user.generation == pending.user_generation) {
+        if self.users.get(key as usize).is_none_or(|user| user.generation != pending.user_generation) {
             return;
         }
         self.lent.tally.begun = self.lent.tally.begun.saturating_sub(1);
