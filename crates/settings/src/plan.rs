@@ -114,6 +114,16 @@ pub struct Http {
     pub send_timeout: Duration,
     /// Whether scripts may have 103 (Early Hints) sent.
     pub early_hints: bool,
+    /// Whether plain connections may begin with HTTP/2 (prior knowledge).
+    pub h2c: bool,
+    /// Requests that an HTTP/2 connection has under way at most. At least 1.
+    pub h2_streams: u32,
+    /// Content that an HTTP/2 client may send before it is read, bytes: each request, and all of a connection.
+    pub h2_window: u32,
+    /// Frames without use that an HTTP/2 client may send at once; a tenth of it comes back each second.
+    pub h2_frames: u32,
+    /// Requests that an HTTP/2 client may cancel at once; a tenth of it comes back each second.
+    pub h2_resets: u32,
 }
 
 /// `[https]` and `[[tls]]`
@@ -129,6 +139,8 @@ pub struct Https {
     pub handshakes: usize,
     /// From a connection's first byte to the end of the handshake.
     pub handshake_timeout: Duration,
+    /// Whether HTTP/2 is offered.
+    pub http2: bool,
     /// How long browsers shall come by HTTPS only (RFC 6797); zero: nothing is said.
     pub hsts: Duration,
 }

@@ -73,6 +73,11 @@ fn http(view: &View<'_>) -> Http {
         keep_alive_requests: view.number("http.keep_alive_requests"),
         send_timeout: view.duration("http.send_timeout"),
         early_hints: view.switch("http.early_hints"),
+        h2c: view.switch("http.h2c"),
+        h2_streams: view.number("http.h2_streams") as u32,
+        h2_window: view.number("http.h2_window") as u32,
+        h2_frames: view.number("http.h2_frames") as u32,
+        h2_resets: view.number("http.h2_resets") as u32,
     }
 }
 
@@ -90,6 +95,7 @@ fn https(view: &View<'_>, written: &Written) -> Https {
         self_signed: view.switch("https.self_signed"),
         handshakes: view.count("https.handshakes"),
         handshake_timeout: view.duration("https.handshake_timeout"),
+        http2: view.switch("https.http2"),
         hsts: view.duration("https.hsts"),
     }
 }

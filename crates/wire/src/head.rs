@@ -25,6 +25,19 @@ pub struct Limits {
     pub target: usize,
 }
 
+/// The parts of an HTTP/2 request that are no fields.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<'a> {
+    /// `:method`
+    pub method: &'a str,
+    /// `:authority`; empty if it is not there.
+    pub authority: &'a str,
+    /// `:path`; empty for CONNECT.
+    pub path_query: &'a str,
+    /// The request does not end with its head.
+    pub has_content: bool,
+}
+
 /// Why a head is not answered by its resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -179,7 +192,107 @@ impl Head {
         Ok(Some(skipped + length))
     }
 
-    /// Builds a head from parts that another protocol version has already separated and checked (HTTP/2).
+    /// Puts an HTTP/2 request (RFC 9113 section 8.3), whose parts have come separately, into `self`, whose earlier content is
+    /// forgotten. The rules are those of [`parse`](Self::parse), so that nothing behind it can tell the protocols apart.
+    /// `has_content`: something follows.
+    ///
+    /// # Errors
+    /// As there; other requests of the connection are not concerned.
+    pub fn assemble<'a>(
+        &mut self,
+        parts: &Parts<'_>,
+        fields: impl Iterator<Item = (&'a str, &'a [u8])>,
+        limits: &Limits,
+    ) -> Result<(), Refusal> {
+        self.clear();
+        let Parts { method, authority, path_query, has_content } = *parts;
+        if path_query.len() > limits.target {
+            return Err(Refusal::TargetTooLong);
+        }
+        (self.version, self.keep_alive) = (Version::Http2, true);
+        self.method = self.word(method);
+        self.target = self.append(path_query.as_bytes());
+        self.path_query = self.target;
+        let mut seen = Seen::default();
+        let mut host = None;
+        for (name, value) in fields {
+            match name {
+                // `:authority` stands for it (RFC 9113 section 8.3.1).
+                "host" if host.is_some() => return Err(Refusal::Bad("repeated Host")),
+                "host" => {
+                    host = Some(value);
+                    continue;
+                }
+                "expect" => seen.expect(value)?,
+                "content-length" => seen.content_length(value)?,
+                "connection" | "transfer-encoding" | "upgrade" => {
+                    return Err(Refusal::Bad("a field of the connection in HTTP/2"));
+                }
+                _ => {}
+            }
+            if self.fields.len() >= limits.fields.min(MOST_FIELDS) || self.bytes.len() > limits.bytes {
+                return Err(Refusal::TooLarge);
+            }
+            self.push(name, value);
+        }
+        self.settle_authority(authority, host)?;
+        match path_query.as_bytes() {
+            [b'/', ..] => {}
+            b"*" if method == "OPTIONS" => {}
+            b"" if method == "CONNECT" => {
+                (self.target, self.path_query) = (self.authority_as_target(), Span::default())
+            }
+            _ => return Err(Refusal::Bad("the request target is no path")),
+        }
+        self.expects_continue = seen.expects_continue && has_content;
+        self.framing = match (seen.length, has_content) {
+            (Some(length), true) => Framing::Length(length),
+            (Some(0), false) => Framing::Length(0),
+            (Some(_), false) => return Err(Refusal::Bad("the announced content is missing")),
+            (None, true) => Framing::Chunked,
+            (None, false) => Framing::None,
+        };
+        Ok(())
+    }
+
+    /// Forgets all but the memory.
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.words.clear();
+        self.fields.clear();
+        let (bytes, words, fields) = (
+            std::mem::take(&mut self.bytes),
+            std::mem::take(&mut self.words),
+            std::mem::take(&mut self.fields),
+        );
+        *self = Head { bytes, words, fields, ..Head::default() };
+    }
+
+    /// The authority of `:authority`, or of `Host` where that is absent; both have to agree.
+    fn settle_authority(&mut self, authority: &str, host: Option<&[u8]>) -> Result<(), Refusal> {
+        let said = match (authority, host) {
+            ("", None) => return Err(Refusal::Bad("no Host")),
+            ("", Some(host)) => host,
+            (authority, None) => authority.as_bytes(),
+            (authority, Some(host)) if authority.as_bytes().eq_ignore_ascii_case(host) => host,
+            _ => return Err(Refusal::Bad("Host and :authority differ")),
+        };
+        if !is_authority(said) {
+            return Err(Refusal::Bad("illegal :authority"));
+        }
+        // It is ASCII: it was checked.
+        self.authority = self.word(std::str::from_utf8(said).unwrap_or(""));
+        Ok(())
+    }
+
+    fn authority_as_target(&mut self) -> Span {
+        let start = self.bytes.len() as u32;
+        let Span { start: from, end } = self.authority;
+        self.bytes.extend_from_slice(&self.words.as_bytes()[from as usize..end as usize]);
+        Span { start, end: self.bytes.len() as u32 }
+    }
+
+    /// Builds a head of HTTP/2 from parts that need no check: for requests that the server makes itself.
     pub fn from_parts<'a>(
         method: &str,
         authority: &str,
@@ -631,6 +744,56 @@ mod tests {
         assert_eq!(head.field("x-EMPTY"), Some(&b""[..]));
         assert!(head.keep_alive());
         assert_eq!(head.framing(), Framing::None);
+    }
+
+    fn assembled(parts: Parts<'_>, fields: &[(&str, &str)]) -> Result<Head, u16> {
+        // What was there before leaves no trace.
+        let mut head =
+            accepted("POST /old HTTP/1.1\r\nHost: old\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n");
+        let fields = fields.iter().map(|(name, value)| (*name, value.as_bytes()));
+        head.assemble(&parts, fields, &LIMITS).map(|()| head).map_err(Refusal::status)
+    }
+
+    const GET: Parts<'_> =
+        Parts { method: "GET", authority: "a.test:1", path_query: "/x?y", has_content: false };
+
+    #[test]
+    fn an_http2_request() {
+        let head = assembled(GET, &[("accept", "*/*"), ("x", "1")]).unwrap();
+        assert_eq!((head.method(), head.authority(), head.path_query()), ("GET", "a.test:1", &b"/x?y"[..]));
+        assert_eq!((head.version(), head.framing()), (Version::Http2, Framing::None));
+        assert!(head.keep_alive() && !head.expects_continue());
+        assert_eq!(head.fields().collect::<Vec<_>>(), [("accept", &b"*/*"[..]), ("x", b"1")]);
+        let with_content = Parts { has_content: true, ..GET };
+        assert_eq!(assembled(with_content, &[]).unwrap().framing(), Framing::Chunked);
+        let head = assembled(with_content, &[("content-length", "7"), ("expect", "100-continue")]).unwrap();
+        assert_eq!((head.framing(), head.expects_continue()), (Framing::Length(7), true));
+        let host = assembled(Parts { authority: "", ..GET }, &[("host", "b.test")]).unwrap();
+        assert_eq!((host.authority(), host.fields().count()), ("b.test", 0));
+        let connect = Parts { method: "CONNECT", path_query: "", ..GET };
+        assert_eq!(assembled(connect, &[]).unwrap().target(), b"a.test:1");
+    }
+
+    #[test]
+    fn http2_requests_that_break_rules() {
+        for (parts, fields, status) in [
+            (Parts { authority: "", ..GET }, &[][..], 400),
+            (GET, &[("host", "b.test")], 400),
+            (Parts { authority: "a@b", ..GET }, &[], 400),
+            (Parts { path_query: "x", ..GET }, &[], 400),
+            (Parts { path_query: "*", ..GET }, &[], 400),
+            (GET, &[("content-length", "1")], 400),
+            (GET, &[("content-length", "0"), ("content-length", "0")], 400),
+            (GET, &[("transfer-encoding", "chunked")], 400),
+            (GET, &[("expect", "tea")], 417),
+        ] {
+            assert_eq!(assembled(parts, fields).err(), Some(status), "{parts:?} {fields:?}");
+        }
+        let long = format!("/{}", "a".repeat(LIMITS.target));
+        assert_eq!(assembled(Parts { path_query: &long, ..GET }, &[]).err(), Some(414));
+        assert_eq!(assembled(GET, &[("a", "1"); 21]).err(), Some(431));
+        let large = "a".repeat(700);
+        assert_eq!(assembled(GET, &[("a", &large), ("b", &large), ("c", "")]).err(), Some(431));
     }
 
     #[test]

@@ -48,6 +48,9 @@ pub trait HasDeadline: Expire {
 
     /// Ends it if it does nothing: the server is about to end.
     fn end_if_idle(&self);
+
+    /// Another configuration is in force.
+    fn renew(&self) {}
 }
 
 impl Deadlines {
@@ -79,6 +82,11 @@ impl Deadlines {
     /// Ends everybody who does nothing.
     pub fn end_idle(&self) {
         self.owners.borrow().iter().filter_map(Weak::upgrade).for_each(|owner| owner.end_if_idle());
+    }
+
+    /// Tells everybody that another configuration is in force.
+    pub fn renew(&self) {
+        self.owners.borrow().iter().filter_map(Weak::upgrade).for_each(|owner| owner.renew());
     }
 
     /// Whether nobody is left to look after.

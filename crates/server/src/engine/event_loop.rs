@@ -137,9 +137,15 @@ async fn drain(thread: &Rc<Thread>, accepting: Vec<tokio::task::JoinHandle<()>>,
 async fn sweep(thread: Rc<Thread>) {
     let mut tick = tokio::time::interval(Duration::from_millis(SWEEP_MS));
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut setup = thread.setup();
     loop {
         tick.tick().await;
         thread.clock.read();
+        let now = thread.setup();
+        if !Rc::ptr_eq(&now, &setup) {
+            setup = now;
+            thread.deadlines.renew();
+        }
         thread.deadlines.sweep(thread.clock.ticks());
         thread.access.flush(&thread);
     }

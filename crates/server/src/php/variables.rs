@@ -13,7 +13,7 @@ use millrace_settings::plan::{CacheMode, Profile};
 use millrace_wire::decimal;
 use millrace_wire::fastcgi;
 use millrace_wire::frames::{self, INJECT_VARIABLE};
-use millrace_wire::head::Framing;
+use millrace_wire::head::{Framing, Version};
 
 use crate::request::{Request, Scheme};
 use crate::route::{Script, Site};
@@ -152,6 +152,10 @@ fn connection(frame: &mut impl Variables, site: &Site, request: &Request) {
     frame.variable(b"REQUEST_SCHEME", ends.scheme.text().as_bytes());
     if ends.scheme == Scheme::Https {
         frame.variable(b"HTTPS", b"on");
+    }
+    if request.head.version() == Version::Http2 {
+        // As Apache's mod_http2 has it.
+        frame.variable(b"HTTP2", b"on");
     }
     if let Some(tls) = ends.tls {
         frame.variable(b"SSL_PROTOCOL", tls.version.as_bytes());

@@ -1,16 +1,76 @@
 //! Protocols: from bytes of a connection to [`crate::request::Request`]s, and from [`crate::reply::Reply`]s to bytes.
 //! Nothing behind this room knows which protocol a request came by.
+//!
+//! [`h1`] and [`h2`] share what is the same for both: [`exchange`], a request that has to wait; [`intake`], its content;
+//! [`framing`], what is added to an answer; [`linger`], the end of a connection.
 
+mod buffers;
+mod exchange;
+mod framing;
 mod h1;
+mod h2;
+mod intake;
+mod linger;
+mod phase;
 
+use std::future::poll_fn;
+use std::io;
 use std::rc::Rc;
 
-pub use h1::Buffers;
+pub use buffers::Buffers;
 
-use crate::accept::Accepted;
+use crate::accept::{Accepted, Stream};
 use crate::engine::Thread;
+use crate::stats::Counter;
 
-/// Serves a connection until it ends.
+/// Serves a connection until it ends: by the protocol that TLS has agreed on (RFC 7301), else by what the client says first.
 pub fn start(thread: &Rc<Thread>, accepted: Accepted) {
-    tokio::task::spawn_local(h1::serve(h1::Connection::new(thread.clone(), accepted)));
+    let thread = thread.clone();
+    match &accepted.stream {
+        Stream::Tls(stream) if stream.is_h2() => serve_h2(thread, accepted, Vec::new()),
+        Stream::Tcp(_) | Stream::Unix(_) if thread.setup().plan.http.h2c => {
+            tokio::task::spawn_local(find_out(thread, accepted));
+        }
+        _ => serve_h1(thread, accepted, Vec::new()),
+    }
+}
+
+fn serve_h1(thread: Rc<Thread>, accepted: Accepted, begun: Vec<u8>) {
+    tokio::task::spawn_local(h1::serve(h1::Connection::new(thread, accepted), begun));
+}
+
+fn serve_h2(thread: Rc<Thread>, accepted: Accepted, begun: Vec<u8>) {
+    tokio::task::spawn_local(h2::serve(h2::Connection::new(thread, accepted, begun)));
+}
+
+/// Waits for the first bytes of a connection, which may be HTTP/2 (RFC 9113 section 3.3).
+async fn find_out(thread: Rc<Thread>, mut accepted: Accepted) {
+    let patience = thread.setup().plan.http.head_timeout;
+    let begun = tokio::time::timeout(patience, first_bytes(&thread, &mut accepted.stream)).await;
+    match begun {
+        Ok(Ok((begun, true))) => serve_h2(thread, accepted, begun),
+        Ok(Ok((begun, false))) => serve_h1(thread, accepted, begun),
+        Ok(Err(_)) => {}
+        Err(_) => thread.stats.add(Counter::ConnectionsTimedOut, 1),
+    }
+}
+
+/// What comes first, and whether that is HTTP/2.
+async fn first_bytes(thread: &Thread, stream: &mut Stream) -> io::Result<(Vec<u8>, bool)> {
+    let mut begun = Vec::new();
+    loop {
+        poll_fn(|cx| {
+            let mut input = thread.buffers.input.borrow_mut();
+            stream.poll_read(cx, &mut input).map_ok(|read| begun.extend_from_slice(&input[..read]))
+        })
+        .await?;
+        match h2::is_preface(&begun) {
+            Some(is_preface) => {
+                thread.stats.add(Counter::BytesReceived, begun.len() as u64);
+                return Ok((begun, is_preface));
+            }
+            None if begun.len() >= 4 => return Ok((begun, false)),
+            None => {}
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Certificates and their keys, and which of them a client gets: by the name that it asks for (RFC 6066 section 3), and among
 //! those of a name by what it can check.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +17,16 @@ use super::terms;
 
 /// Names that a self-signed certificate has besides those of the sites.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+thread_local! {
+    /// The name that was last asked for. The library tells it nobody but who chooses the certificate.
+    static ASKED: RefCell<Option<Box<str>>> = const { RefCell::new(None) };
+}
+
+/// The name that the client asked for whose handshake has just gone on, if it was now.
+pub(super) fn take_asked() -> Option<Box<str>> {
+    ASKED.take()
+}
 
 /// The certificates in force. They can be exchanged while connections are made.
 #[derive(Debug, Default)]
@@ -35,10 +46,18 @@ impl Certificates {
     pub fn replace(&self, pairs: Vec<Pair>) {
         *self.names.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(Names::of(pairs));
     }
+
+    /// Whether a client that asked for `asked` has a certificate that is for `host`, too.
+    pub fn covers(&self, asked: &str, host: &str) -> bool {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let shown = names.of_name(asked).unwrap_or(&names.default);
+        names.of_name(host).is_some_and(|of| of.iter().any(|key| shown.iter().any(|s| Arc::ptr_eq(s, key))))
+    }
 }
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        ASKED.set(hello.server_name().map(Box::from));
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner).clone();
         names.find(hello.server_name(), hello.signature_schemes())
     }
@@ -130,17 +149,41 @@ impl Names {
         let fits = |keys: &Vec<Arc<CertifiedKey>>| {
             keys.iter().find(|key| key.key.choose_scheme(schemes).is_some()).cloned()
         };
-        let name = name.map(str::to_ascii_lowercase);
-        let exact = name.as_ref().and_then(|name| self.by_name.get(name));
+        name.and_then(|name| self.of_name(name)).and_then(fits).or_else(|| fits(&self.default))
+    }
+
+    /// The certificates for a name.
+    fn of_name(&self, name: &str) -> Option<&Vec<Arc<CertifiedKey>>> {
+        let name = name.to_ascii_lowercase();
         // A wildcard stands for one label (RFC 6125 section 6.4.3).
-        let wildcard = || self.by_name.get(&name.as_ref()?[name.as_ref()?.find('.')?..]);
-        exact.or_else(wildcard).and_then(fits).or_else(|| fits(&self.default))
+        let wildcard = || self.by_name.get(&name[name.find('.')?..]);
+        self.by_name.get(&name).or_else(wildcard)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_connection_is_for_the_names_of_its_certificate() {
+        let pairs = vec![
+            pair(&["a.test", "b.test", "*.w.test"], &rcgen::PKCS_ECDSA_P256_SHA256),
+            pair(&["c.test"], &rcgen::PKCS_ECDSA_P256_SHA256),
+        ];
+        let certificates = Certificates::new(pairs);
+        for (asked, host, covered) in [
+            ("a.test", "B.test", true),
+            ("a.test", "x.w.test", true),
+            ("x.w.test", "a.test", true),
+            ("a.test", "c.test", false),
+            ("a.test", "unknown.test", false),
+            ("c.test", "a.test", false),
+            ("unknown.test", "b.test", true),
+        ] {
+            assert_eq!(certificates.covers(asked, host), covered, "{asked} {host}");
+        }
+    }
 
     fn pair(names: &[&str], algorithm: &'static rcgen::SignatureAlgorithm) -> Pair {
         let key = rcgen::KeyPair::generate_for(algorithm).unwrap();

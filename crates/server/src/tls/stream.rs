@@ -16,6 +16,7 @@ use rustls::{CipherSuite, HandshakeKind, ProtocolVersion, ServerConfig};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
+use super::certificates::take_asked;
 use crate::engine::poll_receive;
 use crate::request::Tls;
 
@@ -55,6 +56,8 @@ pub struct TlsStream {
     sent: usize,
     /// The client has said that it sends no more.
     ended: bool,
+    /// The name that the client asked for (RFC 6066 section 3).
+    server_name: Option<Box<str>>,
 }
 
 impl fmt::Debug for TlsStream {
@@ -80,12 +83,23 @@ impl TlsStream {
             outgoing: Vec::new(),
             sent: 0,
             ended: false,
+            server_name: None,
         })
     }
 
     /// Whether the client had been here before.
     pub fn kind(&self) -> Option<HandshakeKind> {
         self.tls.handshake_kind()
+    }
+
+    /// Whether it was agreed to speak HTTP/2 (RFC 7301).
+    pub fn is_h2(&self) -> bool {
+        self.tls.alpn_protocol() == Some(b"h2")
+    }
+
+    /// The name that the client asked for, if it did.
+    pub fn server_name(&self) -> Option<&str> {
+        self.server_name.as_deref()
     }
 
     /// What has been agreed on.
@@ -129,6 +143,7 @@ impl TlsStream {
     pub(super) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut plain = Vec::new();
         let more = ready!(self.poll_decipher(cx, &mut |text| plain.extend_from_slice(text)))?;
+        self.server_name = take_asked().or(self.server_name.take());
         self.plain.append(&mut plain);
         let ended = !more || self.ended;
         Poll::Ready(if ended { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) })

@@ -63,13 +63,18 @@ impl Terms {
                 .map_err(|error| format!("TLS can't be used: no keys for session tickets: {error}"))?,
         };
         let certificates = Arc::new(Certificates::new(pairs));
-        let config = config(certificates.clone(), tickets.clone())?;
+        let config = config(certificates.clone(), tickets.clone(), plan.https.http2)?;
         Ok(Some(Terms { config, certificates, tickets, own, seen: Mutex::new(seen) }))
     }
 
     /// As rustls takes them.
     pub fn config(&self) -> &Arc<ServerConfig> {
         &self.config
+    }
+
+    /// Whether a client that asked for `asked` has a certificate that is for `host`, too.
+    pub fn covers(&self, asked: &str, host: &str) -> bool {
+        self.certificates.covers(asked, host)
     }
 
     /// Reads files of certificates again that have changed. If that is not possible the old ones stay in force.
@@ -97,12 +102,14 @@ impl Terms {
 fn config(
     certificates: Arc<Certificates>,
     tickets: Arc<dyn ProducesTickets>,
+    http2: bool,
 ) -> Result<Arc<ServerConfig>, String> {
     let builder = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(|error| format!("TLS can't be used: {error}"))?;
     let mut config = builder.with_no_client_auth().with_cert_resolver(certificates);
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let protocols: &[&[u8]] = if http2 { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     config.ticketer = tickets;
     config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
     Ok(Arc::new(config))

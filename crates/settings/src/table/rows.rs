@@ -367,6 +367,59 @@ static HTTP: &[Setting] = &[
         elsewhere: &[],
         ..ROW
     },
+    Setting {
+        key: "http.h2c",
+        kind: Kind::Switch,
+        default: Default::Fixed("false"),
+        line: "Whether connections without TLS may begin with HTTP/2 (RFC 9113 section 3.3, prior knowledge).",
+        reason: "For proxies and programs that have been told so; no browser does it. Over HTTPS see `https.http2`.",
+        example: "true",
+        elsewhere: &[],
+        ..ROW
+    },
+    Setting {
+        key: "http.h2_streams",
+        kind: count(1, 10_000),
+        default: Default::Fixed("100"),
+        line: "Requests that an HTTP/2 connection has under way.",
+        reason: "A browser asks for a whole page at once, which is seldom more; each one under way holds some memory, and may \
+                 hold a PHP worker.",
+        example: "128",
+        elsewhere: &["http2_max_concurrent_streams", "h2maxsessionstreams"],
+        ..ROW
+    },
+    Setting {
+        key: "http.h2_window",
+        kind: size(64 * KB, GB),
+        default: Default::Fixed("1MB"),
+        line: "Content that an HTTP/2 connection may have on its way to the server, or waiting there to be read.",
+        reason: "It bounds an upload to this much a round trip, and the memory that one connection can take.",
+        example: "\"4MB\"",
+        elsewhere: &["h2windowsize", "http2_body_preread_size"],
+        ..ROW
+    },
+    Setting {
+        key: "http.h2_frames",
+        kind: count(100, 1_000_000),
+        default: Default::Fixed("1000"),
+        line: "Frames that ask for nothing - PING, SETTINGS, WINDOW_UPDATE, PRIORITY, empty ones - which an HTTP/2 client may \
+               send beyond those that its requests explain. A tenth of it comes back each second.",
+        reason: "They cost the client nothing and the server a little; a flood of them ends the connection.",
+        example: "5000",
+        elsewhere: &[],
+        ..ROW
+    },
+    Setting {
+        key: "http.h2_resets",
+        kind: count(10, 1_000_000),
+        default: Default::Fixed("200"),
+        line: "Requests that an HTTP/2 client may cancel. A tenth of it comes back each second.",
+        reason: "A browser cancels a page's requests when its user goes elsewhere. Without end it is an attack (rapid reset, \
+                 CVE-2023-44487): a request that is cancelled makes work and does not count as under way.",
+        example: "1000",
+        elsewhere: &[],
+        ..ROW
+    },
 ];
 
 static FILES: &[Setting] = &[

@@ -13,35 +13,8 @@ use crate::request::{Ends, Hints, Request, TakesHints};
 use crate::stats::Counter;
 use millrace_wire::head::Version;
 
+use super::Phase;
 use super::send;
-
-/// What a connection does at the moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// Waits for the first byte of a request.
-    Idle,
-    /// Has a part of a head.
-    Head,
-    /// Waits for content.
-    Content,
-    /// The request is being answered.
-    Running,
-    /// The client takes the answer slower than it is made.
-    Writing,
-    /// All is said; what the client still sends is thrown away.
-    Lingering,
-}
-
-impl Phase {
-    fn gauge(self) -> Counter {
-        match self {
-            Phase::Idle => Counter::ConnectionsIdle,
-            Phase::Head | Phase::Content => Counter::ConnectionsReading,
-            Phase::Running => Counter::ConnectionsRunning,
-            Phase::Writing | Phase::Lingering => Counter::ConnectionsWriting,
-        }
-    }
-}
 
 /// A client connection. Owned by its task; the thread's deadlines know it, too.
 #[derive(Debug)]

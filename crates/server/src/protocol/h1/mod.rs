@@ -13,10 +13,8 @@
 mod connection;
 mod content;
 mod exchange;
-mod linger;
 mod send;
 
-use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::rc::Rc;
@@ -25,9 +23,13 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 pub use connection::Connection;
-use connection::Phase;
-use exchange::Exchange;
-use millrace_wire::head::{Framing, Head, Limits, Refusal};
+use millrace_wire::head::{Framing, Limits, Refusal};
+
+use super::buffers::BATCH_BYTES;
+use super::exchange::{Exchange, record_at_once};
+use super::framing::has_content;
+use super::linger;
+use super::phase::Phase;
 
 use crate::engine::{Setup, SharedSetup, Stage, Thread};
 use crate::log::{Asked, Entry};
@@ -36,12 +38,6 @@ use crate::request::Request;
 use crate::route::{self, Response};
 use crate::stats::Counter;
 
-/// Bytes read at once.
-const READ_BYTES: usize = 64 * 1024;
-
-/// Answers are collected up to this many bytes before they are written.
-const BATCH_BYTES: usize = 64 * 1024;
-
 /// Content up to this size is copied behind its head: a system call with two pieces costs as much. More of it is
 /// written from where it lies.
 const COPY_BYTES: usize = 16 * 1024;
@@ -49,48 +45,16 @@ const COPY_BYTES: usize = 16 * 1024;
 /// notices how long that takes and whether all of it has left.
 const SHARED_BYTES: usize = 512 * 1024;
 
-/// Buffers that the connections of a thread take turns with: none of them holds one while it waits.
-#[derive(Debug)]
-pub struct Buffers {
-    input: RefCell<Box<[u8]>>,
-    output: RefCell<Vec<u8>>,
-    head: RefCell<Head>,
-    /// For an answer that is sent by itself; whoever takes it leaves an empty one.
-    spare: RefCell<Vec<u8>>,
-}
-
-impl Buffers {
-    /// A buffer that the next answer can use.
-    fn keep_spare(&self, buffer: Vec<u8>) {
-        if buffer.capacity() <= BATCH_BYTES {
-            self.spare.replace(buffer);
-        }
-    }
-
-    /// A head whose memory the next request can use.
-    fn give_back(&self, head: Head) {
-        self.head.replace(head);
-    }
-}
-
-impl Default for Buffers {
-    fn default() -> Buffers {
-        Buffers {
-            input: RefCell::new(vec![0; READ_BYTES].into()),
-            output: RefCell::new(Vec::with_capacity(BATCH_BYTES)),
-            head: RefCell::default(),
-            spare: RefCell::default(),
-        }
-    }
-}
-
-/// Serves the requests of a connection, one after the other.
-pub async fn serve(connection: Rc<Connection>) {
+/// Serves the requests of a connection, one after the other; `begun` has come already.
+pub async fn serve(connection: Rc<Connection>, begun: Vec<u8>) {
     let thread = connection.thread.clone();
     thread.deadlines.watch(&connection);
     connection.await_first_head();
     // Bytes that have come but are not a whole head yet; no buffer while there are none.
-    let mut rest = Vec::new();
+    let mut rest = begun;
+    if !rest.is_empty() && !Box::pin(go_on(&connection, &mut rest, Step::More)).await {
+        return connection.stream().say_end();
+    }
     loop {
         let step = match wait(&connection, rest.is_empty()).await {
             Ok(read) => advance(&thread, &connection, &mut rest, read),
@@ -100,7 +64,7 @@ pub async fn serve(connection: Rc<Connection>) {
             Step::Wait => true,
             Step::Close => false,
             Step::Linger => {
-                Box::pin(linger::close(&connection)).await;
+                Box::pin(linger(&connection)).await;
                 false
             }
             step => Box::pin(go_on(&connection, &mut rest, step)).await,
@@ -283,12 +247,7 @@ fn answer(
             let close = !connection.keeps(&request, &reply);
             let tail = tail(&request, &reply);
             send::short(thread, &request, &reply, tail.is_none(), close, output);
-            let bytes = if request.is_head() { 0 } else { reply.body.length().unwrap_or(0) };
-            thread.stats.count_reply(reply.status);
-            thread.stats.took(class, Duration::ZERO, Duration::ZERO);
-            let (asked, client) = (Asked::Request(&request), request.ends.client_ip());
-            let entry = Entry { asked, client, status: reply.status, bytes, duration: Duration::ZERO };
-            thread.access.record(thread, &entry);
+            record_at_once(thread, &request, class, &reply);
             thread.buffers.give_back(request.head);
             Answered::Ready { close, tail }
         }
@@ -312,7 +271,7 @@ fn is_short(reply: &Reply) -> bool {
 fn tail(request: &Request, reply: &Reply) -> Option<Tail> {
     match &reply.body {
         &Body::Shared { ref bytes, start, end } if end - start > COPY_BYTES => {
-            send::has_content(request, reply).then(|| Tail { bytes: Some(bytes.clone()), start, end })
+            has_content(request, reply).then(|| Tail { bytes: Some(bytes.clone()), start, end })
         }
         _ => None,
     }
@@ -369,7 +328,7 @@ fn write_out(connection: &Connection, step: Step, output: &[u8], tail: Tail, idl
 async fn go_on(connection: &Rc<Connection>, rest: &mut Vec<u8>, mut step: Step) -> bool {
     loop {
         step = match step {
-            Step::Exchange(exchange) => exchange.run(connection, rest).await,
+            Step::Exchange(exchange) => exchange::run(exchange, connection, rest).await,
             Step::Write(bytes, tail, then) => {
                 let pieces = &mut [IoSlice::new(&bytes), IoSlice::new(tail.as_slice())];
                 match write_all(connection, pieces).await {
@@ -388,11 +347,17 @@ async fn go_on(connection: &Rc<Connection>, rest: &mut Vec<u8>, mut step: Step) 
             },
             Step::Close => return false,
             Step::Linger => {
-                linger::close(connection).await;
+                linger(connection).await;
                 return false;
             }
         };
     }
+}
+
+/// Waits for the client to notice that all is said.
+async fn linger(connection: &Connection) {
+    connection.enter(Phase::Lingering);
+    linger::close(&connection.thread, |call| call(&mut connection.stream())).await;
 }
 
 /// Answers requests that came in behind one that had to wait.

@@ -9,11 +9,12 @@ use std::task::Poll;
 use millrace_wire::{chunked, decimal};
 use rustix::net::SendFlags;
 
-use super::connection::{Phase, knows_chunks};
-use super::{Connection, write_all};
+use super::connection::knows_chunks;
+use super::{Connection, Phase, write_all};
 use crate::engine::Thread;
+use crate::protocol::framing::{SERVER, allows_content, has_content, transport_security};
 use crate::reply::{Body, Reply, Source, reason_phrase};
-use crate::request::{Request, Scheme};
+use crate::request::Request;
 use crate::stats::Counter;
 
 /// Content up to this size is copied behind its head: that costs less than a system call with two pieces.
@@ -61,11 +62,6 @@ pub(super) fn short(
         Body::Shared { bytes, start, end } => output.extend_from_slice(&bytes[*start..*end]),
         Body::Empty | Body::Omitted(_) | Body::File { .. } | Body::Parts(_) | Body::Stream(_) => {}
     }
-}
-
-/// Whether the content of an answer is sent.
-pub(super) fn has_content(request: &Request, reply: &Reply) -> bool {
-    !request.is_head() && allows_content(reply.status)
 }
 
 /// Appends an answer to something that was no request; the connection ends with it.
@@ -120,10 +116,6 @@ fn framing(request: &Request, reply: &Reply) -> Framing {
     }
 }
 
-fn allows_content(status: u16) -> bool {
-    !matches!(status, 100..=199 | 204 | 304)
-}
-
 fn head(
     thread: &Thread,
     request: &Request,
@@ -136,8 +128,10 @@ fn head(
     for block in reply.fields.blocks() {
         output.extend_from_slice(block);
     }
-    if request.ends.scheme == Scheme::Https {
-        strict_transport_security(thread, output);
+    if let Some(age) = transport_security(thread, request) {
+        output.extend_from_slice(b"Strict-Transport-Security: max-age=");
+        decimal::push(age, output);
+        output.extend_from_slice(b"\r\n");
     }
     match framing {
         Framing::Length(length) => {
@@ -156,25 +150,17 @@ fn head(
     output.extend_from_slice(b"\r\n");
 }
 
-/// RFC 6797 section 6.1.
-fn strict_transport_security(thread: &Thread, output: &mut Vec<u8>) {
-    let age = thread.setup().plan.https.hsts.as_secs();
-    if age > 0 {
-        output.extend_from_slice(b"Strict-Transport-Security: max-age=");
-        decimal::push(age, output);
-        output.extend_from_slice(b"\r\n");
-    }
-}
-
 fn status_line(thread: &Thread, reply: &Reply, output: &mut Vec<u8>) {
     output.extend_from_slice(b"HTTP/1.1 ");
     decimal::push(reply.status.into(), output);
     output.push(b' ');
     output.extend_from_slice(reply.reason.as_deref().unwrap_or(reason_phrase(reply.status)).as_bytes());
+    output.extend_from_slice(b"\r\nServer: ");
+    output.extend_from_slice(SERVER.as_bytes());
     if reply.dated {
-        return output.extend_from_slice(b"\r\nServer: Millrace\r\n");
+        return output.extend_from_slice(b"\r\n");
     }
-    output.extend_from_slice(b"\r\nServer: Millrace\r\nDate: ");
+    output.extend_from_slice(b"\r\nDate: ");
     thread.clock.with_date(|date| output.extend_from_slice(date.as_bytes()));
     output.extend_from_slice(b"\r\n");
 }

@@ -44,6 +44,16 @@ pub(super) static HTTPS: &[Setting] = &[
         ..ROW
     },
     Setting {
+        key: "https.http2",
+        kind: Kind::Switch,
+        default: Default::Fixed("true"),
+        line: "Whether HTTP/2 is offered (ALPN `h2`) beside HTTP/1.1.",
+        reason: "One connection carries all requests of a page, with compressed fields; every browser takes it.",
+        example: "false",
+        elsewhere: &["protocols"],
+        ..ROW
+    },
+    Setting {
         key: "https.hsts",
         kind: Kind::Duration { min: S, max: 3650 * DAY, zero: Some("not sent") },
         default: Default::Fixed("0"),

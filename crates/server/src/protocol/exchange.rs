@@ -1,0 +1,190 @@
+//! One request that can't be answered on the spot: its content is still coming, PHP has to run, a file has to be
+//! compressed. What is the same for all protocols; how content comes and how the answer leaves is theirs.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use millrace_settings::Plan;
+
+use crate::cache::{self, Told, Waited};
+use crate::engine::{SharedSetup, Thread};
+use crate::log::{Asked, Entry};
+use crate::php;
+use crate::reply::{self, Reply};
+use crate::request::Request;
+use crate::route::{self, Response, Script, Site};
+use crate::stats::Class;
+
+/// What the access log says of a request whose client left before its answer was there, as nginx does.
+pub(super) const CLIENT_GONE: u16 = 499;
+
+/// So often a request waits for a page of which another variant is made, before the script runs for it alone.
+const MOST_WAITS: u32 = 3;
+
+/// Why a request gets no answer, or not the one it asked for.
+pub(super) enum Trouble {
+    /// The client has gone, or has been sent away.
+    Gone,
+    /// It gets this answer, and no more of its content is read.
+    Answer(Reply),
+}
+
+/// An answer to a request whose content can't be taken.
+pub(super) fn refusal(status: u16) -> Trouble {
+    let mut reply = reply::plain(status);
+    reply.close = true;
+    Trouble::Answer(reply)
+}
+
+/// Counts an answer that leaves at once, and writes it into the access log.
+pub(super) fn record_at_once(thread: &Thread, request: &Request, class: Class, reply: &Reply) {
+    let bytes = if request.is_head() { 0 } else { reply.body.length().unwrap_or(0) };
+    thread.stats.count_reply(reply.status);
+    thread.stats.took(class, Duration::ZERO, Duration::ZERO);
+    let (asked, client) = (Asked::Request(request), request.ends.client_ip());
+    let entry = Entry { asked, client, status: reply.status, bytes, duration: Duration::ZERO };
+    thread.access.record(thread, &entry);
+}
+
+/// The client of an exchange, as its protocol sees it.
+pub(super) trait Client {
+    /// Reads the content of `request` into it, at most `most` bytes.
+    async fn read_content(
+        &mut self,
+        thread: &Rc<Thread>,
+        request: &mut Request,
+        plan: &Plan,
+        most: u64,
+    ) -> Result<(), Trouble>;
+
+    /// Ready when the client has gone.
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+}
+
+/// A request on its way to its answer.
+pub(super) struct Exchange {
+    /// What was asked.
+    pub(super) request: Request,
+    /// Whom.
+    pub(super) site: Arc<Site>,
+    /// The configuration that it began with.
+    setup: SharedSetup,
+    started: Instant,
+    /// Who answers it.
+    class: Class,
+    /// What routing said, if it has been asked.
+    response: Option<Response>,
+}
+
+impl Exchange {
+    /// A request that starts now.
+    pub(super) fn new(thread: &Thread, setup: &SharedSetup, site: &Arc<Site>, request: Request) -> Exchange {
+        let (started, class) = (thread.clock.now(), Class::Other);
+        Exchange { request, site: site.clone(), setup: setup.clone(), started, class, response: None }
+    }
+
+    /// The same, answered by `class`.
+    pub(super) fn of(self, class: Class) -> Exchange {
+        Exchange { class, ..self }
+    }
+
+    /// The same, with what routing said.
+    pub(super) fn with(self, class: Class, response: Response) -> Exchange {
+        Exchange { class, response: Some(response), ..self }
+    }
+
+    /// Whether its answer depends on nothing that is still to come.
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self.response, Some(Response::Ready(_)))
+    }
+
+    /// The answer, when it is there.
+    pub(super) async fn answer(
+        &mut self,
+        thread: &Rc<Thread>,
+        client: &mut impl Client,
+    ) -> Result<Reply, Trouble> {
+        let mut answer = self.reply(thread, client).await;
+        if let Err(Trouble::Answer(reply)) = &mut answer {
+            reply.fields.push_block(&self.site.header_lines);
+        }
+        answer
+    }
+
+    /// How long it has been since the request came.
+    pub(super) fn elapsed(&self, thread: &Thread) -> Duration {
+        thread.clock.now().duration_since(self.started)
+    }
+
+    /// Counts an answer that began to leave after `first_byte`, and writes it into the access log.
+    pub(super) fn record(&self, thread: &Thread, status: u16, bytes: u64, first_byte: Duration) {
+        thread.stats.count_reply(status);
+        thread.stats.took(self.class, first_byte, self.elapsed(thread));
+        self.log(thread, status, bytes);
+    }
+
+    /// Writes a line of the access log.
+    pub(super) fn log(&self, thread: &Thread, status: u16, bytes: u64) {
+        let duration = self.elapsed(thread);
+        let (asked, client) = (Asked::Request(&self.request), self.request.ends.client_ip());
+        thread.access.record(thread, &Entry { asked, client, status, bytes, duration });
+    }
+
+    async fn reply(&mut self, thread: &Rc<Thread>, client: &mut impl Client) -> Result<Reply, Trouble> {
+        let mut waits = 0;
+        loop {
+            let response = match self.response.take() {
+                Some(response) => response,
+                None => {
+                    let (class, response) = route::respond(thread, &self.site, &self.request);
+                    self.class = class;
+                    response
+                }
+            };
+            return match response {
+                Response::Ready(reply) => Ok(reply),
+                Response::Later(reply) => Ok(reply.await),
+                Response::Page(page, script) => match page.await {
+                    Waited::Reply(reply) => Ok(self.hand_over(thread, &script, reply).await),
+                    Waited::Again if waits < MOST_WAITS => {
+                        waits += 1;
+                        continue;
+                    }
+                    _ => self.script(thread, client, &script, Told::PASS).await,
+                },
+                Response::Script(script, told) => self.script(thread, client, &script, told).await,
+            };
+        }
+    }
+
+    /// Runs a script for this request alone.
+    async fn script(
+        &mut self,
+        thread: &Rc<Thread>,
+        client: &mut impl Client,
+        script: &Script,
+        told: Told,
+    ) -> Result<Reply, Trouble> {
+        let most = self.site.plan.body_bytes;
+        client.read_content(thread, &mut self.request, &self.setup.plan, most).await?;
+        // A client that goes while it waits for a worker is not worth one.
+        let gone = poll_fn(|cx| client.poll_gone(cx));
+        let reply = php::run_while(thread, &self.site, &mut self.request, script, gone).await;
+        let mut reply = reply.ok_or(Trouble::Gone)?;
+        cache::settle(thread, &self.site, &self.request, &mut reply, told);
+        let mut reply = self.hand_over(thread, script, reply).await;
+        reply.fields.push_block(&self.site.header_lines);
+        Ok(reply)
+    }
+
+    /// The file that a script may have handed over instead of its own answer.
+    async fn hand_over(&self, thread: &Rc<Thread>, script: &Script, reply: Reply) -> Reply {
+        match &reply.aside {
+            None => reply,
+            Some(_) => route::hand_over(thread, &self.site, &self.request, script, reply).await,
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! What a connection is while it lives, for all who know it: its driver, the requests that wait, the thread's deadlines.
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::rc::{Rc, Weak};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use h2::server::SendResponse;
+
+use super::content::Piece;
+use super::head;
+use super::line::Line;
+use super::priority::Priority;
+use super::watch::Watch;
+use crate::accept::{Accepted, Permit, Stream};
+use crate::engine::{Deadline, Expire, HasDeadline, Thread};
+use crate::protocol::exchange::Exchange;
+use crate::protocol::phase::Phase;
+use crate::reply::Reply;
+use crate::request::{Ends, Hints, TakesHints};
+use crate::stats::Counter;
+
+/// A client connection. Owned by its driver and by the requests that wait.
+#[derive(Debug)]
+pub struct Connection {
+    /// Where it lives.
+    pub(super) thread: Rc<Thread>,
+    /// Who talks to whom.
+    pub(super) ends: Ends,
+    /// The name that the client asked for when it was given a certificate.
+    pub(super) server_name: Option<Box<str>>,
+    line: RefCell<Line>,
+    phase: Cell<Phase>,
+    deadline: Deadline,
+    driver: RefCell<Option<Waker>>,
+    /// Requests whose answer is not there yet.
+    waiting: RefCell<Vec<Rc<Waiting>>>,
+    /// Answers that have come since the driver looked.
+    done: RefCell<Vec<Done>>,
+    /// Requests whose content is coming.
+    pub(super) uploads: Cell<usize>,
+    wishes: Cell<Wishes>,
+    _permit: Permit,
+}
+
+/// What others want of the driver.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wishes {
+    /// Patience has ended.
+    pub(super) expired: bool,
+    /// Accept no more requests, and end when all are answered.
+    pub(super) retire: bool,
+    /// The same, and the server is about to end.
+    pub(super) drain: bool,
+}
+
+/// A request whose answer is not there yet.
+pub(super) struct Waiting {
+    /// Number of its stream.
+    pub(super) id: u32,
+    /// The way back.
+    pub(super) respond: RefCell<SendResponse<Piece>>,
+    /// What the client says about its urgency.
+    pub(super) priority: Cell<Option<Priority>>,
+    gone: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// An answer that has come.
+pub(super) struct Done {
+    /// To whom.
+    pub(super) waiting: Rc<Waiting>,
+    /// To what.
+    pub(super) exchange: Box<Exchange>,
+    /// The answer.
+    pub(super) reply: Reply,
+}
+
+impl Waiting {
+    pub(super) fn new(respond: SendResponse<Piece>, priority: Option<Priority>) -> Rc<Waiting> {
+        let id = respond.stream_id().as_u32();
+        let (respond, priority) = (RefCell::new(respond), Cell::new(priority));
+        Rc::new(Waiting { id, respond, priority, gone: Cell::new(false), waker: RefCell::default() })
+    }
+
+    /// Whether nobody wants the answer any more; else `cx` is woken then.
+    pub(super) fn is_gone(&self, cx: &Context<'_>) -> bool {
+        *self.waker.borrow_mut() = Some(cx.waker().clone());
+        self.gone.get()
+    }
+
+    /// Nobody wants the answer any more.
+    pub(super) fn go(&self) {
+        self.gone.set(true);
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+}
+
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Waiting({})", self.id)
+    }
+}
+
+impl std::fmt::Debug for Done {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Done({})", self.waiting.id)
+    }
+}
+
+impl Connection {
+    /// A connection of which `begun` has come.
+    pub(in crate::protocol) fn new(thread: Rc<Thread>, accepted: Accepted, begun: Vec<u8>) -> Rc<Connection> {
+        let Accepted { stream, ends, permit } = accepted;
+        let server_name = match &stream {
+            Stream::Tls(stream) => stream.server_name().map(Box::from),
+            _ => None,
+        };
+        thread.clock.read();
+        let setup = thread.setup();
+        let http = &setup.plan.http;
+        let watch = Watch::new(http.h2_frames, http.h2_resets, thread.clock.ticks());
+        thread.stats.add(Phase::Idle.gauge(), 1);
+        thread.stats.add(Counter::H2Connections, 1);
+        let connection = Rc::new(Connection {
+            ends,
+            server_name,
+            line: RefCell::new(Line::new(stream, begun, watch)),
+            phase: Cell::new(Phase::Idle),
+            deadline: Deadline::default(),
+            driver: RefCell::default(),
+            waiting: RefCell::default(),
+            done: RefCell::default(),
+            uploads: Cell::new(0),
+            wishes: Cell::default(),
+            _permit: permit,
+            thread,
+        });
+        connection.thread.deadlines.watch(&connection);
+        connection.patience(http.head_timeout);
+        connection
+    }
+
+    /// Both directions; borrowed for one call, never over an await.
+    pub(super) fn line(&self) -> RefMut<'_, Line> {
+        self.line.borrow_mut()
+    }
+
+    /// Where it is.
+    pub(super) fn phase(&self) -> Phase {
+        self.phase.get()
+    }
+
+    /// Enters a phase, where it may stay for `patience`; entering it again does not renew that. `None`: for ever.
+    pub(super) fn enter(&self, phase: Phase, patience: Option<Duration>) {
+        let before = self.phase.replace(phase);
+        if before == phase {
+            return;
+        }
+        self.thread.stats.sub(before.gauge(), 1);
+        self.thread.stats.add(phase.gauge(), 1);
+        match patience {
+            Some(time) => self.patience(time),
+            None => self.deadline.clear(),
+        }
+    }
+
+    /// Patience ends at this tick of the thread's clock.
+    pub(super) fn patience_until(&self, tick: u64) {
+        self.deadline.set(tick);
+    }
+
+    fn patience(&self, time: Duration) {
+        self.deadline.set(self.thread.clock.ticks() + time.as_millis() as u64);
+    }
+
+    /// The driver is there, and has to be woken by `cx`.
+    pub(super) fn driven(&self, cx: &Context<'_>) {
+        let mut driver = self.driver.borrow_mut();
+        if driver.as_ref().is_none_or(|driver| !driver.will_wake(cx.waker())) {
+            *driver = Some(cx.waker().clone());
+        }
+    }
+
+    fn wake(&self) {
+        if let Some(driver) = &*self.driver.borrow() {
+            driver.wake_by_ref();
+        }
+    }
+
+    fn wish(&self, change: impl FnOnce(&mut Wishes)) {
+        let mut wishes = self.wishes.get();
+        change(&mut wishes);
+        self.wishes.set(wishes);
+        self.wake();
+    }
+
+    /// What others want, since the last call.
+    pub(super) fn wishes(&self) -> Wishes {
+        let wishes = self.wishes.get();
+        self.wishes.set(Wishes { expired: false, ..wishes });
+        wishes
+    }
+
+    /// A request begins to wait.
+    pub(super) fn begin(&self, waiting: &Rc<Waiting>) {
+        self.waiting.borrow_mut().push(waiting.clone());
+    }
+
+    /// The answer of a request has come: the driver sends it.
+    pub(super) fn answer(&self, done: Done) {
+        self.done.borrow_mut().push(done);
+        self.wake();
+    }
+
+    /// The request has its answer, or needs none.
+    pub(super) fn end(&self, waiting: &Rc<Waiting>) {
+        self.waiting.borrow_mut().retain(|other| !Rc::ptr_eq(other, waiting));
+        self.wake();
+    }
+
+    /// Answers that have come.
+    pub(super) fn take_done(&self) -> Vec<Done> {
+        self.done.take()
+    }
+
+    /// Whether a request waits for its answer.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting.borrow().is_empty()
+    }
+
+    /// The request of this number, if it waits.
+    pub(super) fn waiting(&self, id: u32) -> Option<Rc<Waiting>> {
+        self.waiting.borrow().iter().find(|waiting| waiting.id == id).cloned()
+    }
+
+    /// The client has gone: nobody waits for anything.
+    pub(super) fn abandon(&self) {
+        self.driver.take();
+        self.done.take();
+        for waiting in self.waiting.take() {
+            waiting.go();
+        }
+    }
+
+    /// The way for early hints to the client of request `id`.
+    pub(super) fn hints(self: &Rc<Self>, id: u32) -> Hints {
+        let to: Weak<Connection> = Rc::downgrade(self);
+        Hints::new(to, id.into())
+    }
+
+    /// Ends the socket; with `reset`, what the client has not taken goes out of the kernel's memory.
+    pub(super) fn cut(&self, reset: bool) {
+        let line = self.line();
+        let socket = socket2::SockRef::from(&line.stream);
+        if reset {
+            let _ = socket.set_linger(Some(Duration::ZERO));
+        }
+        let _ = socket.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+impl Expire for Connection {
+    fn expire(&self) {
+        self.thread.stats.add(Counter::ConnectionsTimedOut, 1);
+        if self.driver.borrow().is_none() {
+            // Nobody drives it any more: it lingers.
+            return self.cut(false);
+        }
+        self.wish(|wishes| wishes.expired = true);
+    }
+}
+
+impl HasDeadline for Connection {
+    fn deadline(&self) -> &Deadline {
+        &self.deadline
+    }
+
+    fn end_if_idle(&self) {
+        // Told once, and whoever is idle again: the driver ends it then.
+        if !self.wishes.get().drain || self.phase.get() == Phase::Idle {
+            self.wish(|wishes| wishes.drain = true);
+        }
+    }
+
+    /// The next requests come by a connection on the new terms.
+    fn renew(&self) {
+        self.wish(|wishes| wishes.retire = true);
+    }
+}
+
+impl TakesHints for Connection {
+    fn hint(&self, number: u64, lines: &[u8]) {
+        let Some(waiting) = u32::try_from(number).ok().and_then(|id| self.waiting(id)) else { return };
+        let told = waiting.respond.borrow_mut().send_informational(head::interim(103, lines));
+        if told.is_ok() {
+            self.thread.stats.add(Counter::EarlyHints, 1);
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.thread.stats.sub(self.phase.get().gauge(), 1);
+    }
+}

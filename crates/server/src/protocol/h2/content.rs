@@ -1,0 +1,177 @@
+//! The content of an answer, cut into what is sent at once.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+
+use crate::reply::{Body, Source};
+
+/// Bytes that the library sends, from where they lie.
+#[derive(Debug)]
+pub(super) enum Piece {
+    /// A part of what a cache keeps.
+    Kept(Arc<[u8]>, usize, usize),
+    /// Made for this answer.
+    Made(Bytes),
+}
+
+impl Buf for Piece {
+    fn remaining(&self) -> usize {
+        match self {
+            Piece::Kept(_, start, end) => end - start,
+            Piece::Made(bytes) => bytes.len(),
+        }
+    }
+
+    fn chunk(&self) -> &[u8] {
+        match self {
+            Piece::Kept(bytes, start, end) => &bytes[*start..*end],
+            Piece::Made(bytes) => bytes,
+        }
+    }
+
+    fn advance(&mut self, count: usize) {
+        match self {
+            Piece::Kept(_, start, end) => *start = (*start + count).min(*end),
+            Piece::Made(bytes) => bytes.advance(count),
+        }
+    }
+}
+
+/// What is left to be sent of an answer.
+pub(super) enum Content {
+    /// Kept by a cache.
+    Kept(Arc<[u8]>, usize, usize),
+    /// Made for this answer.
+    Made(Bytes),
+    /// A part of a file: from, to.
+    File(Rc<File>, u64, u64),
+    /// One after the other.
+    Parts(VecDeque<Content>),
+    /// Still being made.
+    Stream(Box<Stream>),
+}
+
+/// Content that is still being made.
+pub(super) struct Stream {
+    source: Box<dyn Source>,
+    /// What has come of it.
+    piece: Bytes,
+    /// Bytes that are still to come, if its maker has said so.
+    left: Option<u64>,
+    ended: bool,
+}
+
+impl Content {
+    /// The content of `body`; `None`: it has none.
+    pub(super) fn of(body: Body) -> Option<Content> {
+        Some(match body {
+            Body::Empty | Body::Omitted(_) => return None,
+            Body::Bytes(bytes) if bytes.is_empty() => return None,
+            Body::Shared { start, end, .. } if start == end => return None,
+            Body::File { length: 0, .. } => return None,
+            Body::Bytes(bytes) => Content::Made(bytes.into()),
+            Body::Shared { bytes, start, end } => Content::Kept(bytes, start, end),
+            Body::File { file, offset, length } => Content::File(file, offset, offset + length),
+            Body::Parts(parts) => Content::Parts(parts.into_iter().filter_map(Content::of).collect()),
+            Body::Stream(source) => {
+                let left = source.length();
+                Content::Stream(Box::new(Stream { source, piece: Bytes::new(), left, ended: false }))
+            }
+        })
+    }
+
+    /// Bytes that are there; `None`: it has ended.
+    ///
+    /// # Errors
+    /// Its maker can't finish it.
+    pub(super) fn poll_there(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<u64>>> {
+        let there = match self {
+            Content::Kept(_, start, end) => (*end - *start) as u64,
+            Content::Made(bytes) => bytes.len() as u64,
+            Content::File(_, start, end) => *end - *start,
+            Content::Stream(stream) => return stream.poll_there(cx),
+            Content::Parts(parts) => loop {
+                let Some(part) = parts.front_mut() else { break 0 };
+                match ready!(part.poll_there(cx))? {
+                    None => drop(parts.pop_front()),
+                    there => return Poll::Ready(Ok(there)),
+                }
+            },
+        };
+        Poll::Ready(Ok(Some(there).filter(|there| *there > 0)))
+    }
+
+    /// Takes the next `count` bytes, which have to be there, or some of them.
+    ///
+    /// # Errors
+    /// The file can't be read, or has become shorter since its length was told: the client must notice.
+    pub(super) fn take(&mut self, count: usize) -> io::Result<Piece> {
+        Ok(match self {
+            Content::Kept(bytes, start, _) => {
+                let from = *start;
+                *start += count;
+                Piece::Kept(bytes.clone(), from, *start)
+            }
+            Content::Made(bytes) => Piece::Made(bytes.split_to(count)),
+            Content::File(file, start, _) => {
+                let bytes = read_at(file, *start, count)?;
+                *start += bytes.len() as u64;
+                Piece::Made(bytes.into())
+            }
+            Content::Parts(parts) => {
+                parts.front_mut().ok_or(io::ErrorKind::UnexpectedEof).map_err(io::Error::from)?.take(count)?
+            }
+            Content::Stream(stream) => Piece::Made(stream.piece.split_to(count)),
+        })
+    }
+
+    /// Whether it is known that nothing follows.
+    pub(super) fn is_over(&self) -> bool {
+        match self {
+            Content::Kept(_, start, end) => start == end,
+            Content::Made(bytes) => bytes.is_empty(),
+            Content::File(_, start, end) => start == end,
+            Content::Parts(parts) => parts.iter().all(Content::is_over),
+            Content::Stream(stream) => stream.piece.is_empty() && (stream.ended || stream.left == Some(0)),
+        }
+    }
+}
+
+impl Stream {
+    fn poll_there(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<u64>>> {
+        while self.piece.is_empty() {
+            if self.ended || self.left == Some(0) {
+                return Poll::Ready(Ok(None));
+            }
+            let mut piece = Vec::new();
+            if !ready!(self.source.poll_next(cx, &mut piece))? {
+                self.ended = true;
+                return Poll::Ready(match self.left {
+                    Some(1..) => Err(io::ErrorKind::UnexpectedEof.into()),
+                    _ => Ok(None),
+                });
+            }
+            if let Some(left) = &mut self.left {
+                // More than was announced would break the rules of the protocol.
+                piece.truncate((*left).min(piece.len() as u64) as usize);
+                *left -= piece.len() as u64;
+            }
+            self.piece = piece.into();
+        }
+        Poll::Ready(Ok(Some(self.piece.len() as u64)))
+    }
+}
+
+fn read_at(file: &File, offset: u64, most: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(most);
+    match rustix::io::pread(file, rustix::buffer::spare_capacity(&mut bytes), offset)? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(bytes),
+    }
+}

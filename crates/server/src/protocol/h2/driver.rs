@@ -1,0 +1,502 @@
+//! The turns of a connection.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use h2::server::{self, SendResponse};
+use h2::{Reason, RecvStream};
+use millrace_settings::plan::Plan;
+use millrace_wire::head::Refusal;
+
+use super::connection::{Connection, Done, Waiting};
+use super::content::{Content, Piece};
+use super::line::Wire;
+use super::outbox::{Answer, Outbox};
+use super::priority::Priority;
+use super::watch::Flood;
+use super::{exchange, head, request};
+use crate::engine::SharedSetup;
+use crate::log::{Asked, Entry};
+use crate::protocol::exchange::{CLIENT_GONE, Exchange, record_at_once};
+use crate::protocol::framing::has_content;
+use crate::protocol::linger;
+use crate::protocol::phase::Phase;
+use crate::reply::{self, Body, Reply};
+use crate::request::Request;
+use crate::route::{self, Response, Site, host_of};
+use crate::stats::{Class, Counter};
+
+/// Rounds of a turn: others of the thread want to send, too.
+const MOST_ROUNDS: u32 = 16;
+
+/// Content up to this size that is ready is counted as sent when it is given away, like its head.
+const SHORT_BYTES: usize = 512 * 1024;
+
+/// How long a client may take to notice the end.
+const LINGER: Duration = Duration::from_secs(5);
+
+type Library = server::Connection<Wire, Piece>;
+
+/// Serves the requests of a connection until it ends.
+pub async fn serve(connection: Rc<Connection>) {
+    let thread = connection.thread.clone();
+    let Some(library) = shake_hands(&connection).await else { return };
+    let mut driver = Driver {
+        setup: thread.setup(),
+        connection: connection.clone(),
+        library,
+        outbox: Outbox::default(),
+        requests: 0,
+        retired: false,
+        over: None,
+    };
+    let end = poll_fn(|cx| driver.turn(cx)).await;
+    driver.outbox.abandon(&thread);
+    connection.abandon();
+    drop(driver);
+    match end {
+        End::Polite => {
+            connection.enter(Phase::Lingering, Some(LINGER));
+            linger::close(&thread, |call| call(&mut connection.line().stream)).await;
+        }
+        End::Cut => connection.cut(false),
+        End::Reset => connection.cut(true),
+    }
+}
+
+/// How a connection ends.
+#[derive(Clone, Copy)]
+enum End {
+    /// All was said: the client is given time to hear it.
+    Polite,
+    /// At once.
+    Cut,
+    /// At once, and what the client has not taken is given up.
+    Reset,
+}
+
+/// Sends our settings and reads the client's preface; `None`: that went wrong.
+async fn shake_hands(connection: &Rc<Connection>) -> Option<Library> {
+    let settings = settings(&connection.thread.setup().plan);
+    let mut shaking = pin!(settings.handshake(Wire(connection.clone())));
+    let library = poll_fn(|cx| {
+        connection.driven(cx);
+        connection.line().begin_turn();
+        let wishes = connection.wishes();
+        if wishes.expired || wishes.drain {
+            return Poll::Ready(None);
+        }
+        let library = shaking.as_mut().poll(cx);
+        let left = connection.line().poll_leave(&connection.thread, cx);
+        match (library, left) {
+            (_, Poll::Ready(Err(_))) => Poll::Ready(None),
+            (Poll::Ready(library), _) => Poll::Ready(library.ok()),
+            (Poll::Pending, _) => Poll::Pending,
+        }
+    })
+    .await;
+    if library.is_none() {
+        connection.abandon();
+    }
+    library
+}
+
+/// The limits that the library looks after.
+fn settings(plan: &Plan) -> server::Builder {
+    let http = &plan.http;
+    let mut builder = server::Builder::new();
+    // Each field counts 32 bytes more (RFC 9113 section 6.5.2).
+    let fields = http.head_bytes.saturating_add(32 * http.head_fields);
+    builder
+        .max_header_list_size(u32::try_from(fields).unwrap_or(u32::MAX))
+        .max_concurrent_streams(http.h2_streams)
+        .initial_window_size(http.h2_window)
+        .initial_connection_window_size(http.h2_window)
+        // The watch counts cancelled requests: here only those that nobody has seen yet.
+        .max_pending_accept_reset_streams(http.h2_streams.max(http.h2_resets) as usize);
+    builder
+}
+
+struct Driver {
+    connection: Rc<Connection>,
+    library: Library,
+    /// The configuration that it began with.
+    setup: SharedSetup,
+    outbox: Outbox,
+    requests: u64,
+    /// The client has been told to go elsewhere with its next requests.
+    retired: bool,
+    /// The library has ended.
+    over: Option<End>,
+}
+
+impl Driver {
+    fn turn(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        let thread = self.connection.thread.clone();
+        thread.clock.read();
+        self.connection.driven(cx);
+        self.connection.line().begin_turn();
+        let wishes = self.connection.wishes();
+        if wishes.expired && self.expire() {
+            return Poll::Ready(End::Reset);
+        }
+        if wishes.retire || wishes.drain {
+            self.retire();
+        }
+        for _ in 0..MOST_ROUNDS {
+            if self.over.is_none() {
+                self.advance(cx);
+                if wishes.drain && self.is_idle() && self.over.is_none() {
+                    self.library.abrupt_shutdown(Reason::NO_ERROR);
+                    self.advance(cx);
+                }
+            }
+            let room = self.connection.line().room();
+            if self.over.is_none() && self.outbox.write(&thread, cx, room) > 0 {
+                continue;
+            }
+            let left = self.connection.line().poll_leave(&thread, cx);
+            match left {
+                Poll::Ready(Err(_)) => return Poll::Ready(End::Cut),
+                Poll::Ready(Ok(())) if room == 0 && self.over.is_none() => {}
+                left => {
+                    let end = self.over.filter(|end| left.is_ready() || matches!(end, End::Cut));
+                    self.rest();
+                    return end.map_or(Poll::Pending, Poll::Ready);
+                }
+            }
+        }
+        cx.waker().wake_by_ref();
+        self.rest();
+        Poll::Pending
+    }
+
+    /// Has the library read and write, and takes what has come.
+    fn advance(&mut self, cx: &mut Context<'_>) {
+        loop {
+            match self.library.poll_accept(cx) {
+                Poll::Ready(Some(Ok((request, respond)))) => self.begin(request, respond),
+                Poll::Ready(Some(Err(error))) => return self.broken(&error),
+                Poll::Ready(None) => return self.over = Some(End::Polite),
+                Poll::Pending => break,
+            }
+        }
+        self.hear();
+        for done in self.connection.take_done() {
+            self.finish(done);
+        }
+    }
+
+    /// The library has ended the connection.
+    fn broken(&mut self, error: &h2::Error) {
+        let thread = &self.connection.thread;
+        self.over = Some(if error.is_io() { End::Cut } else { End::Polite });
+        if !error.is_go_away() || error.is_remote() {
+            return;
+        }
+        match error.reason() {
+            Some(Reason::NO_ERROR) => {}
+            Some(Reason::ENHANCE_YOUR_CALM) => {
+                thread.stats.add(Counter::H2FloodHeads, 1);
+                self.over = Some(End::Cut);
+                self.tell("ended a connection", &format_args!("{error}"));
+            }
+            _ => {
+                thread.stats.add(Counter::H2Refused, 1);
+                self.tell("ended a connection", &format_args!("{error}"));
+            }
+        }
+    }
+
+    fn tell(&self, what: &str, why: &dyn std::fmt::Display) {
+        let client = self.connection.ends.client_ip().map_or("a Unix socket".into(), |ip| ip.to_string());
+        self.connection.thread.process.log.debug(format_args!("{what} of {client} (HTTP/2): {why}"));
+    }
+
+    /// What the library does not tell.
+    fn hear(&mut self) {
+        let thread = &self.connection.thread;
+        let (cancelled, reordered, flood) = {
+            let mut line = self.connection.line();
+            (line.watch.take_cancelled(), line.watch.take_reordered(), line.flood)
+        };
+        for id in cancelled {
+            thread.stats.add(Counter::H2Resets, 1);
+            self.outbox.cancel(thread, id);
+            if let Some(waiting) = self.connection.waiting(id) {
+                waiting.go();
+            }
+        }
+        for (id, priority) in reordered {
+            self.outbox.reorder(id, priority);
+            if let Some(waiting) = self.connection.waiting(id) {
+                waiting.priority.set(Some(priority));
+            }
+        }
+        if let Some(flood) = flood.filter(|_| self.over.is_none()) {
+            let counter = match flood {
+                Flood::Frames => Counter::H2FloodFrames,
+                Flood::Resets => Counter::H2FloodResets,
+            };
+            thread.stats.add(counter, 1);
+            self.tell("ended a connection", &format_args!("a flood: {flood:?}"));
+            self.library.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+            let mut cx = Context::from_waker(std::task::Waker::noop());
+            let _ = self.library.poll_closed(&mut cx);
+            self.over = Some(End::Cut);
+        }
+    }
+
+    /// A request has come.
+    fn begin(&mut self, request: http::Request<RecvStream>, respond: SendResponse<Piece>) {
+        let thread = self.connection.thread.clone();
+        thread.stats.add(Counter::H2Requests, 1);
+        self.requests += 1;
+        let setup = thread.setup();
+        let most = setup.plan.http.keep_alive_requests;
+        if (most != 0 && self.requests >= most) || !Rc::ptr_eq(&setup, &self.setup) {
+            self.retire();
+        }
+        let (parts, content) = request.into_parts();
+        let has_content = !content.is_end_stream();
+        let said = parts.headers.get("priority").and_then(|value| Priority::parse(value.as_bytes()));
+        let mut request = match request::read(&self.connection, &setup.plan, &parts, has_content) {
+            Ok(request) => request,
+            Err(refusal) => return self.refuse(refusal, &parts, respond),
+        };
+        if setup.plan.http.early_hints {
+            request.hints = Some(self.connection.hints(respond.stream_id().as_u32()));
+        }
+        let site = setup.site_for(request.authority()).clone();
+        if !self.is_ours(&setup, &request) {
+            thread.stats.add(Counter::H2Misdirected, 1);
+            let mut reply = reply::plain(421);
+            reply.fields.push_block(&site.header_lines);
+            record_at_once(&thread, &request, Class::Other, &reply);
+            return self.send(respond, &request, reply, said);
+        }
+        self.route(&setup, &site, request, content, respond, said);
+    }
+
+    fn route(
+        &mut self,
+        setup: &SharedSetup,
+        site: &Arc<Site>,
+        request: Request,
+        content: RecvStream,
+        respond: SendResponse<Piece>,
+        said: Option<Priority>,
+    ) {
+        let thread = self.connection.thread.clone();
+        match route::respond(&thread, site, &request) {
+            (class, response @ Response::Ready(_)) if !content.is_end_stream() => {
+                let exchange = Exchange::new(&thread, setup, site, request).with(class, response);
+                let waiting = Waiting::new(respond, said);
+                exchange::start(self.connection.clone(), Box::new(exchange), waiting, content);
+            }
+            (class, Response::Ready(reply)) if is_short(&reply) => {
+                record_at_once(&thread, &request, class, &reply);
+                self.send(respond, &request, reply, said);
+                thread.buffers.give_back(request.head);
+            }
+            (class, Response::Ready(reply)) => {
+                let exchange = Exchange::new(&thread, setup, site, request).of(class);
+                self.send_for(respond, Box::new(exchange), reply, said);
+            }
+            (class, response) => {
+                let exchange = Exchange::new(&thread, setup, site, request).with(class, response);
+                let waiting = Waiting::new(respond, said);
+                exchange::start(self.connection.clone(), Box::new(exchange), waiting, content);
+            }
+        }
+    }
+
+    /// Whether the request's host is one that the connection's certificate is for (RFC 9110 section 7.4): a client may use a
+    /// connection for other names of its certificate (RFC 9113 section 9.1.1). Who has not asked for a name can't have checked
+    /// one; and a trusted proxy speaks for others.
+    fn is_ours(&self, setup: &SharedSetup, request: &Request) -> bool {
+        let Some(name) = &self.connection.server_name else { return true };
+        let host = host_of(request.head.authority());
+        host.eq_ignore_ascii_case(name)
+            || request.forwarded_host.is_some()
+            || setup.tls.as_ref().is_none_or(|terms| terms.covers(name, host))
+    }
+
+    /// Answers what is no request; the others of the connection go on.
+    fn refuse(&mut self, refusal: Refusal, parts: &http::request::Parts, mut respond: SendResponse<Piece>) {
+        let thread = &self.connection.thread;
+        thread.stats.add(Counter::RequestsMalformed, 1);
+        self.tell("refused a request", &refusal);
+        let reply = reply::plain(refusal.status());
+        thread.stats.count_reply(reply.status);
+        let line = format!("{} {} HTTP/2.0", parts.method, parts.uri.path());
+        let entry = Entry {
+            asked: Asked::Malformed(line.as_bytes()),
+            client: self.connection.ends.client_ip(),
+            status: reply.status,
+            bytes: reply.body.length().unwrap_or(0),
+            duration: Duration::ZERO,
+        };
+        thread.access.record(thread, &entry);
+        let id = respond.stream_id().as_u32();
+        let response = head::of_refusal(thread, &reply);
+        let content = Content::of(reply.body).filter(|_| parts.method != http::Method::HEAD);
+        if let (Ok(send), Some(content)) = (respond.send_response(response, content.is_none()), content) {
+            self.outbox.push(Answer::new(id, send, content, Priority::default()));
+        }
+    }
+
+    /// The answer of a request that waited is there.
+    fn finish(&mut self, Done { waiting, exchange, reply }: Done) {
+        self.connection.end(&waiting);
+        let said = waiting.priority.get();
+        match Rc::into_inner(waiting) {
+            Some(waiting) => self.send_for(waiting.respond.into_inner(), exchange, reply, said),
+            // Nobody else knows it: it was taken off the list.
+            None => debug_assert!(false, "a request waits that has its answer"),
+        }
+    }
+
+    /// Sends an answer that is recorded at its end.
+    fn send_for(
+        &mut self,
+        respond: SendResponse<Piece>,
+        exchange: Box<Exchange>,
+        reply: Reply,
+        said: Option<Priority>,
+    ) {
+        let thread = &self.connection.thread;
+        let (status, first_byte) = (reply.status, exchange.elapsed(thread));
+        match self.send_head(respond, &exchange.request, reply, said) {
+            Sent::Head(mut answer) => {
+                (answer.status, answer.first_byte) = (status, first_byte);
+                answer.exchange = Some(exchange);
+                self.outbox.push(*answer);
+            }
+            Sent::All => {
+                exchange.record(thread, status, 0, first_byte);
+                thread.buffers.give_back(exchange.request.head);
+            }
+            Sent::Nothing => exchange.log(thread, CLIENT_GONE, 0),
+        }
+    }
+
+    /// Sends an answer that has been recorded.
+    fn send(
+        &mut self,
+        respond: SendResponse<Piece>,
+        request: &Request,
+        reply: Reply,
+        said: Option<Priority>,
+    ) {
+        if let Sent::Head(answer) = self.send_head(respond, request, reply, said) {
+            self.outbox.push(*answer);
+        }
+    }
+
+    fn send_head(
+        &self,
+        mut respond: SendResponse<Piece>,
+        request: &Request,
+        reply: Reply,
+        said: Option<Priority>,
+    ) -> Sent {
+        let id = respond.stream_id().as_u32();
+        let response = head::of(&self.connection.thread, request, &reply);
+        let priority = said.unwrap_or_else(|| Priority::of_type(&reply.fields));
+        let has_content = has_content(request, &reply);
+        let content = Content::of(reply.body).filter(|_| has_content);
+        match (respond.send_response(response, content.is_none()), content) {
+            (Ok(send), Some(content)) => Sent::Head(Box::new(Answer::new(id, send, content, priority))),
+            (Ok(_), None) => Sent::All,
+            (Err(_), _) => Sent::Nothing,
+        }
+    }
+
+    /// The client is told to go elsewhere with its next requests.
+    fn retire(&mut self) {
+        if !self.retired && self.over.is_none() {
+            self.retired = true;
+            self.library.graceful_shutdown();
+        }
+    }
+
+    /// Whether no request is under way.
+    fn is_idle(&self) -> bool {
+        self.outbox.is_empty() && !self.connection.has_waiting() && !self.library.has_streams()
+    }
+
+    /// Patience has ended. True: with the client, too.
+    fn expire(&mut self) -> bool {
+        let thread = self.connection.thread.clone();
+        match self.connection.phase() {
+            Phase::Lingering => return true,
+            Phase::Running => return false,
+            Phase::Writing => {
+                if !self.connection.line().is_empty() {
+                    return true;
+                }
+                let patience = thread.setup().plan.http.send_timeout.as_millis() as u64;
+                let ended = self.outbox.end_stalled(&thread, thread.clock.ticks().saturating_sub(patience));
+                if ended > 0 && (!self.outbox.is_empty() || self.connection.has_waiting()) {
+                    return false;
+                }
+            }
+            Phase::Idle | Phase::Head | Phase::Content => {}
+        }
+        self.library.abrupt_shutdown(Reason::NO_ERROR);
+        false
+    }
+
+    /// The turn is over: writes down until when it may stay so.
+    fn rest(&mut self) {
+        let connection = &self.connection;
+        let setup = connection.thread.setup();
+        let http = &setup.plan.http;
+        let mut line = connection.line();
+        if self.over.is_some() {
+            connection.enter(Phase::Lingering, Some(LINGER));
+        } else if !line.is_empty() {
+            if connection.phase() != Phase::Writing {
+                line.moved = connection.thread.clock.ticks();
+            }
+            connection.enter(Phase::Writing, None);
+            connection.patience_until(line.moved + http.send_timeout.as_millis() as u64);
+        } else if line.watch.is_in_fields() {
+            connection.enter(Phase::Head, Some(http.head_timeout));
+        } else if let Some(since) = self.outbox.stalled_since() {
+            connection.enter(Phase::Writing, None);
+            connection.patience_until(since + http.send_timeout.as_millis() as u64);
+        } else if connection.has_waiting() || !self.outbox.is_empty() {
+            connection.enter(Phase::Running, None);
+        } else if self.library.has_streams() {
+            // Short answers for which the client has no room, or a request that does not end.
+            connection.enter(Phase::Writing, Some(http.send_timeout));
+        } else {
+            connection.enter(Phase::Idle, Some(http.keep_alive));
+        }
+    }
+}
+
+/// What became of the head of an answer.
+enum Sent {
+    /// It was sent, and there is content.
+    Head(Box<Answer>),
+    /// It was sent, and that is all.
+    All,
+    /// The client has cancelled the request.
+    Nothing,
+}
+
+/// Whether an answer is counted as sent when it is given away.
+fn is_short(reply: &Reply) -> bool {
+    match &reply.body {
+        Body::Empty | Body::Omitted(_) | Body::Bytes(_) => true,
+        Body::Shared { start, end, .. } => end - start <= SHORT_BYTES,
+        Body::File { .. } | Body::Parts(_) | Body::Stream(_) => false,
+    }
+}

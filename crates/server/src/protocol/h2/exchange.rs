@@ -1,0 +1,144 @@
+//! A request that has to wait for something, in a task of its own: its content, PHP, a file that is compressed.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use h2::RecvStream;
+use millrace_settings::Plan;
+
+use super::connection::{Connection, Done, Waiting};
+use super::head;
+use crate::engine::Thread;
+use crate::protocol::exchange::{CLIENT_GONE, Client, Exchange, Trouble, refusal};
+use crate::protocol::intake::Intake;
+use crate::request::Request;
+
+/// The least that content may take in memory before it goes to disk.
+const LEAST_MEMORY: usize = 16 * 1024;
+
+/// Content that nobody reads is passed over up to this size: a client that breaks its own announcement hears of that, and most
+/// uploads that are refused end as they should.
+const PASSED_OVER: usize = 64 * 1024;
+/// So long it is waited for.
+const PASSING_TIME: Duration = Duration::from_secs(1);
+
+/// Sees to the answer; the connection's driver sends it.
+pub(super) fn start(
+    connection: Rc<Connection>,
+    mut exchange: Box<Exchange>,
+    waiting: Rc<Waiting>,
+    content: RecvStream,
+) {
+    connection.begin(&waiting);
+    tokio::task::spawn_local(async move {
+        let thread = connection.thread.clone();
+        let mut asker = Asker { connection: &connection, waiting: &waiting, content };
+        let passed = match exchange.is_ready() {
+            true => asker.pass_over(&exchange.request).await,
+            false => Ok(()),
+        };
+        let answer = match passed {
+            Ok(()) => exchange.answer(&thread, &mut asker).await,
+            Err(trouble) => Err(trouble),
+        };
+        thread.clock.read();
+        match answer {
+            Ok(reply) | Err(Trouble::Answer(reply)) => {
+                connection.answer(Done { waiting, exchange, reply });
+            }
+            Err(Trouble::Gone) => {
+                exchange.log(&thread, CLIENT_GONE, 0);
+                connection.end(&waiting);
+            }
+        }
+    });
+}
+
+struct Asker<'a> {
+    connection: &'a Connection,
+    waiting: &'a Waiting,
+    content: RecvStream,
+}
+
+/// One of the connection's uploads: they share the memory of one.
+struct Upload<'a>(&'a Connection);
+
+impl<'a> Upload<'a> {
+    fn begin(connection: &'a Connection) -> Upload<'a> {
+        connection.uploads.set(connection.uploads.get() + 1);
+        Upload(connection)
+    }
+
+    fn memory(&self, plan: &Plan) -> usize {
+        (plan.http.body_memory / self.0.uploads.get().max(1)).max(LEAST_MEMORY.min(plan.http.body_memory))
+    }
+}
+
+impl Drop for Upload<'_> {
+    fn drop(&mut self) {
+        self.0.uploads.set(self.0.uploads.get() - 1);
+    }
+}
+
+impl Asker<'_> {
+    /// Throws content away that the answer does not depend on.
+    async fn pass_over(&mut self, request: &Request) -> Result<(), Trouble> {
+        if request.head.expects_continue() {
+            return Ok(());
+        }
+        let all = async {
+            let mut passed = 0;
+            while passed < PASSED_OVER {
+                let Some(piece) = poll_fn(|cx| self.content.poll_data(cx)).await else { break };
+                let length = piece.map_err(|_| Trouble::Gone)?.len();
+                passed += length;
+                let _ = self.content.flow_control().release_capacity(length);
+            }
+            Ok(())
+        };
+        tokio::time::timeout(PASSING_TIME, all).await.unwrap_or(Ok(()))
+    }
+}
+
+impl Client for Asker<'_> {
+    async fn read_content(
+        &mut self,
+        thread: &Rc<Thread>,
+        request: &mut Request,
+        plan: &Plan,
+        most: u64,
+    ) -> Result<(), Trouble> {
+        if self.content.is_end_stream() {
+            return Ok(());
+        }
+        let mut intake = Intake::begin(thread, plan, most, request)?;
+        let upload = Upload::begin(self.connection);
+        if request.head.expects_continue() {
+            let go_on = self.waiting.respond.borrow_mut().send_informational(head::interim(100, b""));
+            go_on.map_err(|_| Trouble::Gone)?;
+        }
+        loop {
+            let next = poll_fn(|cx| self.content.poll_data(cx));
+            // A pause, and a client that has gone, are told apart by what the library says.
+            let next = tokio::time::timeout(plan.http.body_timeout, next).await;
+            thread.clock.read();
+            let Ok(next) = next else { return Err(refusal(408)) };
+            let Some(piece) = next else { break };
+            let piece = piece.map_err(|_| Trouble::Gone)?;
+            intake.push(&piece).map_err(|status| intake.refuse(request, status))?;
+            intake.make_room(request, upload.memory(plan)).await?;
+            // Only now the client may send more of it.
+            let _ = self.content.flow_control().release_capacity(piece.len());
+            if intake.is_too_slow() && !self.content.is_end_stream() {
+                return Err(refusal(408));
+            }
+        }
+        intake.finish(request).await
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.waiting.is_gone(cx) { Poll::Ready(()) } else { Poll::Pending }
+    }
+}

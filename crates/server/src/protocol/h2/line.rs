@@ -1,0 +1,173 @@
+//! The bytes of a connection, as the library reads and writes them.
+//!
+//! The library has every frame of content written out by itself. Here frames are collected in a buffer of the thread, and
+//! leave together when it is full or the turn is over ([`Line::poll_leave`]). A connection keeps the buffer only while its
+//! client does not take what is in it.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::connection::Connection;
+use super::watch::{Flood, Watch};
+use crate::accept::Stream;
+use crate::engine::Thread;
+use crate::protocol::buffers::BATCH_BYTES;
+use crate::stats::Counter;
+
+/// Both directions of a connection.
+#[derive(Debug)]
+pub(super) struct Line {
+    /// The socket.
+    pub(super) stream: Stream,
+    /// What came before anybody knew that it is HTTP/2.
+    begun: Vec<u8>,
+    /// What the library has written and the socket has not taken, and how much of that has left.
+    out: Vec<u8>,
+    left: usize,
+    /// What the client does.
+    pub(super) watch: Watch,
+    /// It does too much of something.
+    pub(super) flood: Option<Flood>,
+    /// Nothing is left to be read in this turn.
+    is_dry: bool,
+    /// When the client last took something, in ticks of the thread's clock.
+    pub(super) moved: u64,
+}
+
+impl Line {
+    pub(super) fn new(stream: Stream, begun: Vec<u8>, watch: Watch) -> Line {
+        let out = Vec::new();
+        Line { stream, begun, out, left: 0, watch, flood: None, is_dry: false, moved: 0 }
+    }
+
+    /// A new turn: there may be something to read again.
+    pub(super) fn begin_turn(&mut self) {
+        self.is_dry = false;
+    }
+
+    /// Bytes that may be written before the next of them have to leave.
+    pub(super) fn room(&self) -> usize {
+        BATCH_BYTES.saturating_sub(self.out.len() - self.left)
+    }
+
+    /// Whether the client has taken everything.
+    pub(super) fn is_empty(&self) -> bool {
+        self.out.is_empty() && self.stream.is_flushed()
+    }
+
+    fn poll_read(
+        &mut self,
+        thread: &Thread,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.is_dry || self.flood.is_some() {
+            return Poll::Pending;
+        }
+        let before = buffer.filled().len();
+        if self.begun.is_empty() {
+            let room = buffer.initialize_unfilled();
+            let Poll::Ready(read) = self.stream.poll_read(cx, room) else {
+                self.is_dry = true;
+                return Poll::Pending;
+            };
+            let read = read?;
+            buffer.advance(read);
+            thread.stats.add(Counter::BytesReceived, read as u64);
+        } else {
+            let some = self.begun.len().min(buffer.remaining());
+            buffer.put_slice(&self.begun[..some]);
+            self.begun.drain(..some);
+        }
+        self.flood = self.watch.see(&buffer.filled()[before..], thread.clock.ticks()).err();
+        if self.flood.is_some() {
+            // What has come of it is not even looked at.
+            buffer.set_filled(before);
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_write(
+        &mut self,
+        thread: &Thread,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if self.room() == 0 {
+            ready!(self.poll_leave(thread, cx))?;
+        }
+        if self.out.capacity() == 0 {
+            self.out = thread.buffers.spare.take();
+            self.out.clear();
+        }
+        pieces.iter().for_each(|piece| self.out.extend_from_slice(piece));
+        let written = pieces.iter().map(|piece| piece.len()).sum();
+        self.watch.wrote(written);
+        Poll::Ready(Ok(written))
+    }
+
+    /// Ready when everything that was written has left.
+    pub(super) fn poll_leave(&mut self, thread: &Thread, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.left < self.out.len() {
+            let sent = ready!(self.stream.poll_write(cx, &[IoSlice::new(&self.out[self.left..])]))?;
+            if sent == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            thread.stats.add(Counter::BytesSent, sent as u64);
+            self.left += sent;
+            self.moved = thread.clock.ticks();
+        }
+        if self.left > 0 {
+            thread.buffers.keep_spare(std::mem::take(&mut self.out));
+            self.left = 0;
+        }
+        self.stream.poll_flush(cx)
+    }
+}
+
+/// The line, in the hands of the library.
+#[derive(Debug)]
+pub(super) struct Wire(pub(super) Rc<Connection>);
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.0.line().poll_read(&self.0.thread, cx, buffer)
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.0.line().poll_write(&self.0.thread, cx, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.0.line().poll_write(&self.0.thread, cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// Everything leaves when the turn is over.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// As the connection sees fit.
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

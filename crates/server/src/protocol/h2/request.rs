@@ -1,0 +1,53 @@
+//! From a request of the library to a [`Request`].
+
+use http::HeaderMap;
+use http::header::COOKIE;
+use http::request;
+use millrace_settings::plan::Plan;
+use millrace_wire::head::{Limits, Parts, Refusal};
+
+use super::connection::Connection;
+use crate::request::Request;
+
+/// The request that `parts` are. `has_content`: something follows.
+///
+/// # Errors
+/// It breaks a rule that the library does not know.
+pub(super) fn read(
+    connection: &Connection,
+    plan: &Plan,
+    parts: &request::Parts,
+    has_content: bool,
+) -> Result<Request, Refusal> {
+    let http = &plan.http;
+    let limits = Limits { bytes: http.head_bytes, fields: http.head_fields, target: http.target_bytes };
+    let authority = parts.uri.authority().map_or("", |authority| authority.as_str());
+    let path_query = parts.uri.path_and_query().map_or("", |path| path.as_str());
+    let method = parts.method.as_str();
+    let thread = &connection.thread;
+    let mut head = thread.buffers.head.take();
+    let cookies = joined_cookies(&parts.headers);
+    let cookie = cookies.as_deref().map(|cookies| ("cookie", cookies));
+    let others = parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let fields = others.filter(|(name, _)| cookie.is_none() || *name != "cookie").chain(cookie);
+    let parts = Parts { method, authority, path_query, has_content };
+    match head.assemble(&parts, fields, &limits) {
+        Ok(()) => Ok(Request::new(head, connection.ends, &plan.server.trusted_proxies)),
+        Err(refusal) => {
+            thread.buffers.give_back(head);
+            Err(refusal)
+        }
+    }
+}
+
+/// Cookies may come as several fields (RFC 9113 section 8.2.3); all others expect one.
+fn joined_cookies(fields: &HeaderMap) -> Option<Vec<u8>> {
+    let mut cookies = fields.get_all(COOKIE).iter();
+    let mut joined = cookies.next()?.as_bytes().to_vec();
+    let second = cookies.next()?;
+    for cookie in [second].into_iter().chain(cookies) {
+        joined.extend_from_slice(b"; ");
+        joined.extend_from_slice(cookie.as_bytes());
+    }
+    Some(joined)
+}

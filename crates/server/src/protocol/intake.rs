@@ -1,0 +1,128 @@
+//! Takes a request's content in, whole, before PHP is asked: a slow client costs a connection and no worker. Where the bytes
+//! come from is the protocol's affair.
+
+use std::io;
+use std::rc::Rc;
+use std::time::Instant;
+
+use millrace_settings::Plan;
+use millrace_wire::head::Framing;
+
+use super::exchange::{Trouble, refusal};
+use crate::engine::Thread;
+use crate::request::{Collector, Listed, Request};
+use crate::stats::Counter;
+
+/// Content on its way in.
+pub(super) struct Intake<'a> {
+    thread: Rc<Thread>,
+    plan: &'a Plan,
+    most: u64,
+    content: Collector,
+    /// For people to see, once some of it is on disk.
+    listed: Option<Listed>,
+    begun: Instant,
+}
+
+impl<'a> Intake<'a> {
+    /// Takes at most `most` bytes of content for `request`.
+    ///
+    /// # Errors
+    /// More than that is announced.
+    pub(super) fn begin(
+        thread: &Rc<Thread>,
+        plan: &'a Plan,
+        most: u64,
+        request: &Request,
+    ) -> Result<Intake<'a>, Trouble> {
+        let begun = thread.clock.now();
+        let content = Collector::default();
+        let intake = Intake { thread: thread.clone(), plan, most, content, listed: None, begun };
+        match request.head.framing() {
+            Framing::Length(length) if length > most => Err(intake.too_large(request, Some(length))),
+            _ => Ok(intake),
+        }
+    }
+
+    /// Adds a piece.
+    ///
+    /// # Errors
+    /// The status that the client gets: it is too much.
+    pub(super) fn push(&mut self, piece: &[u8]) -> Result<(), u16> {
+        if self.content.length() + piece.len() as u64 > self.most {
+            return Err(413);
+        }
+        self.content.push(piece);
+        Ok(())
+    }
+
+    /// Moves what has come to disk if it is more than `in_memory` bytes. The client waits meanwhile, nobody else does.
+    pub(super) async fn make_room(&mut self, request: &Request, in_memory: usize) -> Result<(), Trouble> {
+        if !self.content.is_full(in_memory) {
+            return Ok(());
+        }
+        let process = &self.thread.process;
+        let spilt = self.content.spill(&self.plan.server.spool_dir).await;
+        spilt.map_err(|error| self.cannot_spool(&error))?;
+        let received = self.content.length();
+        match &self.listed {
+            Some(listed) => listed.set_received(received),
+            None => {
+                let total = match request.head.framing() {
+                    Framing::Length(length) => Some(length),
+                    _ => None,
+                };
+                self.thread.stats.add(Counter::Uploads, 1);
+                self.listed = Some(process.uploads.list(request, total, self.begun, received));
+            }
+        }
+        Ok(())
+    }
+
+    /// A client that keeps just ahead of the pause limit still holds a connection and disk: a mean rate is asked of it
+    /// as soon as the first pause could have been over.
+    pub(super) fn is_too_slow(&self) -> bool {
+        let http = &self.plan.http;
+        let elapsed = self.thread.clock.now().duration_since(self.begun);
+        elapsed > http.body_timeout
+            && self.content.length() < (http.body_min_rate as f64 * elapsed.as_secs_f64()) as u64
+    }
+
+    /// All of it has come.
+    pub(super) async fn finish(mut self, request: &mut Request) -> Result<(), Trouble> {
+        let content = std::mem::take(&mut self.content).finish(&self.plan.server.spool_dir).await;
+        request.content = content.map_err(|error| self.cannot_spool(&error))?;
+        request.content_is_read = true;
+        Ok(())
+    }
+
+    /// What the client gets whose content is refused with `status`.
+    pub(super) fn refuse(&self, request: &Request, status: u16) -> Trouble {
+        if status == 413 { self.too_large(request, None) } else { refusal(status) }
+    }
+
+    /// More than the site takes: whoever runs it has to learn where the limit is.
+    fn too_large(&self, request: &Request, length: Option<u64>) -> Trouble {
+        let path = request.raw_path();
+        let length = length.map_or("more".to_owned(), |length| format!("{length} bytes"));
+        self.thread.process.log.warn(format_args!(
+            "{} {} with {length} of content was refused, {} bytes are allowed: raise body_bytes in the site, or \
+             http.body_bytes",
+            request.head.method(),
+            String::from_utf8_lossy(&path[..path.len().min(200)]),
+            self.most
+        ));
+        refusal(413)
+    }
+
+    fn cannot_spool(&self, error: &io::Error) -> Trouble {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        self.thread.process.log.error(format_args!(
+            "cannot spool a request's content in {}: {error}. Free some space there, or set server.spool_dir",
+            self.plan.server.spool_dir.display()
+        ));
+        // RFC 4918 section 11.5: there is no room for what the client has sent.
+        let is_full = matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge);
+        refusal(if is_full { 507 } else { 503 })
+    }
+}
