@@ -37,7 +37,7 @@ const MOST_ROUNDS: u32 = 16;
 const SHORT_BYTES: usize = 512 * 1024;
 
 /// How long a client may take to notice the end.
-const LINGER: Duration = Duration::from_secs(5);
+const LINGER: Duration = Duration::from_secs(2);
 
 type Library = server::Connection<Wire, Piece>;
 
