@@ -92,14 +92,14 @@ def millrace(folder, site, profile="generic", ini=None, workers=None, **settings
     return process, Server(process.port, [process], without_paths(" ".join(map(str, process.child.args))))
 
 
-def nginx(folder, root, server, ini=None, workers=None):
-    """nginx on the server core with one worker, and php-fpm with a static pool if `workers` are given."""
+def nginx(folder, root, server, ini=None, workers=None, http=""):
+    """nginx on the server core with one worker, and php-fpm with a static pool if `workers` are given; `http` is added there."""
     started = []
     if workers:
         fpm = rig.PhpFpm(folder, ini, workers, prefix=PINNED)
         started.append(fpm)
         server = server.replace("FPM", str(fpm.socket))
-    front = rig.Nginx(folder, root, server, http=NGINX_HTTP + rig.PEER_HOST, name="bench.test", prefix=PINNED)
+    front = rig.Nginx(folder, root, server, http=NGINX_HTTP + http + rig.PEER_HOST, name="bench.test", prefix=PINNED)
     started.append(front)
     shown = front.conf.read_text() + ("\n# php-fpm\n" + (Path(folder) / "fpm.conf").read_text() if workers else "")
     return started, Server(front.port, started, without_paths(shown))
@@ -129,8 +129,10 @@ class Contest:
         rig.needed("wrk", "taskset", "nginx")
         self.name, self.chosen, self.rows, self.details = name, chosen, [], []
 
-    def measure(self, what, servers, path, limit, connections=64, host="bench.test"):
-        """Compares the servers on one path; `limit` is the largest ratio of Millrace to nginx that is good."""
+    def measure(self, what, servers, path, limit, connections=64, host="bench.test", load=None):
+        """Compares the servers on one path; `limit` is the largest ratio of Millrace to nginx that is good. `load`: by another
+        client than wrk, with the arguments of the function of that name."""
+        load = load or by_wrk
         length = same_answers(servers, path, host)
         for server in servers.values():
             load(server, path, connections, min(1, self.chosen.seconds), host)
@@ -186,7 +188,7 @@ class Contest:
         return "\n".join(lines) + "\n"
 
 
-def load(server, path, connections, seconds, host):
+def by_wrk(server, path, connections, seconds, host):
     """One measurement: microseconds of CPU a request, and requests a second. Exits if an answer wasn't good."""
     url = f"http://127.0.0.1:{server.port}{path}"
     words = ["taskset", "-c", str(CLIENT_CORE), "wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout", "30s", "-H", f"Host: {host}", url]
