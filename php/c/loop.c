@@ -5,6 +5,7 @@
 #include "worker.h"
 
 #include <errno.h>
+#include <ext/standard/basic_functions.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -331,13 +332,22 @@ static void run_script(void)
 	}
 }
 
+static void go_to_root(void)
+{
+	if (chdir("/") != 0) {
+		static const char text[] = "the worker cannot go back to the directory /";
+		wire_log(LOG_WARNING, text, sizeof text - 1);
+	}
+}
+
 /* Starts the request, in the directory of its script; false if PHP cannot. */
 static bool begin_request(void)
 {
 	loop_request_info(true);
 	if (php_request_startup() == SUCCESS) {
-		if (SG(request_info).path_translated) {
-			VCWD_CHDIR_FILE(SG(request_info).path_translated);
+		/* Where there is none to be entered, not in that of the last request. */
+		if (SG(request_info).path_translated && VCWD_CHDIR_FILE(SG(request_info).path_translated) != 0) {
+			go_to_root();
 		}
 		return true;
 	}
@@ -350,12 +360,21 @@ static bool begin_request(void)
 	return false;
 }
 
-/* Ends it. Shutdown functions and destructors run in "/", as in fpm, which goes back to where it was. */
+/* Whether PHP code may yet run: shutdown functions, destructors, output callbacks, a session's save handler. */
+static bool has_last_words(void)
+{
+	return BG(user_shutdown_function_names) || EG(objects_store).top > 1 || OG(active)
+		|| zend_hash_str_exists(&EG(symbol_table), ZEND_STRL("_SESSION"));
+}
+
+/*
+ * Ends it. Shutdown functions and destructors run in "/", as in fpm, which goes back to where it was. Without any, the way
+ * there is saved: the next request begins by going to its own directory.
+ */
 void loop_end_request(void)
 {
-	if (chdir("/") != 0) {
-		static const char text[] = "the worker cannot go back to the directory /";
-		wire_log(LOG_WARNING, text, sizeof text - 1);
+	if (has_last_words()) {
+		go_to_root();
 	}
 	if (SG(request_info).path_translated) {
 		efree(SG(request_info).path_translated);
