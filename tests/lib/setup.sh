@@ -88,6 +88,27 @@ need_rust() {
   newest_of "$found" "$wanted" || fail "cargo is still $found, older than $wanted"
 }
 
+# need_go VERSION: a Go that is that new or newer. Where the distribution's is older, it fetches the toolchain: as a module, like
+# any other.
+need_go() {
+  local wanted=$1 found fetched
+  [ -d /usr/local/go/bin ] && PATH=$PATH:/usr/local/go/bin
+  # A project's own wish for another version is of no interest here.
+  export GOTOOLCHAIN=local GOFLAGS=-mod=mod
+  found=$(go env GOVERSION 2>/dev/null || true)
+  newest_of "${found#go}" "$wanted" && return 0
+  need_packages golang-go:go
+  found=$(go env GOVERSION)
+  newest_of "${found#go}" "$wanted" && return 0
+  say "fetching Go $wanted (found ${found#go})"
+  fetched=$(cd "$(mktemp -d)" && go mod init fetch 2>/dev/null &&
+    go mod download -json "golang.org/toolchain@v0.0.1-go$wanted.linux-$(go env GOARCH)" | sed -n 's/^\t"Dir": "\(.*\)",\?$/\1/p')
+  [ -x "$fetched/bin/go" ] || [ -f "$fetched/bin/go" ] || fail "Go $wanted can't be fetched; install it by hand and try again"
+  # Modules have no programs among them, as far as Go is concerned.
+  chmod -R u+w "$fetched" && chmod +x "$fetched"/bin/* "$fetched"/pkg/tool/*/*
+  export GOROOT=$fetched PATH="$fetched/bin:$PATH"
+}
+
 # newest_of A B: whether version A is at least B.
 newest_of() { [ -n "$1" ] && [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | tail -n 1)" = "$1" ]; }
 

@@ -15,6 +15,7 @@
 //! [`stats`], [`log`] and the thread's [`engine::Thread`].
 
 mod accept;
+mod acme;
 pub mod admin;
 mod cache;
 pub mod engine;

@@ -1,5 +1,6 @@
 //! Settings against each other and against the machine: what no single value can show.
 
+mod acme;
 mod cache;
 mod https;
 mod php;
@@ -26,6 +27,7 @@ pub(crate) fn written(written: &Written, environment: &Environment<'_>, problems
     folders(&view, problems);
     sites::all(written, environment, problems);
     https::all(written, environment, problems);
+    acme::all(written, environment, problems);
     cache::all(written, environment, problems);
     php::all(written, environment, problems);
 }

@@ -17,6 +17,8 @@ pub struct Environment<'a> {
     pub runtime_dir: Option<PathBuf>,
     /// `$XDG_CACHE_HOME`, or `.cache` in the user's home.
     pub cache_dir: Option<PathBuf>,
+    /// `$XDG_DATA_HOME`, or `.local/share` in the user's home.
+    pub data_dir: Option<PathBuf>,
     /// Where relative paths of the command line start.
     pub current_dir: PathBuf,
     /// Files and folders.
@@ -62,6 +64,8 @@ impl Environment<'static> {
             runtime_dir: folder_named_by("XDG_RUNTIME_DIR"),
             cache_dir: folder_named_by("XDG_CACHE_HOME")
                 .or_else(|| folder_named_by("HOME").map(|home| home.join(".cache"))),
+            data_dir: folder_named_by("XDG_DATA_HOME")
+                .or_else(|| folder_named_by("HOME").map(|home| home.join(".local/share"))),
             current_dir: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
             disk: &RealDisk,
         }
@@ -178,6 +182,7 @@ pub(crate) mod fake {
                 uid: 1000,
                 runtime_dir: Some(PathBuf::from("/run/user/1000")),
                 cache_dir: Some(PathBuf::from("/home/ann/.cache")),
+                data_dir: Some(PathBuf::from("/home/ann/.local/share")),
                 current_dir: PathBuf::from("/home/ann"),
                 disk: self,
             }

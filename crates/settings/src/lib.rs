@@ -21,6 +21,7 @@ mod folders;
 mod load;
 mod overrides;
 mod problem;
+mod public;
 mod read;
 mod reload;
 mod resolve;

@@ -14,6 +14,8 @@ pub struct Plan {
     pub http: Http,
     /// `[https]` and `[[tls]]`: TLS and its certificates.
     pub https: Https,
+    /// `[acme]`: whence certificates come by themselves.
+    pub acme: Acme,
     /// `[files]`: static files and their cache.
     pub files: Files,
     /// `[cache]`: the page cache, as far as all sites share it.
@@ -143,6 +145,34 @@ pub struct Https {
     pub http2: bool,
     /// How long browsers shall come by HTTPS only (RFC 6797); zero: nothing is said.
     pub hsts: Duration,
+}
+
+/// `[acme]`: an authority that is asked for certificates (RFC 8555), for the sites that have [`Site::acme`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acme {
+    /// Whether its terms are agreed to; without that it is not asked.
+    pub terms_agreed: bool,
+    /// Where it may write to.
+    pub email: Option<String>,
+    /// URL of its directory.
+    pub directory: String,
+    /// Certificates, in PEM, by which the authority's own server is known; `None`: those of the system.
+    pub ca_file: Option<PathBuf>,
+    /// Where account and certificates are kept; `None`: nowhere is known.
+    pub dir: Option<PathBuf>,
+    /// How it is shown that names are ours.
+    pub challenge: Challenge,
+}
+
+/// How an authority is shown that a name is ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Challenge {
+    /// By whichever works.
+    Any,
+    /// By a file at port 80 (RFC 8555 section 8.3).
+    Http,
+    /// By a certificate at port 443 (RFC 8737).
+    TlsAlpn,
 }
 
 /// `[[tls]]`: files in PEM.
@@ -324,6 +354,8 @@ pub struct Site {
     pub names: Vec<String>,
     /// Whether requests for unknown hosts come here.
     pub default: bool,
+    /// Those of the names for which certificates come by themselves.
+    pub acme: Vec<String>,
     /// Document root, absolute, links resolved at the time of use.
     pub root: PathBuf,
     /// Rules of the application.

@@ -10,11 +10,12 @@ use crate::application;
 use crate::environment::{Environment, Found};
 use crate::folders;
 use crate::plan::{
-    AccessFormat, Address, Admin, Backend, Cache, CacheMode, Certificate, Files, Folder, Http, Https, Level,
-    Log, Network, OpenBasedir, Php, PhpPool, Plan, Profile, Redirect, Sandbox, Server, Site, SiteCache,
-    Symlinks, Ttl, WorkerScript, Www,
+    AccessFormat, Acme, Address, Admin, Backend, Cache, CacheMode, Certificate, Challenge, Files, Folder,
+    Http, Https, Level, Log, Network, OpenBasedir, Php, PhpPool, Plan, Profile, Redirect, Sandbox, Server,
+    Site, SiteCache, Symlinks, Ttl, WorkerScript, Www,
 };
 use crate::problem::At;
+use crate::public;
 use crate::table::{self, Default, Setting};
 use crate::value::{Raw, Value};
 use crate::written::{Section, SiteWritten, Typed, Written};
@@ -36,6 +37,7 @@ pub(crate) fn plan(written: &Written, environment: &Environment<'_>) -> Plan {
         server: server(&view),
         http: http(&view),
         https: https(&view, written),
+        acme: acme(&view),
         files: files(&view),
         cache: cache(&view),
         log: log(&view),
@@ -98,6 +100,31 @@ fn https(view: &View<'_>, written: &Written) -> Https {
         http2: view.switch("https.http2"),
         hsts: view.duration("https.hsts"),
     }
+}
+
+fn acme(view: &View<'_>) -> Acme {
+    Acme {
+        terms_agreed: view.switch("acme.terms_agreed"),
+        email: view.text("acme.email"),
+        directory: view.text("acme.directory").unwrap_or_default(),
+        ca_file: view.path("acme.ca_file"),
+        dir: view.path("acme.dir"),
+        challenge: match view.choice("acme.challenge") {
+            "http-01" => Challenge::Http,
+            "tls-alpn-01" => Challenge::TlsAlpn,
+            _ => Challenge::Any,
+        },
+    }
+}
+
+/// The names of the site that an authority can be asked for.
+pub(crate) fn acme_names(view: &View<'_>) -> Vec<String> {
+    if !view.switch("https.acme") {
+        return Vec::new();
+    }
+    let mut names = words(view, "site.names");
+    names.retain(|name| public::why_not(name, view.asks_the_public()).is_none());
+    names
 }
 
 fn files(view: &View<'_>) -> Files {
@@ -192,6 +219,7 @@ fn site(view: &View<'_>) -> Site {
     Site {
         names: words(view, "site.names"),
         default: view.switch("site.default"),
+        acme: acme_names(view),
         root: view.path("site.root").unwrap_or_default(),
         profile: view.profile(),
         try_files: view.switch("site.try_files"),
@@ -466,6 +494,11 @@ impl<'a> View<'a> {
         self.written.file.clone().or_else(first)
     }
 
+    /// Whether the authority for certificates is one that knows only names of the public DNS.
+    pub fn asks_the_public(&self) -> bool {
+        self.text("acme.directory").is_some_and(|url| url.contains(".letsencrypt.org/"))
+    }
+
     /// The folder of the site.
     pub fn root(&self) -> Option<PathBuf> {
         self.path("site.root")
@@ -557,7 +590,7 @@ impl Value {
     fn none_of(kind: &table::Kind) -> Self {
         use table::Kind;
         match kind {
-            Kind::Name | Kind::UrlPath { .. } => Self::Text(None),
+            Kind::Name | Kind::UrlPath { .. } | Kind::Url { .. } | Kind::Email => Self::Text(None),
             Kind::Path { .. } => Self::Path(None),
             Kind::Address { .. } => Self::Address(None),
             Kind::Addresses => Self::Addresses(Vec::new()),

@@ -111,6 +111,10 @@ pub(crate) enum Kind {
     HostNames,
     /// A path below the root as in a URL; `word` stands for none.
     UrlPath { word: &'static str },
+    /// An https URL, or one of some words that stand for one.
+    Url { words: &'static [(&'static str, &'static str)] },
+    /// An address for mail.
+    Email,
     /// Folders. May be empty.
     Folders,
     /// A table of response fields.

@@ -67,7 +67,7 @@ pub(crate) enum Value {
     Duration(Duration),
     /// Of [`Kind::Choice`].
     Choice(&'static str),
-    /// Of [`Kind::Name`] and [`Kind::UrlPath`]; `None` is the word for none, or unset.
+    /// Of [`Kind::Name`], [`Kind::UrlPath`], [`Kind::Url`] and [`Kind::Email`]; `None` is the word for none, or unset.
     Text(Option<String>),
     /// Of [`Kind::Path`].
     Path(Option<PathBuf>),
@@ -136,6 +136,8 @@ impl Kind {
                 }
                 name::url_path(raw, text).map(|path| Value::Text(Some(path)))
             }
+            Self::Url { words } => name::url(raw, self.text(raw)?, words).map(|url| Value::Text(Some(url))),
+            Self::Email => name::email(raw, self.text(raw)?).map(|email| Value::Text(Some(email))),
             Self::Fields => list::fields(raw).map(Value::Pairs),
             Self::Ini => list::ini(raw).map(Value::Pairs),
             Self::Folders => list::folders(raw, base).map(Value::Folders),
@@ -190,6 +192,12 @@ impl Kind {
             Self::HostNames => "host names like \"example.com\" or \"*.example.com\"".to_owned(),
             Self::Words(word) => word.bounds().to_owned(),
             Self::UrlPath { word } => format!("a path below the root that begins with / , or \"{word}\""),
+            Self::Url { words } => {
+                let words: Vec<String> =
+                    words.iter().map(|(word, url)| format!("\"{word}\" ({url})")).collect();
+                format!("{}, or a URL that begins with https://", words.join(", "))
+            }
+            Self::Email => "an address like \"me@example.com\"".to_owned(),
             Self::Fields => "a table of field names and texts".to_owned(),
             Self::Ini => "a table of ini names and texts, numbers or booleans".to_owned(),
             Self::Folders => "folders like \"/srv/private\"".to_owned(),
@@ -214,6 +222,8 @@ impl Kind {
             Self::HostNames => "host names",
             Self::Words(word) => word.noun(),
             Self::UrlPath { .. } => "URL path",
+            Self::Url { .. } => "URL",
+            Self::Email => "mail address",
             Self::Folders => "folders",
             Self::Fields | Self::Ini | Self::Places => "table",
         }

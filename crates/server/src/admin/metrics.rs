@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 use super::http::Answer;
 use super::machine::Machine;
 use super::pages::Figures;
-use super::{State, VERSION};
+use super::{State, VERSION, certificates};
 use crate::stats::{Exposition, LaneStatus, PoolStatus, Row, table};
 
 /// Everything as Prometheus text.
@@ -13,6 +13,7 @@ pub fn answer(state: &State) -> Answer {
     let mut out = Exposition::default();
     measured(&mut out, state);
     Figures::gather(&state.process).expose(&mut out);
+    certificates::expose(&mut out, &state.process.acme.standing());
     pools(&mut out, &(state.pools)());
     state.process.stats.expose(&mut out);
     Answer::new(200, Exposition::MEDIA_TYPE, out.into_text())

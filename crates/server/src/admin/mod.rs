@@ -13,6 +13,7 @@
 //! that believes no web page: see [`Listener`] and [`http`].
 
 mod backends;
+mod certificates;
 mod http;
 mod json;
 mod listener;

@@ -12,7 +12,8 @@ use super::json::Json;
 use super::machine::Machine;
 use super::pages::Figures;
 use super::php;
-use super::{State, VERSION, uploads};
+use super::{State, VERSION, certificates, uploads};
+use crate::acme::Standing;
 use crate::engine::{Setup, Stage};
 use crate::request::Upload;
 use crate::stats::{ALL, Class, Counter, PoolStatus, Registry, Summary, TABLE};
@@ -64,6 +65,7 @@ pub struct Status {
     pools: Vec<PoolStatus>,
     setup: Arc<Setup>,
     uploads: Vec<Arc<Upload>>,
+    certificates: Vec<Standing>,
 }
 
 /// Collects the status.
@@ -84,6 +86,7 @@ pub fn gather(state: &State, rates: &Rates) -> Status {
         pools: (state.pools)(),
         setup: state.process.setup(),
         uploads: state.process.uploads.running(),
+        certificates: state.process.acme.standing(),
     }
 }
 
@@ -113,6 +116,7 @@ impl Status {
             ("descriptor_limit", self.machine.descriptor_limit.into()),
             ("cache", self.pages.json(&|counter| self.value(counter))),
             ("php", Json::List(self.pools.iter().map(php::json).collect())),
+            ("certificates", certificates::json(&self.certificates)),
             ("sites", Json::List(self.setup.plan.sites.iter().map(site_json).collect())),
         ])
         .to_string();
@@ -132,6 +136,7 @@ impl Status {
             let _ = self.pages.write(&mut text, &|counter| self.value(counter));
         }
         let _ = self.write_php(&mut text);
+        let _ = certificates::write(&mut text, &self.certificates, SystemTime::now());
         let _ = self.write_sites(&mut text);
         text
     }
@@ -409,7 +414,7 @@ pub(super) fn bytes(number: u64) -> String {
 }
 
 /// The two largest units of a long time.
-fn duration(time: Duration) -> String {
+pub(super) fn duration(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
         0..60 => format!("{seconds} s"),

@@ -16,6 +16,7 @@ use super::event_loop::{self, EventLoop, Order};
 use super::pools::Pools;
 use super::thread::{Process, Setup, Stage};
 use crate::accept::{self, Limits};
+use crate::acme;
 use crate::admin;
 use crate::cache::{Cache, Disk, DiskLimits};
 use crate::log::Log;
@@ -134,6 +135,7 @@ impl Server {
             server.listen(address, bound);
         }
         server.announce(&setup);
+        acme::attend(&server.process);
         Ok(server)
     }
 
@@ -279,6 +281,7 @@ impl Server {
         self.process.cache.set_limits(&setup.plan.cache);
         self.process.log.reopen(&setup.plan.log);
         self.process.replace_setup(setup.clone());
+        acme::attend(&self.process);
         renewals.into_iter().for_each(Renewal::commit);
         for (address, bound) in bound {
             self.listen(address, bound);
@@ -489,6 +492,7 @@ fn build(
         }))
     };
     let tls = Terms::new(&plan, old.and_then(|old| old.tls.as_ref())).map_err(StartError)?;
+    acme::serve_kept(&plan, tls.as_ref(), log);
     let mut pools = Pools::new(old, log, on_purge);
     let mut sites = Vec::new();
     for (index, site) in plan.sites.iter().enumerate() {

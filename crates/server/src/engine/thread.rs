@@ -9,6 +9,7 @@ use millrace_settings::Plan;
 
 use super::clock::Clock;
 use super::deadlines::Deadlines;
+use crate::acme::Acme;
 use crate::cache::Cache;
 use crate::files;
 use crate::log::{AccessBuffer, Log};
@@ -66,6 +67,8 @@ pub struct Process {
     pub cache: Arc<Cache>,
     /// Large contents of requests that are being received.
     pub uploads: Uploads,
+    /// Certificates that come by themselves.
+    pub acme: Acme,
 }
 
 /// Where the process is in its life.
@@ -90,6 +93,7 @@ impl Process {
             log,
             cache,
             uploads: Uploads::default(),
+            acme: Acme::default(),
         })
     }
 

@@ -28,6 +28,9 @@ pub enum Response {
 
 /// What `request` gets from `site`, and from whom.
 pub fn respond(thread: &Rc<Thread>, site: &Arc<Site>, request: &Request) -> (Class, Response) {
+    if let Some(reply) = thread.process.acme.answer(request) {
+        return (Class::Other, Response::Ready(reply));
+    }
     if purge::is_order(site, request) {
         return (Class::Other, Response::Ready(purge::answer(thread, site, request)));
     }

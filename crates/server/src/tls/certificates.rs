@@ -13,6 +13,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{SignatureAlgorithm, SignatureScheme};
 use webpki::EndEntityCert;
 
+use super::issued::{self, Issued};
 use super::terms;
 
 /// Names that a self-signed certificate has besides those of the sites.
@@ -32,19 +33,21 @@ pub(super) fn take_asked() -> Option<Box<str>> {
 #[derive(Debug, Default)]
 pub struct Certificates {
     names: Mutex<Arc<Names>>,
+    issued: Arc<Issued>,
 }
 
 impl Certificates {
-    /// With these pairs; the first is for clients that ask for no name, or for one that nobody has.
-    pub fn new(pairs: Vec<Pair>) -> Certificates {
-        let certificates = Certificates::default();
-        certificates.replace(pairs);
-        certificates
+    /// None yet, but what an authority has issued.
+    pub fn new(issued: Arc<Issued>) -> Certificates {
+        Certificates { names: Mutex::default(), issued }
     }
 
-    /// Puts others in force: for handshakes that begin from now on.
-    pub fn replace(&self, pairs: Vec<Pair>) {
-        *self.names.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(Names::of(pairs));
+    /// Puts these in force, and those that an authority has issued behind them: for handshakes that begin from now on. The
+    /// first is for clients that ask for no name, or for one that nobody has; `own` for names that none of them has.
+    pub fn replace(&self, mut pairs: Vec<Pair>, own: Option<&Pair>) {
+        pairs.extend(self.issued.pairs());
+        let names = Names::of(pairs, own);
+        *self.names.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(names);
     }
 
     /// Whether a client that asked for `asked` has a certificate that is for `host`, too.
@@ -58,6 +61,9 @@ impl Certificates {
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         ASKED.set(hello.server_name().map(Box::from));
+        if issued::is_challenge(&hello) {
+            return self.issued.answer(hello.server_name()?);
+        }
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner).clone();
         names.find(hello.server_name(), hello.signature_schemes())
     }
@@ -101,6 +107,52 @@ impl Pair {
         Pair::new(vec![made.cert.into()], key.into())
     }
 
+    /// Reads a text in PEM that holds a key and its certificate with its chain.
+    ///
+    /// # Errors
+    /// It holds something else, or they don't belong together.
+    pub fn from_pem(text: &[u8]) -> Result<Pair, String> {
+        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(text)
+            .collect::<Result<_, _>>()
+            .map_err(|error| format!("no certificate in PEM: {error}"))?;
+        if chain.is_empty() {
+            return Err("it holds no certificate".to_owned());
+        }
+        let key = PrivateKeyDer::from_pem_slice(text).map_err(|error| format!("no key in PEM: {error}"))?;
+        Pair::new(chain, key)
+    }
+
+    /// A certificate that shows an authority that `name` is ours (RFC 8737 section 3).
+    ///
+    /// # Errors
+    /// The name can't stand in a certificate.
+    pub fn for_challenge(name: &str, digest: &[u8]) -> Result<Pair, String> {
+        let made = || {
+            let mut parameters = rcgen::CertificateParams::new(vec![name.to_owned()])?;
+            parameters.custom_extensions = vec![rcgen::CustomExtension::new_acme_identifier(digest)];
+            let key = rcgen::KeyPair::generate()?;
+            Ok((parameters.self_signed(&key)?, key))
+        };
+        let (certificate, key) =
+            made().map_err(|error: rcgen::Error| format!("no certificate for {name}: {error}"))?;
+        Pair::new(vec![certificate.into()], PrivatePkcs8KeyDer::from(key.serialize_der()).into())
+    }
+
+    /// Its DNS names, lower case.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The certificate itself, without its chain.
+    pub fn end_entity(&self) -> &CertificateDer<'static> {
+        &self.key.cert[0]
+    }
+
+    /// As rustls takes it.
+    pub(super) fn key(&self) -> &Arc<CertifiedKey> {
+        &self.key
+    }
+
     fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Pair, String> {
         let names = EndEntityCert::try_from(&chain[0])
             .map_err(|error| format!("not a certificate of version 3: {error}"))?
@@ -125,7 +177,7 @@ struct Names {
 }
 
 impl Names {
-    fn of(pairs: Vec<Pair>) -> Names {
+    fn of(pairs: Vec<Pair>, own: Option<&Pair>) -> Names {
         let mut names = Names::default();
         let first: Vec<String> = pairs.first().map(|pair| pair.names.clone()).unwrap_or_default();
         for (number, pair) in pairs.into_iter().enumerate() {
@@ -138,11 +190,27 @@ impl Names {
                 names.by_name.entry(name).or_default().push(pair.key.clone());
             }
         }
+        if let Some(own) = own {
+            names.fill_in(own);
+        }
         // What is cheaper for both ends comes first.
         for keys in names.by_name.values_mut().chain([&mut names.default]) {
             keys.sort_by_key(|key| key.key.algorithm() == SignatureAlgorithm::RSA);
         }
         names
+    }
+
+    /// A certificate that nobody believes is for names that have none else.
+    fn fill_in(&mut self, own: &Pair) {
+        for name in &own.names {
+            let covered = |at: usize| self.by_name.contains_key(&name[at..]);
+            if !name.find('.').is_some_and(covered) {
+                self.by_name.entry(name.clone()).or_insert_with(|| vec![own.key.clone()]);
+            }
+        }
+        if self.default.is_empty() {
+            self.default.push(own.key.clone());
+        }
     }
 
     fn find(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
@@ -202,7 +270,7 @@ mod tests {
         let wild = pair(&["*.b.example", "b.example"], &rcgen::PKCS_ECDSA_P256_SHA256);
         let keys = [&first, &rsa, &wild].map(|pair| pair.key.clone());
         // RSA stands first in the configuration: who can check both still gets the cheaper one.
-        let names = Names::of(vec![rsa, first, wild]);
+        let names = Names::of(vec![rsa, first, wild], None);
         for (name, schemes, which) in [
             (Some("a.example"), EC, Some(0)),
             (Some("A.Example"), RSA, Some(1)),
@@ -224,6 +292,21 @@ mod tests {
             };
             assert!(same, "{name:?} {schemes:?}");
         }
+    }
+
+    #[test]
+    fn our_own_certificate_is_for_names_that_have_none() {
+        let rsa = pair(&["a.example", "*.b.example"], &rcgen::PKCS_RSA_SHA256);
+        let own = pair(&["a.example", "x.b.example", "c.example"], &rcgen::PKCS_ECDSA_P256_SHA256);
+        let names = Names::of(vec![rsa.clone()], Some(&own));
+        let schemes = [EC, RSA].concat();
+        for (name, expected) in
+            [("a.example", &rsa), ("x.b.example", &rsa), ("c.example", &own), ("else", &rsa)]
+        {
+            assert!(Arc::ptr_eq(&names.find(Some(name), &schemes).unwrap(), &expected.key), "{name}");
+        }
+        let names = Names::of(Vec::new(), Some(&own));
+        assert!(Arc::ptr_eq(&names.find(None, &schemes).unwrap(), &own.key));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 use super::TlsStream;
+use super::issued::CHALLENGE_PROTOCOL;
 use crate::accept::{Accepted, Permit, Stream};
 use crate::engine::Thread;
 use crate::protocol;
@@ -63,6 +64,8 @@ pub fn begin(thread: &Rc<Thread>, socket: TcpStream, ends: Ends, permit: Permit)
         let stream = tokio::time::timeout(patience, handshake(socket, config)).await;
         thread.clock.read();
         match stream {
+            // It has seen the certificate that it wanted to see, and has nothing to say (RFC 8737 section 3).
+            Ok(Ok(stream)) if stream.protocol() == Some(CHALLENGE_PROTOCOL) => {}
             Ok(Ok(stream)) => {
                 let resumed = stream.kind() == Some(HandshakeKind::Resumed);
                 thread.stats.add(if resumed { Counter::TlsResumed } else { Counter::TlsHandshakes }, 1);

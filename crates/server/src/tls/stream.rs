@@ -111,6 +111,11 @@ impl TlsStream {
         Some(Tls { version, cipher: openssl_name(self.tls.negotiated_cipher_suite()?.suite()) })
     }
 
+    /// The protocol that has been agreed on (ALPN, RFC 7301).
+    pub fn protocol(&self) -> Option<&[u8]> {
+        self.tls.alpn_protocol()
+    }
+
     pub(super) fn is_handshaking(&self) -> bool {
         self.tls.is_handshaking()
     }

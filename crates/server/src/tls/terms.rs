@@ -11,6 +11,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::{ProducesTickets, ServerSessionMemoryCache};
 
 use super::certificates::{Certificates, Pair};
+use super::issued::{CHALLENGE_PROTOCOL, Issued};
 use crate::log::Log;
 
 /// Sessions that are remembered for clients that take no tickets.
@@ -23,6 +24,10 @@ pub struct Terms {
     /// Keys of session tickets (RFC 8446 section 4.6.1, RFC 5077): rustls makes new ones every few hours. All threads share
     /// them, and they outlive a reload, so that no client needs a whole handshake because of one.
     tickets: Arc<dyn ProducesTickets>,
+    /// Those of the files.
+    given: Mutex<Vec<Pair>>,
+    /// What an authority has issued. It outlives a reload.
+    issued: Arc<Issued>,
     /// A certificate of our own, if there is one.
     own: Option<Pair>,
     /// The files, as they were when they were last read.
@@ -48,23 +53,31 @@ impl Terms {
             return Ok(None);
         }
         let seen = stamps(&plan.https);
-        let own = match (plan.https.certificates.is_empty(), before.and_then(|before| before.own.clone())) {
-            (false, _) => None,
-            (true, Some(own)) => Some(own),
-            (true, None) => Some(Pair::self_signed(&names(plan))?),
-        };
-        let pairs = match &own {
-            Some(own) => vec![own.clone()],
-            None => load(&plan.https)?,
-        };
+        let given = load(&plan.https)?;
+        let own = own(plan, before)?;
+        let issued = before.map(|before| before.issued.clone()).unwrap_or_default();
         let tickets = match before {
             Some(before) => before.tickets.clone(),
             None => aws_lc_rs::Ticketer::new()
                 .map_err(|error| format!("TLS can't be used: no keys for session tickets: {error}"))?,
         };
-        let certificates = Arc::new(Certificates::new(pairs));
-        let config = config(certificates.clone(), tickets.clone(), plan.https.http2)?;
-        Ok(Some(Terms { config, certificates, tickets, own, seen: Mutex::new(seen) }))
+        let certificates = Arc::new(Certificates::new(issued.clone()));
+        let config = config(certificates.clone(), tickets.clone(), protocols(plan))?;
+        let (given, seen) = (Mutex::new(given), Mutex::new(seen));
+        let terms = Terms { config, certificates, tickets, given, issued, own, seen };
+        terms.refresh();
+        Ok(Some(terms))
+    }
+
+    /// What an authority has issued.
+    pub fn issued(&self) -> &Arc<Issued> {
+        &self.issued
+    }
+
+    /// Puts in force what has been issued meanwhile. Connections that are open go on.
+    pub fn refresh(&self) {
+        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.certificates.replace(given, self.own.as_ref());
     }
 
     /// As rustls takes them.
@@ -79,7 +92,7 @@ impl Terms {
 
     /// Reads files of certificates again that have changed. If that is not possible the old ones stay in force.
     pub fn renew(&self, https: &plan::Https, log: &Log) {
-        if self.own.is_some() {
+        if https.certificates.is_empty() {
             return;
         }
         let now = stamps(https);
@@ -89,7 +102,8 @@ impl Terms {
         }
         match load(https) {
             Ok(pairs) => {
-                self.certificates.replace(pairs);
+                *self.given.lock().unwrap_or_else(PoisonError::into_inner) = pairs;
+                self.refresh();
                 log.info(format_args!("the certificates have been read again: their files have changed"));
             }
             // Said once: as long as the files stay as they are, nothing is new.
@@ -102,17 +116,39 @@ impl Terms {
 fn config(
     certificates: Arc<Certificates>,
     tickets: Arc<dyn ProducesTickets>,
-    http2: bool,
+    protocols: Vec<Vec<u8>>,
 ) -> Result<Arc<ServerConfig>, String> {
     let builder = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(|error| format!("TLS can't be used: {error}"))?;
     let mut config = builder.with_no_client_auth().with_cert_resolver(certificates);
-    let protocols: &[&[u8]] = if http2 { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
-    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+    config.alpn_protocols = protocols;
     config.ticketer = tickets;
     config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
     Ok(Arc::new(config))
+}
+
+/// What is spoken inside, best first (ALPN). That of an authority's challenges comes last: nobody else offers it.
+fn protocols(plan: &plan::Plan) -> Vec<Vec<u8>> {
+    let has_acme = plan.sites.iter().any(|site| !site.acme.is_empty());
+    let wanted: [(bool, &[u8]); 3] =
+        [(plan.https.http2, b"h2"), (true, b"http/1.1"), (has_acme, CHALLENGE_PROTOCOL)];
+    wanted.iter().filter(|(is_on, _)| *is_on).map(|(_, name)| name.to_vec()).collect()
+}
+
+/// A certificate of our own, where there is no other or none yet.
+fn own(plan: &plan::Plan, before: Option<&Terms>) -> Result<Option<Pair>, String> {
+    let has_acme = plan.sites.iter().any(|site| !site.acme.is_empty());
+    if !plan.https.certificates.is_empty() && !has_acme {
+        return Ok(None);
+    }
+    let names = names(plan);
+    let is_ip = |name: &String| name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
+    let is_same = |own: &Pair| names.iter().all(|name| is_ip(name) || own.names().contains(name));
+    match before.and_then(|before| before.own.clone()).filter(is_same) {
+        Some(own) => Ok(Some(own)),
+        None => Pair::self_signed(&names).map(Some),
+    }
 }
 
 /// The cryptography: aws-lc, with what rustls holds good today.

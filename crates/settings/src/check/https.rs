@@ -12,8 +12,10 @@ pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &m
     if let Some(at) = view.at("https.listen")
         && written.tls.is_empty()
         && !view.switch("https.self_signed")
+        && !super::acme::is_on(written, environment)
     {
-        let cure = "add [[tls]] with cert and key; for work on this machine, https.self_signed = true";
+        let cure = "add acme = true to have one come by itself, or [[tls]] with cert and key; for work on this machine, \
+                    https.self_signed = true";
         let problem = Problem::error(What::Missing, "HTTPS has no certificate", cure);
         problems.push(problem.at(Some(at), "nobody could connect here"));
     }

@@ -1,5 +1,6 @@
 //! The rows. A flat table: read it beside `docs/settings.md`, which is made from it.
 
+mod acme;
 mod cache;
 mod https;
 mod php;
@@ -66,6 +67,12 @@ pub(super) static GROUPS: &[Group] = &[
         line: "A certificate and its key, in PEM. Each client gets the one with the name that it asks for; a site may have one \
                with an ECDSA key and one with an RSA key. The first is for clients that ask for no name.",
         rows: https::TLS,
+    },
+    Group {
+        name: "acme",
+        header: "[acme]",
+        line: "Certificates that come and renew themselves (ACME, RFC 8555), where `https.acme` asks for them.",
+        rows: acme::ACME,
     },
     Group {
         name: "files",

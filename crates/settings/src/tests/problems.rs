@@ -61,6 +61,33 @@ names = 3
 {SITE}cert = "/a"
 "#);
 
+    certificates_that_come_by_themselves: format!(r#"
+[https]
+listen = [":443"]
+acme = true
+[acme]
+email = "mailto:me@example.com"
+directory = "http://ca.example.com/"
+ca_file = "/srv/none.pem"
+dir = "/srv/app/keys"
+{SITE}names = ["example.com", "localhost"]
+[[site]]
+names = ["*.example.com", "10.0.0.1"]
+root = "/srv/app"
+[[site]]
+names = ["intranet"]
+root = "/srv/app"
+[[site]]
+names = ["*.example.org"]
+root = "/srv/app"
+[site.https]
+acme = false
+"#);
+
+    certificates_for_no_name: format!("[https]\nlisten = [\":443\"]\nacme = true\n[acme]\nterms_agreed = true\n{SITE}");
+
+    certificates_without_https: format!("[https]\nacme = true\n{SITE}");
+
     one_tls_bracket: format!("[tls]\ncert = \"/srv/app/index.php\"\n{SITE}");
 
     tls_is_no_table: format!("tls = 3\n{SITE}");

@@ -57,8 +57,16 @@ fn every_default_is_within_its_own_bounds() {
 }
 
 /// Rows that can't be set by themselves: they need root, or another one.
-const NOT_ALONE: &[&str] =
-    &["php.user", "php.group", "site.default", "site.try_files", "https.listen", "tls.cert", "tls.key"];
+const NOT_ALONE: &[&str] = &[
+    "php.user",
+    "php.group",
+    "site.default",
+    "site.try_files",
+    "https.listen",
+    "https.acme",
+    "tls.cert",
+    "tls.key",
+];
 
 const CERTIFICATE: &str = "[[tls]]\ncert = \"/srv/app/index.php\"\nkey = \"/srv/app/app.php\"\n";
 
@@ -73,6 +81,7 @@ fn every_row_changes_the_plan() {
             "site.default" => format!("{SITE}names = [\"a\"]\n{LAST}default = true\n"),
             "https.listen" => format!("[https]\nself_signed = true\nlisten = [\":443\"]\n{SITE}{LAST}"),
             "tls.cert" | "tls.key" => format!("{CERTIFICATE}{SITE}{LAST}"),
+            "https.acme" => format!("{}{}", example(row), LAST.replace("\"b\"", "\"b.com\"")),
             "site.try_files" => format!("{}front_controller = \"/index.html\"\n{LAST}", example(row)),
             _ => example(row) + LAST,
         };

@@ -270,6 +270,58 @@ pub(super) fn url_path(raw: &Raw, text: &str) -> Read<String> {
     Ok(text.to_owned())
 }
 
+/// What one of the words stands for, or a URL of its own.
+pub(super) fn url(raw: &Raw, text: &str, words: &[(&str, &str)]) -> Read<String> {
+    if let Some((_, url)) = words.iter().find(|(word, _)| *word == text) {
+        return Ok((*url).to_owned());
+    }
+    let wrong = |label: &str, cure: String| {
+        Err(raw.wrong(What::Malformed, format!("cannot be \"{}\"", shown(text)), label, cure))
+    };
+    if let Some(rest) = text.strip_prefix("http://") {
+        return wrong("not encrypted", format!("write \"https://{}\"", shown(rest)));
+    }
+    let Some(rest) = text.strip_prefix("https://") else {
+        let known: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+        return wrong(
+            "not a URL",
+            format!("write {}, or a URL that begins with https://", known.join(" or ")),
+        );
+    };
+    let host = rest.split(['/', ':', '?', '#']).next().unwrap_or_default();
+    let legal = |byte: u8| byte.is_ascii_graphic() && !b"\"<>\\^`{|}#@".contains(&byte);
+    if host.is_empty() || !rest.bytes().all(legal) {
+        return wrong("not a URL", "write it like \"https://ca.example.com/acme/directory\"".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// An address for mail, without looking closer than a certificate authority needs.
+pub(super) fn email(raw: &Raw, text: &str) -> Read<String> {
+    let title = format!("cannot be \"{}\"", shown(text));
+    if let Some(address) = text.strip_prefix("mailto:") {
+        let cure = format!("write \"{}\"", shown(address));
+        return Err(raw.wrong(What::Malformed, title, "an address alone, without a scheme", cure));
+    }
+    let legal = |byte: u8| byte.is_ascii_graphic() && !b"\"(),:;<>[\\]?".contains(&byte);
+    let is_address = text.split_once('@').is_some_and(|(who, host)| {
+        !who.is_empty()
+            && host.contains('.')
+            && !host.contains('@')
+            && !host.starts_with('.')
+            && !host.ends_with('.')
+    });
+    if !is_address || !text.bytes().all(legal) {
+        return Err(raw.wrong(
+            What::Malformed,
+            title,
+            "not a mail address",
+            "write one like \"me@example.com\"",
+        ));
+    }
+    Ok(text.to_owned())
+}
+
 /// A user or group name, or its number.
 pub(super) fn account(raw: &Raw, text: &str) -> Read<String> {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"._-$@\\".contains(&byte);
@@ -401,6 +453,47 @@ mod tests {
             "[x]",
             &long,
             "a\0b",
+        ] {
+            assert_eq!(of(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn urls_and_words_for_them() {
+        let words = [("staging", "https://staging.example/dir")];
+        let of = |text: &str| url(&raw(), text, &words).ok();
+        assert_eq!(of("staging").as_deref(), Some("https://staging.example/dir"));
+        assert_eq!(of("https://127.0.0.1:14000/dir").as_deref(), Some("https://127.0.0.1:14000/dir"));
+        for bad in [
+            "",
+            "stage",
+            "http://a.example/",
+            "https://",
+            "https:///x",
+            "https://a b/",
+            "https://u@h/",
+            "ftp://a/",
+        ] {
+            assert_eq!(of(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn mail_addresses() {
+        let of = |text: &str| email(&raw(), text).ok();
+        assert_eq!(of("me+tls@mail.example.com").as_deref(), Some("me+tls@mail.example.com"));
+        for bad in [
+            "",
+            "me",
+            "@a.b",
+            "me@",
+            "me@host",
+            "me@a..",
+            "a@b@c.d",
+            "mailto:me@a.b",
+            "me you@a.b",
+            "m\u{e9}@a.b",
+            "me@a.b,you@a.b",
         ] {
             assert_eq!(of(bad), None, "{bad:?}");
         }

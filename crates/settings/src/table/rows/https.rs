@@ -24,6 +24,17 @@ pub(super) static HTTPS: &[Setting] = &[
         ..ROW
     },
     Setting {
+        key: "https.acme",
+        place: Place::Both,
+        kind: Kind::Switch,
+        default: Default::Fixed("false"),
+        line: "Whether certificates for the names of the sites come and renew themselves; from whom is said under `[acme]`.",
+        reason: "A site has one for all its names. Off for a site whose certificate a `[[tls]]` names.",
+        example: "true",
+        elsewhere: &["auto_https", "automatic_https", "letsencrypt", "acme_enabled"],
+        ..ROW
+    },
+    Setting {
         key: "https.handshakes",
         kind: count(1, 65_536),
         default: Default::Fixed("128"),

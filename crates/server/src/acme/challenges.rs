@@ -1,0 +1,79 @@
+//! What an authority finds when it looks whether a name leads here: a token at port 80 (RFC 8555 section 8.3), a certificate at
+//! port 443 (RFC 8737).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::reply::{Body, Reply};
+use crate::request::Request;
+use crate::tls::{Issued, Pair};
+
+/// Where an authority looks.
+const FOLDER: &[u8] = b"/.well-known/acme-challenge/";
+
+/// Tokens of the orders under way, and what is answered to each.
+#[derive(Debug, Default)]
+pub struct Challenges {
+    tokens: Mutex<HashMap<String, String>>,
+}
+
+impl Challenges {
+    /// See [`super::Acme::answer`]. Files below the folder that are no token of ours are the site's: other programs may ask for
+    /// certificates, too.
+    pub fn answer(&self, request: &Request) -> Option<Reply> {
+        let token = std::str::from_utf8(request.raw_path().strip_prefix(FOLDER)?).ok()?;
+        let text = self.locked().get(token)?.clone();
+        if !matches!(request.head.method(), "GET" | "HEAD") {
+            return None;
+        }
+        let reply = Reply::new(200).with("Content-Type", "application/octet-stream");
+        Some(reply.with("Cache-Control", "no-store").body(Body::Bytes(text.into_bytes())))
+    }
+
+    fn locked(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The answers of one order, which end with it.
+pub struct Answers {
+    challenges: Arc<Challenges>,
+    issued: Arc<Issued>,
+    tokens: Vec<String>,
+    names: Vec<String>,
+}
+
+impl Answers {
+    /// None yet.
+    pub fn new(challenges: Arc<Challenges>, issued: Arc<Issued>) -> Answers {
+        Answers { challenges, issued, tokens: Vec::new(), names: Vec::new() }
+    }
+
+    /// Whoever asks for `token` by HTTP gets `text`.
+    pub fn by_http(&mut self, token: &str, text: &str) {
+        self.challenges.locked().insert(token.to_owned(), text.to_owned());
+        self.tokens.push(token.to_owned());
+    }
+
+    /// Whoever asks for `name` by the protocol of the challenge is shown a certificate with `digest`.
+    ///
+    /// # Errors
+    /// The name can't stand in a certificate.
+    pub fn by_tls(&mut self, name: &str, digest: &[u8]) -> Result<(), String> {
+        self.issued.begin_challenge(name, &Pair::for_challenge(name, digest)?);
+        self.names.push(name.to_owned());
+        Ok(())
+    }
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        let mut tokens = self.challenges.locked();
+        for token in &self.tokens {
+            tokens.remove(token);
+        }
+        for name in &self.names {
+            self.issued.end_challenge(name);
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! HTTP to the authority, for the crate instant-acme: one request a connection, one after the other. Its own client would bring
+//! thirty crates along; this is all that an order of a few dozen requests needs.
+
+use std::fmt;
+use std::future::Future;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::pin::Pin;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::header::{RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, response};
+use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use millrace_wire::chunked;
+
+use super::failure::{Cause, Failure};
+use crate::engine::Clock;
+use crate::tls::Trust;
+
+/// For one address of the authority.
+const CONNECT: Duration = Duration::from_secs(10);
+/// For one request, all in all.
+const EXCHANGE: Duration = Duration::from_secs(60);
+/// No answer comes near this; bytes.
+const MOST: usize = 1 << 20;
+/// Who asks (RFC 8555 section 6.1).
+const WHO: &str = concat!("millrace/", env!("CARGO_PKG_VERSION"), " instant-acme");
+
+/// A client that believes some servers.
+#[derive(Clone, Debug)]
+pub struct Client {
+    trust: Trust,
+    pause: Arc<Mutex<Option<Duration>>>,
+}
+
+impl Client {
+    /// For servers that are known by `trust`.
+    pub fn new(trust: Trust) -> Client {
+        Client { trust, pause: Arc::default() }
+    }
+
+    /// For how long the authority wants to be left alone, if its last answer said so.
+    pub fn pause(&self) -> Option<Duration> {
+        *self.pause.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_pause(&self, pause: Option<Duration>) {
+        *self.pause.lock().unwrap_or_else(PoisonError::into_inner) = pause;
+    }
+}
+
+impl HttpClient for Client {
+    fn request(
+        &self,
+        request: Request<BodyWrapper<Bytes>>,
+    ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
+        let client = self.clone();
+        Box::pin(async move {
+            let (head, body) = request.into_parts();
+            // The only way to the bytes that needs no further crate: a response can be asked for them.
+            let body =
+                BytesResponse::from(Response::new(body)).body.into_bytes().await.map_err(Error::Other)?;
+            client.note_pause(None);
+            let (parts, content) = client.exchange(head.method, head.uri, head.headers, body).await?;
+            if matches!(parts.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+                client.note_pause(retry_after(&parts.headers));
+            }
+            let is_problem = content.trim_ascii_start().starts_with(b"{");
+            if (parts.status.is_client_error() || parts.status.is_server_error()) && !is_problem {
+                return Err(nameless(parts.status));
+            }
+            Ok(BytesResponse { parts, body: Box::new(Bytes::from(content)) })
+        })
+    }
+}
+
+impl Client {
+    async fn exchange(
+        &self,
+        method: Method,
+        uri: Uri,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<(response::Parts, Vec<u8>), Error> {
+        let trust = self.trust.clone();
+        let host = uri.host().unwrap_or_default().to_owned();
+        // Names are looked up, and TLS is spoken, by calls that block.
+        let work = tokio::task::spawn_blocking(move || blocking(&trust, &method, &uri, &headers, &body));
+        let done = match work.await {
+            Ok(done) => done,
+            Err(error) => Err(io::Error::other(error)),
+        };
+        done.map_err(|error| {
+            let text = format!("the certificate authority can't be asked ({host}): {error}");
+            Error::Other(Box::new(Failure::new(Cause::Unreachable, text)))
+        })
+    }
+}
+
+/// An error without the document that says which (RFC 7807): from something in front of the authority.
+fn nameless(status: StatusCode) -> Error {
+    let cause = if status == StatusCode::TOO_MANY_REQUESTS { Cause::RateLimited } else { Cause::Unreachable };
+    let text = format!("the certificate authority answers {status} and doesn't say why");
+    Error::Other(Box::new(Failure::new(cause, text)))
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    match u64::from_str(text) {
+        Ok(seconds) => Some(Duration::from_secs(seconds)),
+        Err(_) => httpdate::parse_http_date(text).ok()?.duration_since(Clock::default().wall()).ok(),
+    }
+}
+
+fn blocking(
+    trust: &Trust,
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> io::Result<(response::Parts, Vec<u8>)> {
+    let deadline = Clock::default().now() + EXCHANGE;
+    if uri.scheme_str() != Some("https") {
+        return Err(io::Error::other(format!("{uri} is no https URL")));
+    }
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let socket = connect(host, uri.port_u16().unwrap_or(443))?;
+    socket.set_read_timeout(Some(CONNECT))?;
+    socket.set_write_timeout(Some(CONNECT))?;
+    let mut stream = trust.connect(host, socket)?;
+    stream.write_all(&head(method, uri, headers, body.len()))?;
+    stream.write_all(body)?;
+    stream.flush()?;
+    read_answer(&mut stream, method, deadline)
+}
+
+fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, CONNECT) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn head(method: &Method, uri: &Uri, headers: &HeaderMap, length: usize) -> Vec<u8> {
+    let target = uri.path_and_query().map_or("/", |target| target.as_str());
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    let mut head = format!(
+        "{method} {target} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\nUser-Agent: {WHO}\r\n"
+    );
+    if method == Method::POST {
+        head.push_str(&format!("Content-Length: {length}\r\n"));
+    }
+    let mut head = head.into_bytes();
+    for (name, value) in headers.iter().filter(|(name, _)| *name != USER_AGENT) {
+        head.extend_from_slice(name.as_str().as_bytes());
+        head.extend_from_slice(b": ");
+        head.extend_from_slice(value.as_bytes());
+        head.extend_from_slice(b"\r\n");
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+/// Reads until the answer is whole, or else until the connection ends.
+fn read_answer(
+    stream: &mut impl Read,
+    method: &Method,
+    deadline: Instant,
+) -> io::Result<(response::Parts, Vec<u8>)> {
+    let (mut bytes, mut piece) = (Vec::new(), [0_u8; 8 << 10]);
+    loop {
+        if let Some(answer) = parse(&bytes, method, false)? {
+            return Ok(answer);
+        }
+        if bytes.len() > MOST {
+            return Err(wrong("the answer is too long"));
+        }
+        if Clock::default().now() > deadline {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        match stream.read(&mut piece) {
+            Ok(0) => break,
+            Ok(read) => bytes.extend_from_slice(&piece[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            // Many servers close without saying so by TLS. Whether something is missing shows below.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+            Err(error) => return Err(error),
+        }
+    }
+    parse(&bytes, method, true)?.ok_or_else(|| wrong("the answer was cut short"))
+}
+
+/// The answer, as far as `bytes` are all of it; `None`: something is missing.
+fn parse(bytes: &[u8], method: &Method, ended: bool) -> io::Result<Option<(response::Parts, Vec<u8>)>> {
+    let Some(end) = memchr::memmem::find(bytes, b"\r\n\r\n") else { return Ok(None) };
+    let (parts, content) = (read_head(&bytes[..end])?, &bytes[end + 4..]);
+    let field = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    if method == Method::HEAD || matches!(parts.status.as_u16(), 204 | 304) {
+        return Ok(Some((parts, Vec::new())));
+    }
+    if field("transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) {
+        return Ok(unchunked(content)?.map(|content| (parts, content)));
+    }
+    match field("content-length").map(usize::from_str) {
+        Some(Ok(length)) if content.len() >= length => Ok(Some((parts, content[..length].to_vec()))),
+        Some(Ok(_)) => Ok(None),
+        Some(Err(_)) => Err(wrong("its Content-Length is no number")),
+        None => Ok(ended.then(|| (parts, content.to_vec()))),
+    }
+}
+
+fn read_head(head: &[u8]) -> io::Result<response::Parts> {
+    let text = std::str::from_utf8(head).map_err(|_| wrong("what answers does not speak HTTP"))?;
+    let mut lines = text.split("\r\n");
+    let status =
+        lines.next().and_then(|line| line.strip_prefix("HTTP/1.")).and_then(|line| line.split(' ').nth(1));
+    let mut response = http::Response::builder().status(status.unwrap_or_default());
+    for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+        response = response.header(name, value.trim());
+    }
+    let response = response.body(()).map_err(|_| wrong("what answers does not speak HTTP"))?;
+    Ok(response.into_parts().0)
+}
+
+fn unchunked(mut coded: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    let (mut decoder, mut content) = (chunked::Decoder::default(), Vec::new());
+    while !coded.is_empty() && !decoder.is_done() {
+        let (taken, piece) = decoder.decode(coded).map_err(|error| wrong(error.0))?;
+        content.extend_from_slice(piece);
+        coded = &coded[taken..];
+    }
+    Ok(decoder.is_done().then_some(content))
+}
+
+fn wrong(what: impl fmt::Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bytes: &[u8], method: &Method) -> io::Result<(u16, Vec<u8>)> {
+        // Byte by byte: an answer may come in any pieces.
+        struct Slow<'a>(&'a [u8]);
+        impl Read for Slow<'_> {
+            fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+                let n = self.0.len().min(1);
+                into[..n].copy_from_slice(&self.0[..n]);
+                self.0 = &self.0[n..];
+                Ok(n)
+            }
+        }
+        let deadline = Clock::default().now() + EXCHANGE;
+        read_answer(&mut Slow(bytes), method, deadline)
+            .map(|(parts, content)| (parts.status.as_u16(), content))
+    }
+
+    #[test]
+    fn answers() {
+        let good: [(&[u8], u16, &[u8]); 4] = [
+            (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokmore", 200, b"ok"),
+            (
+                b"HTTP/1.1 400 Bad\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n3\r\nabc\r\n0\r\n\r\n",
+                400,
+                b"okabc",
+            ),
+            (b"HTTP/1.0 200\r\nX: y\r\n\r\nto the end", 200, b"to the end"),
+            (b"HTTP/1.1 204 No\r\n\r\n", 204, b""),
+        ];
+        for (bytes, status, content) in good {
+            assert_eq!(read(bytes, &Method::GET).unwrap(), (status, content.to_vec()));
+        }
+        assert_eq!(
+            read(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", &Method::HEAD).unwrap(),
+            (200, Vec::new())
+        );
+        let bad: [&[u8]; 6] = [
+            b"",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+            b"SSH-2.0-x\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+        ];
+        for bytes in bad {
+            assert!(read(bytes, &Method::GET).is_err(), "{}", bytes.escape_ascii());
+        }
+        let long = [&b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n"[..], &[b'x'; 128]].concat();
+        assert!(read(&long, &Method::GET).is_err());
+    }
+
+    #[test]
+    fn what_is_sent() {
+        let mut headers = HeaderMap::new();
+        headers.insert("content-type", "application/jose+json".parse().unwrap());
+        headers.insert(USER_AGENT, "other".parse().unwrap());
+        let text = head(&Method::POST, &"https://ca.example:14000/a?b".parse().unwrap(), &headers, 7);
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            format!(
+                "POST /a?b HTTP/1.1\r\nHost: ca.example:14000\r\nConnection: close\r\nUser-Agent: {WHO}\r\n\
+                 Content-Length: 7\r\ncontent-type: application/jose+json\r\n\r\n"
+            )
+        );
+    }
+
+    #[test]
+    fn pauses() {
+        let of = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, text.parse().unwrap());
+            retry_after(&headers)
+        };
+        assert_eq!(of("120"), Some(Duration::from_secs(120)));
+        assert_eq!(of("soon"), None);
+        assert_eq!(of("Sun, 06 Nov 1994 08:49:37 GMT"), None, "that is over");
+        assert!(of("Fri, 31 Dec 2100 23:59:59 GMT") > Some(Duration::from_secs(1)));
+    }
+}

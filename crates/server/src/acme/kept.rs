@@ -1,0 +1,85 @@
+//! A certificate that we have: what stands in it.
+
+use std::time::{Duration, SystemTime};
+
+use instant_acme::CertificateIdentifier;
+use x509_parser::time::ASN1Time;
+
+use super::schedule::Life;
+use super::store::Store;
+use crate::tls::Pair;
+
+/// A certificate with its key.
+#[derive(Debug)]
+pub struct Kept {
+    /// For TLS.
+    pub pair: Pair,
+    /// When it is valid.
+    pub life: Life,
+    /// How the authority knows it; `None`: it says nothing by which it could be asked (RFC 9773 section 4.1).
+    pub id: Option<CertificateIdentifier<'static>>,
+}
+
+impl Kept {
+    /// That of the store; `None`: there is none.
+    ///
+    /// # Errors
+    /// It can't be read, or is damaged.
+    pub fn load(store: &Store, id: &str) -> Result<Option<Kept>, String> {
+        let file = file(id);
+        let Some(bytes) = store.read(&file)? else { return Ok(None) };
+        Kept::parse(&bytes)
+            .map(Some)
+            .map_err(|why| format!("the kept certificate {file} can't be used: {why}"))
+    }
+
+    /// A key with its certificate and chain, in PEM.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub fn parse(pem: &[u8]) -> Result<Kept, String> {
+        let pair = Pair::from_pem(pem)?;
+        let (_, parsed) = x509_parser::parse_x509_certificate(pair.end_entity())
+            .map_err(|error| format!("the certificate can't be read: {error}"))?;
+        let validity = parsed.validity();
+        let life = Life { begins: moment(validity.not_before), ends: moment(validity.not_after) };
+        let id =
+            CertificateIdentifier::try_from(pair.end_entity()).ok().map(CertificateIdentifier::into_owned);
+        Ok(Kept { life, id, pair })
+    }
+
+    /// Whether it is for all of these names.
+    pub fn covers(&self, names: &[String]) -> bool {
+        names.iter().all(|name| self.pair.names().contains(name))
+    }
+}
+
+/// The file of a certificate.
+pub fn file(id: &str) -> String {
+    format!("{id}.pem")
+}
+
+fn moment(time: ASN1Time) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(time.timestamp()).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_it() {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut parameters =
+            rcgen::CertificateParams::new(vec!["a.example".to_owned(), "b.example".to_owned()]).unwrap();
+        parameters.not_before = rcgen::date_time_ymd(2026, 1, 1);
+        parameters.not_after = rcgen::date_time_ymd(2026, 1, 31);
+        let pem = key.serialize_pem() + &parameters.self_signed(&key).unwrap().pem();
+        let kept = Kept::parse(pem.as_bytes()).unwrap();
+        let since = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+        assert_eq!((since(kept.life.begins), since(kept.life.ends)), (1_767_225_600, 1_769_817_600));
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert!(kept.covers(&names(&["b.example", "a.example"])) && !kept.covers(&names(&["c.example"])));
+        assert!(Kept::parse(key.serialize_pem().as_bytes()).is_err());
+    }
+}

@@ -1,0 +1,209 @@
+//! One certificate: an order for its names, an answer to the challenge for each, a key, and at the end the chain (RFC 8555
+//! section 7.4).
+//!
+//! The URL of the order and the key are kept from the moment on that the authority knows of it. So a restart in the middle
+//! goes on with the same order, and a certificate that was issued at the last moment is not lost.
+
+use std::time::Duration;
+
+use instant_acme::{
+    Account, AuthorizationStatus, CertificateIdentifier, ChallengeType, Error, Identifier, NewOrder, Order,
+    OrderStatus, RetryPolicy,
+};
+use rcgen::{CertificateParams, DistinguishedName, KeyPair};
+use serde_json::{Value, json};
+
+use super::Wanted;
+use super::challenges::Answers;
+use super::failure::{Cause, Failure, told};
+use super::kept::Kept;
+use super::store::Store;
+
+/// How long the authority may take to look at the names, and again to issue.
+const DECIDE: RetryPolicy = RetryPolicy::new()
+    .initial_delay(Duration::from_millis(500))
+    .backoff(1.5)
+    .timeout(Duration::from_secs(120));
+
+/// What it takes.
+pub struct Ordering<'a> {
+    /// Who asks.
+    pub account: &'a Account,
+    /// Where what must not be lost is kept.
+    pub store: &'a Store,
+    /// What is asked for.
+    pub wanted: &'a Wanted,
+    /// The certificate that it comes in the place of (RFC 9773 section 5).
+    pub replaces: Option<CertificateIdentifier<'static>>,
+    /// How names are proven.
+    pub challenge: ChallengeType,
+}
+
+impl Ordering<'_> {
+    /// Key, certificate and chain in PEM, and what stands in them. They are in force nowhere yet, and not kept.
+    ///
+    /// # Errors
+    /// The authority can't be asked, refuses, or doesn't find the names here; or the disk is full.
+    pub async fn obtain(&self, mut answers: Answers) -> Result<(Vec<u8>, Kept), Failure> {
+        let (mut order, key) = self.begin().await?;
+        if order.state().status == OrderStatus::Pending {
+            self.answer_challenges(&mut order, &mut answers).await?;
+        }
+        if order.state().status == OrderStatus::Pending {
+            match order.poll_ready(&DECIDE).await {
+                Ok(OrderStatus::Ready) => {}
+                Ok(_) | Err(Error::Api(_)) => return Err(self.not_found(&mut order).await),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if order.state().status == OrderStatus::Ready {
+            order.finalize_csr(&self.request(&key)?).await?;
+        }
+        let chain = order.poll_certificate(&DECIDE).await?;
+        let pem = (key.serialize_pem() + &chain).into_bytes();
+        let kept = Kept::parse(&pem).map_err(|why| Failure::new(Cause::Refused, why))?;
+        if !kept.covers(&self.wanted.names) {
+            return Err(Failure::new(Cause::Refused, "the certificate that has come is for other names"));
+        }
+        Ok((pem, kept))
+    }
+
+    /// The order that was under way when the server ended, or a new one; with its key.
+    async fn begin(&self) -> Result<(Order, KeyPair), Failure> {
+        let pending = self.read_pending()?;
+        if let Some((url, key)) = &pending {
+            match self.account.order(url.clone()).await {
+                Ok(mut order) => {
+                    if order.state().status != OrderStatus::Invalid {
+                        return Ok((order, copy(key)?));
+                    }
+                }
+                // The authority has forgotten it.
+                Err(Error::Api(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let key = match pending {
+            Some((_, key)) => key,
+            None => KeyPair::generate().map_err(cryptography)?,
+        };
+        let order = self.new_order().await?;
+        let pending = json!({ "url": order.url(), "names": self.wanted.names, "key": key.serialize_pem() });
+        self.store.write(&self.pending(), pending.to_string().as_bytes()).map_err(on_disk)?;
+        Ok((order, key))
+    }
+
+    async fn new_order(&self) -> Result<Order, Failure> {
+        let names: Vec<Identifier> = self.wanted.names.iter().cloned().map(Identifier::Dns).collect();
+        if let Some(replaces) = &self.replaces {
+            match self.account.new_order(&NewOrder::new(&names).replaces(replaces.clone())).await {
+                Ok(order) => return Ok(order),
+                // The authority doesn't know the old one, or another has come in its place: that is no reason not to ask.
+                Err(Error::Unsupported(_) | Error::Other(_)) => {}
+                Err(Error::Api(problem)) => {
+                    let failure = Failure::from(Error::Api(problem));
+                    if failure.cause != Cause::Refused {
+                        return Err(failure);
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(self.account.new_order(&NewOrder::new(&names)).await?)
+    }
+
+    /// Puts up the answers for names that the authority does not hold ours yet, and has it look.
+    async fn answer_challenges(&self, order: &mut Order, answers: &mut Answers) -> Result<(), Failure> {
+        let mut authorizations = order.authorizations();
+        while let Some(authorization) = authorizations.next().await {
+            let mut authorization = authorization?;
+            if authorization.status != AuthorizationStatus::Pending {
+                continue;
+            }
+            let name = authorization.identifier().to_string();
+            let Some(mut challenge) = authorization.challenge(self.challenge.clone()) else {
+                let kind = format!("{:?}", self.challenge);
+                return Err(Failure::new(
+                    Cause::Refused,
+                    format!("the authority does not offer {kind} for {name}"),
+                ));
+            };
+            let proof = challenge.key_authorization();
+            if self.challenge == ChallengeType::TlsAlpn01 {
+                let put_up = answers.by_tls(&name, proof.digest().as_ref());
+                put_up.map_err(|why| Failure::new(Cause::Refused, why))?;
+            } else {
+                answers.by_http(&challenge.token, proof.as_str());
+            }
+            match challenge.set_ready().await {
+                // Which name it is, and that of all others, is asked for later.
+                Ok(()) | Err(Error::Api(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Which names the authority did not find here, and what it saw instead.
+    async fn not_found(&self, order: &mut Order) -> Failure {
+        let mut said = Vec::new();
+        let whole = order.state().error.as_ref().map(told);
+        let mut authorizations = order.authorizations();
+        while let Some(Ok(mut authorization)) = authorizations.next().await {
+            if authorization.refresh().await.is_err() {
+                continue;
+            }
+            let name = authorization.identifier().to_string();
+            let problems = authorization.challenges.iter().filter_map(|challenge| challenge.error.as_ref());
+            said.extend(problems.map(|problem| format!("{name}: {}", told(problem))));
+        }
+        // An order that has failed is of no use.
+        self.store.remove(&self.pending());
+        let text = if said.is_empty() {
+            whole.unwrap_or_else(|| "it doesn't say why".to_owned())
+        } else {
+            said.join("; ")
+        };
+        Failure::new(Cause::NotFoundThere, format!("the certificate authority has looked and says: {text}"))
+    }
+
+    /// The request for a signature (RFC 2986): the names, the key, nothing else.
+    fn request(&self, key: &KeyPair) -> Result<Vec<u8>, Failure> {
+        let mut parameters = CertificateParams::new(self.wanted.names.clone()).map_err(cryptography)?;
+        parameters.distinguished_name = DistinguishedName::new();
+        Ok(parameters.serialize_request(key).map_err(cryptography)?.der().to_vec())
+    }
+
+    fn pending(&self) -> String {
+        pending(&self.wanted.id)
+    }
+
+    fn read_pending(&self) -> Result<Option<(String, KeyPair)>, Failure> {
+        let Some(bytes) = self.store.read(&self.pending()).map_err(on_disk)? else { return Ok(None) };
+        // One that is damaged, or for other names, is written anew.
+        let parse = || {
+            let all: Value = serde_json::from_slice(&bytes).ok()?;
+            let is_same = all.get("names")? == &json!(self.wanted.names);
+            let key = KeyPair::from_pem(all.get("key")?.as_str()?).ok()?;
+            is_same.then_some((all.get("url")?.as_str()?.to_owned(), key))
+        };
+        Ok(parse())
+    }
+}
+
+/// The file of an order that is under way. It goes when its certificate is kept.
+pub fn pending(id: &str) -> String {
+    format!("{id}.pending")
+}
+
+fn copy(key: &KeyPair) -> Result<KeyPair, Failure> {
+    KeyPair::from_pem(&key.serialize_pem()).map_err(cryptography)
+}
+
+fn cryptography(error: rcgen::Error) -> Failure {
+    Failure::new(Cause::Refused, format!("no key or request for a certificate can be made: {error}"))
+}
+
+fn on_disk(why: String) -> Failure {
+    Failure::new(Cause::Disk, why)
+}

@@ -1,0 +1,125 @@
+//! When a certificate is renewed, and when something that failed is tried again. Values in, values out: no clock, no dice;
+//! `random` is from 0 up to 1.
+
+use std::time::{Duration, SystemTime};
+
+/// How long the first failure is waited out.
+const FIRST_PAUSE: Duration = Duration::from_secs(60);
+/// How long at most.
+const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
+/// So often the authority's own word on a pause is taken as it is; then ours counts too, if it is longer.
+const BELIEVED: u32 = 3;
+/// A renewal that the authority wants at once is not repeated before this is over, should it want another one at once.
+pub const URGENT_AGAIN: Duration = Duration::from_secs(3600);
+/// How often the authority is asked when it wants a certificate renewed, if it doesn't say (RFC 9773 section 4.3.2).
+pub const ASK_EVERY: Duration = Duration::from_secs(6 * 3600);
+
+/// When a certificate is valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// From here.
+    pub begins: SystemTime,
+    /// To here.
+    pub ends: SystemTime,
+}
+
+/// When the authority wants it renewed (RFC 9773 section 4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Not before.
+    pub start: SystemTime,
+    /// Not after.
+    pub end: SystemTime,
+}
+
+impl Life {
+    /// At two thirds of it, and a little later, so that many certificates of one day don't come back on one day.
+    pub fn renewal(self, random: f64) -> SystemTime {
+        self.at(2.0 / 3.0 + random / 30.0)
+    }
+
+    /// At any moment of `window`; but soon enough to try again should it fail. Around a certificate that lives shorter than
+    /// the window is wide, not before a third of its life.
+    pub fn renewal_in(self, window: Window, random: f64) -> SystemTime {
+        let start = if window.start <= self.begins { self.at(1.0 / 3.0) } else { window.start };
+        let end = window.end.min(self.at(0.9));
+        match end.duration_since(start) {
+            Ok(width) => start + width.mul_f64(random),
+            Err(_) => end,
+        }
+    }
+
+    fn at(self, part: f64) -> SystemTime {
+        self.begins + self.ends.duration_since(self.begins).unwrap_or_default().mul_f64(part)
+    }
+}
+
+/// How long to wait after that many failures in a row: a minute, then twice as long each time, a quarter more or less. What the
+/// authority says (`Retry-After`) counts more.
+pub fn pause(failures: u32, retry_after: Option<Duration>, random: f64) -> Duration {
+    let doubled = FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(16));
+    let ours = doubled.min(LONGEST_PAUSE).mul_f64(0.75 + random / 2.0);
+    match retry_after {
+        // Never sooner; a little later, as all who were told the same time will come then.
+        Some(theirs) if failures <= BELIEVED => theirs + (theirs / 10).mul_f64(random),
+        Some(theirs) => ours.max(theirs),
+        None => ours,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    fn life(days: u32) -> Life {
+        Life {
+            begins: SystemTime::UNIX_EPOCH + DAY * 1000,
+            ends: SystemTime::UNIX_EPOCH + DAY * (1000 + days),
+        }
+    }
+
+    #[test]
+    fn renewal_at_two_thirds() {
+        let life = life(90);
+        assert_eq!(life.renewal(0.0), life.begins + DAY * 60);
+        assert_eq!(life.renewal(1.0), life.begins + DAY * 63);
+        let dead = Life { begins: life.ends, ends: life.begins };
+        assert_eq!(dead.renewal(0.5), dead.begins);
+    }
+
+    #[test]
+    fn renewal_as_the_authority_says() {
+        let life = life(90);
+        let day = |day: u32| life.begins + DAY * day;
+        let at = |start, end, random| life.renewal_in(Window { start: day(start), end: day(end) }, random);
+        assert_eq!(at(58, 60, 0.0), day(58));
+        assert_eq!(at(58, 60, 0.5), day(59));
+        // Something has happened: tomorrow all are to be renewed.
+        assert_eq!(at(1, 3, 0.0), day(1));
+        // Too late to try again.
+        assert_eq!(at(85, 89, 0.0), day(81));
+        assert_eq!(at(60, 89, 1.0), day(81));
+        // The window is wider than the life.
+        assert_eq!(at(0, 90, 0.0), day(30));
+        assert_eq!(at(0, 90, 1.0), day(81));
+    }
+
+    #[test]
+    fn pauses_double_up_to_hours() {
+        let minutes = |failures| pause(failures, None, 0.5).as_secs() / 60;
+        assert_eq!([1, 2, 3, 4, 9, 10, 99].map(minutes), [1, 2, 4, 8, 256, 360, 360]);
+        assert_eq!(pause(1, None, 0.0), Duration::from_secs(45));
+        assert!(pause(1, None, 0.999) < Duration::from_secs(75));
+    }
+
+    #[test]
+    fn the_authority_is_not_asked_sooner_than_it_says() {
+        let told = Duration::from_secs(100);
+        assert_eq!(pause(1, Some(told), 0.0), told);
+        assert_eq!(pause(3, Some(told), 1.0), told + told / 10);
+        assert_eq!(pause(9, Some(told), 0.5), Duration::from_secs(256 * 60));
+        assert_eq!(pause(9, Some(DAY), 0.5), DAY);
+    }
+}

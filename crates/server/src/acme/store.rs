@@ -1,0 +1,157 @@
+//! The folder where account, keys and certificates are kept. Files are for the server alone (0600 in a folder of 0700), and
+//! whoever opens one sees all of the old or all of the new, also after a crash of the machine.
+//!
+//! ```text
+//!  dir/AUTHORITY/account.json     who we are there, with the key
+//!                NAME.pem         key, certificate and chain of the site whose first name that is
+//!                NAME.pending     an order under way: its URL, its names, the key
+//! ```
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use millrace_settings::plan;
+use rustix::fs::OFlags;
+
+/// The folder of one authority.
+#[derive(Clone, Debug)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+impl Store {
+    /// That of the authority of the settings; `None`: they name no place.
+    pub fn of(acme: &plan::Acme) -> Option<Store> {
+        Some(Store { folder: acme.dir.as_ref()?.join(folder_name(&acme.directory)) })
+    }
+
+    /// Makes the folder, and finds out whether something can be written there: before an authority is asked for what would be
+    /// lost.
+    ///
+    /// # Errors
+    /// With what to do.
+    pub fn prepare(&self) -> Result<(), String> {
+        let probe = || {
+            DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+            if fs::metadata(&self.folder)?.permissions().mode() & 0o077 != 0 {
+                fs::set_permissions(&self.folder, Permissions::from_mode(0o700))?;
+            }
+            // As large as what will be written: a full disk lets a file be made, not filled.
+            self.replace("probe", &[b'\n'; 16 << 10])?;
+            fs::remove_file(self.folder.join("probe"))
+        };
+        probe().map_err(|error| self.cannot("write to", &error))
+    }
+
+    /// The file of that name; `None`: there is none.
+    ///
+    /// # Errors
+    /// With what to do.
+    pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
+        match fs::read(self.folder.join(name)) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.cannot("read", &error)),
+        }
+    }
+
+    /// Puts a file in the place of an older one. It is on the disk when this returns.
+    ///
+    /// # Errors
+    /// With what to do; the older one is still there.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
+        self.replace(name, bytes).map_err(|error| self.cannot("write to", &error))
+    }
+
+    /// Removes a file that is of no use any more. That it stays does no harm.
+    pub fn remove(&self, name: &str) {
+        let _ = fs::remove_file(self.folder.join(name));
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let unfinished = self.folder.join(format!(".{name}.new"));
+        let written = private_file(&unfinished).and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        });
+        if let Err(error) = written {
+            let _ = fs::remove_file(&unfinished);
+            return Err(error);
+        }
+        fs::rename(&unfinished, self.folder.join(name))?;
+        File::open(&self.folder)?.sync_all()
+    }
+
+    fn cannot(&self, what: &str, error: &io::Error) -> String {
+        let cure = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room there",
+            io::ErrorKind::PermissionDenied => {
+                "let the server's user read and write there (chown), or set acme.dir"
+            }
+            io::ErrorKind::ReadOnlyFilesystem => "set acme.dir to a folder that can be written",
+            _ => "see to it, or set acme.dir to another folder",
+        };
+        format!("can't {what} {}, where certificates are kept: {error}; {cure}", self.folder.display())
+    }
+}
+
+/// For us alone from its first moment on, and never through a link.
+fn private_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path)
+}
+
+/// `acme-v02.api.letsencrypt.org-directory` for the directory of that URL.
+fn folder_name(directory: &str) -> String {
+    let text = directory.trim_start_matches("https://").trim_matches('/');
+    let legal = |c: char| if c.is_ascii_alphanumeric() || c == '.' || c == '-' { c } else { '-' };
+    let name: String = text.chars().map(legal).take(128).collect();
+    // No name of a folder may lead elsewhere, or be hidden.
+    name.trim_start_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::tests::Dir;
+
+    #[test]
+    fn files_are_for_us_alone_and_replaced_whole() {
+        let dir = Dir::new("acme-store");
+        let store = Store { folder: dir.path("a/b") };
+        assert_eq!(store.read("x.pem"), Ok(None));
+        store.prepare().unwrap();
+        store.write("x.pem", b"one").unwrap();
+        store.write("x.pem", b"two").unwrap();
+        assert_eq!(store.read("x.pem"), Ok(Some(b"two".to_vec())));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&store.folder), mode(&store.folder.join("x.pem"))), (0o700, 0o600));
+        assert_eq!(mode(&dir.path("a")), 0o700);
+        let names: Vec<_> =
+            fs::read_dir(&store.folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["x.pem"], "nothing is left behind");
+        store.remove("x.pem");
+        assert_eq!(store.read("x.pem"), Ok(None));
+    }
+
+    #[test]
+    fn what_can_be_done_is_said() {
+        let dir = Dir::new("acme-no-store");
+        fs::write(dir.path("file"), "").unwrap();
+        let said = Store { folder: dir.path("file/b") }.prepare().unwrap_err();
+        assert!(said.contains("can't write to") && said.contains("acme.dir"), "{said}");
+    }
+
+    #[test]
+    fn each_authority_has_a_folder_of_its_own() {
+        assert_eq!(
+            folder_name("https://acme-v02.api.letsencrypt.org/directory"),
+            "acme-v02.api.letsencrypt.org-directory"
+        );
+        assert_eq!(folder_name("https://127.0.0.1:14000/dir/"), "127.0.0.1-14000-dir");
+        assert_eq!(folder_name("https://../../etc"), "-..-etc");
+    }
+}

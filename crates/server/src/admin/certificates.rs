@@ -1,0 +1,104 @@
+//! Certificates that come by themselves, in the status and in the metrics.
+
+use std::fmt::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::json::Json;
+use super::status::duration;
+use crate::acme::Standing;
+use crate::stats::{Exposition, Row, table};
+
+/// The member `certificates` of the status in JSON.
+pub fn json(all: &[Standing]) -> Json {
+    let time = |time: Option<SystemTime>| Json::from(time.map(|time| since_1970(Some(time))));
+    let one = |standing: &Standing| {
+        Json::object([
+            ("names", standing.names.iter().map(String::as_str).collect()),
+            ("ends", time(standing.ends)),
+            ("next", time(standing.next)),
+            ("problem", standing.problem.clone().into()),
+            ("failures", u64::from(standing.failures).into()),
+            ("issued", standing.issued.into()),
+            ("failed", standing.failed.into()),
+        ])
+    };
+    all.iter().map(one).collect()
+}
+
+/// Lines for people; none if no certificate is looked after.
+pub fn write(text: &mut String, all: &[Standing], now: SystemTime) -> std::fmt::Result {
+    if all.is_empty() {
+        return Ok(());
+    }
+    writeln!(text, "\nCertificates")?;
+    for standing in all {
+        let until = |time: SystemTime| duration(time.duration_since(now).unwrap_or_default());
+        let has = match standing.ends {
+            Some(ends) if ends > now => format!("valid for {}", until(ends)),
+            Some(_) => "NO LONGER VALID".to_owned(),
+            None => "MISSING: a self-signed one serves, which browsers don't believe".to_owned(),
+        };
+        let next = match (standing.next, &standing.problem, standing.ends) {
+            (None, ..) => String::new(),
+            (Some(next), Some(_), _) => format!("; tried again in {}", until(next)),
+            (Some(next), None, Some(_)) => format!("; renewed in {}", until(next)),
+            (Some(_), None, None) => "; it is being asked for".to_owned(),
+        };
+        writeln!(text, "  {}: {has}{next}", standing.names.join(", "))?;
+        if let Some(problem) = &standing.problem {
+            let plural = if standing.failures == 1 { "try" } else { "tries" };
+            writeln!(text, "    {} {plural} failed: {problem}", standing.failures)?;
+        }
+    }
+    Ok(())
+}
+
+/// For Prometheus.
+pub fn expose(out: &mut Exposition, all: &[Standing]) {
+    let mut family = |row: &Row, value: fn(&Standing) -> u64| {
+        out.family(row);
+        for standing in all {
+            let name = standing.names.first().map_or("", String::as_str);
+            out.sample(row, &[("name", name)], value(standing));
+        }
+    };
+    family(&table::CERTIFICATE_ENDS, |standing| since_1970(standing.ends));
+    family(&table::CERTIFICATES_ISSUED, |standing| standing.issued);
+    family(&table::CERTIFICATES_FAILED, |standing| standing.failed);
+}
+
+fn since_1970(time: Option<SystemTime>) -> u64 {
+    time.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_people_are_told() {
+        let now = UNIX_EPOCH + Duration::from_secs(1_000_000);
+        let at = |seconds: u64| Some(now + Duration::from_secs(seconds));
+        let names = vec!["a.example".to_owned(), "b.example".to_owned()];
+        let good =
+            Standing { names: names.clone(), ends: at(180_000), next: at(7_260), ..Standing::default() };
+        let bad = Standing {
+            ends: None,
+            next: at(65),
+            problem: Some("no".to_owned()),
+            failures: 2,
+            ..good.clone()
+        };
+        let dead = Standing { ends: Some(UNIX_EPOCH), ..bad.clone() };
+        let mut text = String::new();
+        write(&mut text, &[good, bad, dead], now).unwrap();
+        assert_eq!(
+            text,
+            "\nCertificates\n  a.example, b.example: valid for 2 d 2 h; renewed in 2 h 1 min\n  \
+             a.example, b.example: MISSING: a self-signed one serves, which browsers don't believe; tried again in 1 min 5 s\n    \
+             2 tries failed: no\n  a.example, b.example: NO LONGER VALID; tried again in 1 min 5 s\n    2 tries failed: no\n"
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! The client's end of TLS, for asking a certificate authority. It blocks: not for event loops.
+
+use std::fmt;
+use std::io;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use super::terms;
+
+/// Where systems keep the certificates that they trust: Debian and its kin, Fedora, SUSE, Alpine and BSD.
+const SYSTEM: &[&str] = &[
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// Whom we believe.
+#[derive(Clone)]
+pub struct Trust(Arc<ClientConfig>);
+
+impl fmt::Debug for Trust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Trust")
+    }
+}
+
+impl Trust {
+    /// Those whose certificates are in `file`; without one those that the system trusts.
+    ///
+    /// # Errors
+    /// There is no such file, or no certificate in it; with what to do.
+    pub fn new(file: Option<&Path>) -> Result<Trust, String> {
+        let file = match file {
+            Some(file) => file.to_owned(),
+            None => system().ok_or(
+                "the system has no list of certificates that it trusts: install the package ca-certificates",
+            )?,
+        };
+        let unreadable = |error| format!("{} can't be read: {error}", file.display());
+        let mut roots = RootCertStore::empty();
+        let all = CertificateDer::pem_file_iter(&file).map_err(unreadable)?;
+        // A system's list has some that are too old to be understood: one suffices here.
+        roots.add_parsable_certificates(all.filter_map(Result::ok));
+        if roots.is_empty() {
+            return Err(format!(
+                "{} holds no certificate that can be used: it has to be in PEM",
+                file.display()
+            ));
+        }
+        let builder = ClientConfig::builder_with_provider(terms::provider())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| format!("TLS can't be used: {error}"))?;
+        Ok(Trust(Arc::new(builder.with_root_certificates(roots).with_no_client_auth())))
+    }
+
+    /// Speaks TLS over `socket` with `host`, an IPv6 address without brackets.
+    ///
+    /// # Errors
+    /// The name can't be one of a server. Whether the server is believed shows when something is read or written.
+    pub fn connect(&self, host: &str, socket: TcpStream) -> io::Result<impl io::Read + io::Write + use<>> {
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        let connection = ClientConnection::new(self.0.clone(), name).map_err(io::Error::other)?;
+        Ok(StreamOwned::new(connection, socket))
+    }
+}
+
+fn system() -> Option<PathBuf> {
+    let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    named.into_iter().chain(SYSTEM.iter().map(PathBuf::from)).find(|file| file.is_file())
+}

@@ -1,0 +1,72 @@
+//! Certificates that an authority has issued to us by ACME, and the answers to its challenges at this port (RFC 8737). They
+//! outlive a reload.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustls::server::ClientHello;
+use rustls::sign::CertifiedKey;
+
+use super::certificates::Pair;
+
+/// The protocol that an authority asks for when it looks for the answer to a challenge (RFC 8737 section 4).
+pub const CHALLENGE_PROTOCOL: &[u8] = b"acme-tls/1";
+
+/// What an authority has issued, and what it asks to see before it does.
+#[derive(Debug, Default)]
+pub struct Issued {
+    /// By the name under which they are kept.
+    pairs: Mutex<Vec<(String, Pair)>>,
+    /// By host name.
+    challenges: Mutex<HashMap<String, Arc<CertifiedKey>>>,
+}
+
+impl Issued {
+    /// Keeps `pair` under `id`, in the place of an older one. [`super::Terms::refresh`] puts it in force.
+    pub fn put(&self, id: &str, pair: Pair) {
+        let mut pairs = locked(&self.pairs);
+        match pairs.iter_mut().find(|(known, _)| known == id) {
+            Some((_, old)) => *old = pair,
+            None => pairs.push((id.to_owned(), pair)),
+        }
+    }
+
+    /// Whether there is one of that name.
+    pub fn has(&self, id: &str) -> bool {
+        locked(&self.pairs).iter().any(|(known, _)| known == id)
+    }
+
+    /// Drops all but these.
+    pub fn retain(&self, ids: &[String]) {
+        locked(&self.pairs).retain(|(id, _)| ids.contains(id));
+    }
+
+    /// Whoever asks for `name` by the challenge protocol is shown this certificate.
+    pub fn begin_challenge(&self, name: &str, pair: &Pair) {
+        locked(&self.challenges).insert(name.to_owned(), pair.key().clone());
+    }
+
+    /// That is over.
+    pub fn end_challenge(&self, name: &str) {
+        locked(&self.challenges).remove(name);
+    }
+
+    pub(super) fn pairs(&self) -> Vec<Pair> {
+        locked(&self.pairs).iter().map(|(_, pair)| pair.clone()).collect()
+    }
+
+    pub(super) fn answer(&self, name: &str) -> Option<Arc<CertifiedKey>> {
+        locked(&self.challenges).get(&name.to_ascii_lowercase()).cloned()
+    }
+}
+
+/// Whether the client is an authority that looks for the answer to a challenge: it offers nothing but that.
+pub fn is_challenge(hello: &ClientHello<'_>) -> bool {
+    hello.alpn().is_some_and(|mut offered| {
+        offered.next().is_some_and(|first| first == CHALLENGE_PROTOCOL) && offered.next().is_none()
+    })
+}
+
+fn locked<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}
