@@ -121,7 +121,7 @@ def ask(trust, port, method, path, body=None, fields=None):
     context = ssl.create_default_context(cafile=trust.root)
     connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=context)
     with contextlib.closing(connection):
-        connection.request(method, path, body, fields or {})
+        connection.request(method, path, body, {"User-Agent": "test", **(fields or {})})
         answer = connection.getresponse()
         return answer.status, answer.read(), answer.headers
 
@@ -162,7 +162,7 @@ class Front:
     @staticmethod
     def fetch(trust, authority, handler, body):
         # Pebble makes its URLs of Host, so that all requests come here.
-        fields = {name: value for name, value in handler.headers.items() if name.lower() not in ("connection", "content-length")}
+        fields = {name: value for name, value in handler.headers.items() if name.lower() not in ("connection", "content-length", "user-agent")}
         status, content, answered = ask(trust, authority.port, handler.command, handler.path, body or None, fields)
         kept = ("replay-nonce", "location", "content-type", "retry-after", "link")
         return status, {name: value for name, value in answered.items() if name.lower() in kept}, content

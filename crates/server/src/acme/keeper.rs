@@ -114,9 +114,10 @@ impl Keeper {
         }
         let mut old = std::mem::take(&mut self.jobs);
         for wanted in certificates(&setup.plan) {
-            let known = old.iter().position(|job| job.wanted == wanted).map(|at| old.swap_remove(at));
+            let known = old.iter().position(|job| job.wanted.id == wanted.id).map(|at| old.swap_remove(at));
             self.jobs.push(match known {
-                Some(job) => job.again(now),
+                Some(job) if job.wanted == wanted => job.again(now),
+                Some(Job { issued, failed, .. }) => Job { issued, failed, ..self.new_job(wanted, now) },
                 None => self.new_job(wanted, now),
             });
         }
@@ -206,9 +207,9 @@ impl Keeper {
         if job.failures > 0 || job.window.replace(window) == Some(window) {
             return;
         }
-        let Some(kept) = &job.kept else { return };
+        let Some(kept) = job.kept.as_ref().filter(|kept| kept.covers(&job.wanted.names)) else { return };
         if window.end > now {
-            job.due = job.due.min(now).max(kept.life.renewal_in(window, dice));
+            job.due = kept.life.renewal_in(window, dice);
         } else if job.urgent.is_none_or(|last| now > last + schedule::URGENT_AGAIN) {
             let why = info.explanation_url.map(|url| format!(" ({url})")).unwrap_or_default();
             self.process.log.warn(format_args!(

@@ -70,15 +70,19 @@ impl Acme {
 /// Looks after the certificates of the set-up in force, from now on: starts to, or learns that it is another one.
 pub fn attend(process: &Arc<Process>) {
     let acme = &process.acme;
-    if !certificates(&process.setup().plan).is_empty() && !acme.kept.swap(true, Ordering::AcqRel) {
-        let theirs = process.clone();
-        let started = std::thread::Builder::new().name("acme".to_owned()).spawn(|| keeper::run(theirs));
-        if let Err(error) = started {
-            acme.kept.store(false, Ordering::Release);
-            process.log.error(format_args!("no certificates come: no thread can be started: {error}"));
+    if acme.kept.load(Ordering::Acquire) {
+        return acme.changed.notify_one();
+    }
+    if certificates(&process.setup().plan).is_empty() {
+        return;
+    }
+    let theirs = process.clone();
+    match std::thread::Builder::new().name("acme".to_owned()).spawn(|| keeper::run(theirs)) {
+        Ok(_) => acme.kept.store(true, Ordering::Release),
+        Err(error) => {
+            process.log.error(format_args!("no certificates come: no thread can be started: {error}"))
         }
     }
-    acme.changed.notify_one();
 }
 
 /// Puts in force what is on the disk already, so that nobody who comes first sees a self-signed certificate.

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -122,20 +123,23 @@ impl Pair {
         Pair::new(chain, key)
     }
 
-    /// A certificate that shows an authority that `name` is ours (RFC 8737 section 3).
+    /// A certificate that shows an authority that `name` is ours (RFC 8737 section 3). Nobody else could make sense of it.
     ///
     /// # Errors
     /// The name can't stand in a certificate.
     pub fn for_challenge(name: &str, digest: &[u8]) -> Result<Pair, String> {
+        let wrong = |why: &dyn fmt::Display| format!("no certificate for the challenge of {name}: {why}");
         let made = || {
             let mut parameters = rcgen::CertificateParams::new(vec![name.to_owned()])?;
             parameters.custom_extensions = vec![rcgen::CustomExtension::new_acme_identifier(digest)];
             let key = rcgen::KeyPair::generate()?;
             Ok((parameters.self_signed(&key)?, key))
         };
-        let (certificate, key) =
-            made().map_err(|error: rcgen::Error| format!("no certificate for {name}: {error}"))?;
-        Pair::new(vec![certificate.into()], PrivatePkcs8KeyDer::from(key.serialize_der()).into())
+        let (certificate, key) = made().map_err(|error: rcgen::Error| wrong(&error))?;
+        let der = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+        let key = terms::provider().key_provider.load_private_key(der).map_err(|error| wrong(&error))?;
+        let key = Arc::new(CertifiedKey::new(vec![certificate.into()], key));
+        Ok(Pair { key, names: vec![name.to_owned()] })
     }
 
     /// Its DNS names, lower case.
