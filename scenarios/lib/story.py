@@ -12,10 +12,19 @@ import traceback
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
+import h2wire  # noqa: E402
 import raw  # noqa: E402
 import rig  # noqa: E402
-from raw import Wire  # noqa: E402, F401
 from rig import wait_for  # noqa: E402, F401
+
+# How the stories' requests go: over TCP, or by HTTP/1.1 over TLS ("tls"), or by HTTP/2 over TLS ("h2"). Many stories are true of all.
+OVER = os.environ.get("SCENARIO_OVER", "")
+Wire = {"": raw.Wire, "tls": h2wire.SecureWire, "h2": h2wire.Wire}[OVER]
+
+
+# What becomes of the addresses of a configuration there.
+PLAIN = '[server]\nlisten = ["127.0.0.1:PORT"]\n'
+ENCRYPTED = '[https]\nlisten = ["127.0.0.1:PORT"]\nself_signed = true\n[server]\nlisten = ["127.0.0.1:0"]\n'
 
 
 class Wrong(Exception):
@@ -63,11 +72,13 @@ class Stage:
         command = [*prefix, rig.program("millrace"), "serve", self.site, "--listen", f"127.0.0.1:{port}", "--profile", "generic"]
         for name, value in chosen.items():
             command += ["--set", f"{name}={value}"]
-        return self.start(command, port)
+        return self.start(command + (["--tls-self-signed"] if OVER else []), port)
 
     def serve_config(self, text, php=False):
         """Millrace with a configuration file, into which PORT, FOLDER and SITE are filled in."""
         port, config = rig.free_port(), self.folder / "millrace.toml"
+        if OVER:
+            text = text.replace(PLAIN, ENCRYPTED)
         extra = f'[admin]\nlisten = "unix:{self.folder}/admin.sock"\n' + ("" if php else "[php]\nenabled = false\n")
         self.fill = lambda text: text.replace("PORT", str(port)).replace("FOLDER", str(self.folder)).replace("SITE", str(self.site)) + extra
         config.write_text(self.fill(text))
@@ -98,7 +109,9 @@ def request(target="/", method="GET", fields=(), body=None, host="a.test", versi
 def ask(server, target="/", method="GET", fields=(), timeout=10.0, **parts):
     """One request on a connection of its own; None if there was no answer."""
     data = request(target, method, [*fields, "Connection: close"], **parts)
-    return raw.once(server.address, data, method, timeout)
+    with Wire(server.address, timeout) as wire:
+        wire.send(data)
+        return wire.answer(method)
 
 
 def admin(server, target="/status.json", method="GET"):

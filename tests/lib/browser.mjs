@@ -46,9 +46,10 @@ class Browser {
     this.folder = folder;
   }
 
-  /** A person with cookies of their own, and one page. */
-  async visitor(who) {
-    const context = await this.chrome.newContext({ viewport: { width: 1280, height: 900 }, locale: 'en-US' });
+  /** A person with cookies of their own, and one page. `trusting`: also of a certificate that nobody vouches for. */
+  async visitor(who, { trusting = false } = {}) {
+    const viewport = { width: 1280, height: 900 };
+    const context = await this.chrome.newContext({ viewport, locale: 'en-US', ignoreHTTPSErrors: trusting });
     context.setDefaultTimeout(45_000);
     context.on('response', (response) => this.#answered(who, response));
     context.on('requestfailed', (request) => this.#failed(who, request));

@@ -13,6 +13,7 @@ except ImportError:  # another Python than the distribution's is first in PATH
     sys.path.append("/usr/lib/python3/dist-packages")
     import hpack
 
+import raw
 from raw import Answer, Broken
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -44,12 +45,28 @@ def fields_block(fields):
 
 
 def secure(plain, name="a.test", protocols=("h2",)):
-    """TLS around a socket, for a client that trusts everybody."""
+    """TLS around a socket, for a client that trusts everybody. `name`: whom it asks for; None: nobody in particular."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if protocols:
         context.set_alpn_protocols(list(protocols))
     return context.wrap_socket(plain, server_hostname=name)
+
+
+class SecureWire(raw.Wire):
+    """raw.Wire over TLS."""
+
+    def __init__(self, address, timeout=10.0):
+        super().__init__(address, timeout)
+        if isinstance(address, tuple):
+            self.socket = secure(self.socket, None, ("http/1.1",))
+
+    def fill(self, timeout=None):
+        try:
+            return super().fill(timeout)
+        except ssl.SSLEOFError:
+            self.ended = True
+            return False
 
 
 class Frames:
@@ -63,6 +80,8 @@ class Frames:
         self.buffer, self.ended, self.next_stream = b"", False, 1
         self.decoder = hpack.Decoder()
         self.fields = []  # of the last head
+        self.room, self.rooms, self.first_room = 65_535, {}, 65_535  # for content: of the connection, of streams, of a new one
+        self.early = []  # frames that came while something else was waited for
         self.goaway = None  # its error code
         pairs = b"".join(struct.pack(">HI", *pair) for pair in dict(settings).items())
         more = b"" if window is None else frame(WINDOW_UPDATE, payload=struct.pack(">I", window))
@@ -81,14 +100,40 @@ class Frames:
         stream, self.next_stream = self.next_stream, self.next_stream + 2
         pseudo = [(":method", method), (":scheme", "https" if self.tls else "http"), (":authority", host), (":path", target)]
         last = END_STREAM if body is None and end else 0
-        data = frame(HEADERS, END_HEADERS | last, stream, fields_block([*pseudo, *fields]))
+        self.send(frame(HEADERS, END_HEADERS | last, stream, fields_block([*pseudo, *fields])))
         if body is not None:
-            data += frame(DATA, END_STREAM if end else 0, stream, body)
-        self.send(data)
+            self.content(stream, body, end)
         return stream
+
+    def content(self, stream, body, end=True):
+        """Sends content as far as the server has room for it, and waits for more room; gives up if the stream is over."""
+        at = 0
+        self.rooms.setdefault(stream, self.first_room)
+        while True:
+            size = min(16_384, len(body) - at, self.room, self.rooms[stream])
+            if size > 0 or at == len(body):
+                last = at + size == len(body)
+                self.send(frame(DATA, END_STREAM if last and end else 0, stream, body[at : at + size]))
+                at, self.room, self.rooms[stream] = at + size, self.room - size, self.rooms[stream] - size
+                if last:
+                    return
+                continue
+            one = self.receive()
+            if one is None:
+                return
+            self.early.append((one, self.fields))
+            if one[2] == stream and (one[0] == RST_STREAM or one[1] & END_STREAM and one[0] in (HEADERS, DATA)):
+                return
 
     def next(self, timeout=None):
         """The next frame as (kind, flags, stream, payload); None at the end of the connection."""
+        if self.early:
+            one, self.fields = self.early.pop(0)
+            return one
+        return self.receive(timeout)
+
+    def receive(self, timeout=None):
+        """The next frame that nobody has waited for."""
         while len(self.buffer) < 9 or len(self.buffer) < 9 + int.from_bytes(self.buffer[:3], "big"):
             if not self.fill(timeout):
                 return None
@@ -96,7 +141,14 @@ class Frames:
         kind, flags, stream = self.buffer[3], self.buffer[4], int.from_bytes(self.buffer[5:9], "big")
         payload, self.buffer = self.buffer[9 : 9 + length], self.buffer[9 + length :]
         if kind == SETTINGS and not flags & ACK:
+            self.obey(dict(struct.unpack(">HI", payload[at : at + 6]) for at in range(0, length, 6)))
             self.send(frame(SETTINGS, ACK))
+        elif kind == WINDOW_UPDATE:
+            more = struct.unpack(">I", payload)[0]
+            if stream:
+                self.rooms[stream] = self.rooms.get(stream, self.first_room) + more
+            else:
+                self.room += more
         elif kind == PING and not flags & ACK:
             self.send(frame(PING, ACK, 0, payload))
         elif kind == HEADERS:
@@ -105,6 +157,12 @@ class Frames:
         elif kind == GOAWAY:
             self.goaway = int.from_bytes(payload[4:8], "big")
         return kind, flags, stream, payload
+
+    def obey(self, settings):
+        """Takes the server's settings."""
+        first = settings.get(INITIAL_WINDOW, self.first_room)
+        self.rooms = {stream: room + first - self.first_room for stream, room in self.rooms.items()}
+        self.first_room = first
 
     def fill(self, timeout=None):
         """Reads once more; False at the end of the connection. TimeoutError when nothing came in time."""
@@ -190,7 +248,7 @@ class Wire:
     """A connection with the words of raw.Wire: requests go in as the bytes of HTTP/1.1, answers come out in their order."""
 
     def __init__(self, address, timeout=10.0):
-        self.frames = Frames(address, True, {INITIAL_WINDOW: 1 << 24, ENABLE_PUSH: 0}, timeout, window=1 << 28)
+        self.frames = Frames(address, True, {INITIAL_WINDOW: 1 << 24, ENABLE_PUSH: 0}, timeout, None, window=1 << 28)
         self.timeout, self.port = timeout, self.frames.socket.getsockname()[1]
         self.sent, self.found, self.rest = [], {}, b""
 

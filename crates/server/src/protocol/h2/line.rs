@@ -70,13 +70,15 @@ impl Line {
         }
         let before = buffer.filled().len();
         if self.begun.is_empty() {
-            let room = buffer.initialize_unfilled();
-            let Poll::Ready(read) = self.stream.poll_read(cx, room) else {
+            // Not into the library's buffer: all of that would have to be written to first.
+            let mut input = thread.buffers.input.borrow_mut();
+            let most = input.len().min(buffer.remaining());
+            let Poll::Ready(read) = self.stream.poll_read(cx, &mut input[..most]) else {
                 self.is_dry = true;
                 return Poll::Pending;
             };
             let read = read?;
-            buffer.advance(read);
+            buffer.put_slice(&input[..read]);
             thread.stats.add(Counter::BytesReceived, read as u64);
         } else {
             let some = self.begun.len().min(buffer.remaining());
