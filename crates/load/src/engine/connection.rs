@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use super::clock::Clock;
 use super::connect;
+use super::http2::{self, Http2};
 use super::judge::Response;
 use super::request::Prepared;
 use super::response::{Item, Reader};
@@ -127,10 +128,20 @@ enum Stage {
     Open,
 }
 
+/// A request as its protocol has it.
+#[derive(Debug)]
+pub enum Message<'a> {
+    /// HTTP/1.1.
+    Bytes(&'a [u8]),
+    /// HTTP/2.
+    Http2(http2::Message),
+}
+
 /// A connection.
 #[derive(Debug)]
 pub struct Connection {
     transport: Transport,
+    http2: Option<Box<Http2>>,
     busy: Option<Box<Busy>>,
     stage: Stage,
     /// Its number with its thread.
@@ -156,10 +167,11 @@ pub enum Life {
 
 impl Connection {
     /// One that is being connected.
-    pub fn new(transport: Transport, key: u32, generation: u32, now: u64) -> Connection {
+    pub fn new(transport: Transport, is_http2: bool, key: u32, generation: u32, now: u64) -> Connection {
         let stage = Stage::Connecting;
         Connection {
             transport,
+            http2: is_http2.then(|| Box::new(Http2::new())),
             busy: None,
             stage,
             key,
@@ -182,11 +194,23 @@ impl Connection {
 
     /// How many requests are under way.
     pub fn load(&self) -> usize {
-        self.busy.as_ref().map_or(0, |busy| busy.pending.len())
+        match &self.http2 {
+            Some(http2) => http2.load(),
+            None => self.busy.as_ref().map_or(0, |busy| busy.pending.len()),
+        }
     }
 
     /// Takes a request; [`Connection::flush`] sends it.
-    pub fn submit(&mut self, pending: Pending, bytes: &[u8], lent: &mut Lent) {
+    pub fn submit(&mut self, pending: Pending, message: Message<'_>, lent: &mut Lent) {
+        let bytes = match (message, &mut self.http2) {
+            (Message::Http2(message), Some(http2)) => {
+                http2.submit(pending, message);
+                self.waiting_since = http2.waiting_since();
+                return;
+            }
+            (Message::Bytes(bytes), _) => bytes,
+            (Message::Http2(_), None) => unreachable!("all connections of a run have one protocol"),
+        };
         let busy = self.busy.get_or_insert_with(|| lent.spare.pop().unwrap_or_default());
         if busy.pending.is_empty() {
             self.waiting_since = pending.sent.max(1);
@@ -199,6 +223,9 @@ impl Connection {
     pub fn flush(&mut self, lent: &mut Lent) -> Life {
         if self.stage == Stage::Connecting {
             return Life::Alive;
+        }
+        if self.http2.is_some() {
+            return self.go_on(lent);
         }
         let Some(busy) = &mut self.busy else { return Life::Alive };
         match self.transport.write(&mut busy.out, &mut lent.tally.bytes_out) {
@@ -228,17 +255,42 @@ impl Connection {
                 Err(failure) => return self.fail(failure, lent),
             }
         }
-        if flags.contains(EventFlags::OUT)
-            && self.busy.as_ref().is_some_and(|busy| !busy.out.is_empty())
-            && self.flush(lent) == Life::Gone
-        {
+        if flags.contains(EventFlags::OUT) && self.has_output() && self.flush(lent) == Life::Gone {
             return Life::Gone;
         }
         if is_last || flags.contains(EventFlags::IN) { self.read(is_last, lent) } else { Life::Alive }
     }
 
+    /// Whether something waits until the socket takes it.
+    fn has_output(&self) -> bool {
+        let waits = self.busy.as_ref().is_some_and(|busy| !busy.out.is_empty());
+        waits || self.http2.as_ref().is_some_and(|http2| !http2.out.is_empty())
+    }
+
+    /// HTTP/2 goes on with what has come, and what has been asked for.
+    fn go_on(&mut self, lent: &mut Lent) -> Life {
+        let Some(http2) = &mut self.http2 else { return Life::Alive };
+        let result = http2.go_on(self.key, lent);
+        self.waiting_since = http2.waiting_since();
+        let sent = if self.stage == Stage::Open {
+            self.transport.write(&mut http2.out, &mut lent.tally.bytes_out)
+        } else {
+            Ok(())
+        };
+        match (result, sent) {
+            (Ok(()), Ok(())) => Life::Alive,
+            (Err(failure), _) => self.fail(failure, lent),
+            (_, Err(broken)) => self.fail(broken.failure(), lent),
+        }
+    }
+
     /// Ends it with all its requests.
     pub fn fail(&mut self, failure: Failure, lent: &mut Lent) -> Life {
+        if let Some(http2) = &mut self.http2 {
+            http2.fail(failure, self.key, lent);
+            self.waiting_since = 0;
+            return Life::Gone;
+        }
         let Some(mut busy) = self.busy.take() else { return Life::Gone };
         let rested = busy.pending.front().is_some_and(|first| {
             first.sent.saturating_sub(self.since) > KEEP_ALIVE_RACE && first.first == 0 && first.what.is_safe
@@ -294,6 +346,9 @@ impl Connection {
             lent.tally.resumed += u64::from(self.transport.is_resumed());
             self.since = now;
             self.stage = Stage::Open;
+            if self.http2.is_some() && self.transport.protocol() != Some(b"h2") {
+                return Err(Failure::BadHttp);
+            }
         }
         Ok(done)
     }
@@ -341,6 +396,11 @@ impl Connection {
 
     /// The other side has closed, or worse.
     fn on_end(&mut self, broken: Broken, lent: &mut Lent) -> Life {
+        if let Some(http2) = &mut self.http2 {
+            http2.end();
+            self.go_on(lent);
+            return self.fail(broken.failure(), lent);
+        }
         let Some(busy) = &mut self.busy else { return Life::Gone };
         if busy.pending.is_empty() {
             return Life::Gone;
@@ -361,6 +421,10 @@ impl Connection {
 
     /// Takes what was read apart.
     fn feed(&mut self, mut input: &[u8], lent: &mut Lent) -> Life {
+        if let Some(http2) = &mut self.http2 {
+            http2.receive(input);
+            return self.go_on(lent);
+        }
         let now = lent.clock.now();
         let Some(busy) = &mut self.busy else {
             return on_unasked(input);

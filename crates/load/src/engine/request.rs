@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::rc::Rc;
 
+use super::http2;
 use super::judge::Judge;
 use crate::plan::Plan;
 use crate::scenario::{Extract, Origin, Request, Scenario};
@@ -17,6 +18,8 @@ pub struct Prepared {
     pub request: Request,
     /// Its bytes in HTTP/1.1; empty if they differ from user to user.
     pub bytes: Vec<u8>,
+    /// The same in HTTP/2; `None`: it differs from user to user, or HTTP/2 isn't spoken.
+    pub message: Option<http2::Message>,
     /// Whether the response to it has no content.
     pub is_head: bool,
     /// Whether it may be sent again.
@@ -34,6 +37,9 @@ pub struct Prepared {
 pub struct Manner {
     authority: String,
     fields: Vec<(String, String)>,
+    scheme: &'static str,
+    /// Whether requests are made in HTTP/2.
+    pub is_http2: bool,
     /// Whether requests differ from user to user whatever is written in them: cookies, what a browser has kept.
     is_personal: bool,
 }
@@ -67,7 +73,15 @@ impl Manner {
                 set(&mut fields, name, value);
             }
         }
-        Manner { authority, fields, is_personal: scenario.cookies || scenario.browser_cache }
+        let scheme = if scenario.origin.tls { "https" } else { "http" };
+        let is_http2 = plan.http2;
+        Manner {
+            authority,
+            fields,
+            scheme,
+            is_http2,
+            is_personal: scenario.cookies || scenario.browser_cache,
+        }
     }
 
     /// All fields of a request but the host and the length of its content, names in lower case.
@@ -121,6 +135,39 @@ impl Manner {
         bytes
     }
 
+    /// A request in HTTP/2. A field that can't be in it is left out.
+    pub fn message_of(&self, request: &Request, personal: Personal<'_>) -> http2::Message {
+        let target = Manner::target_of(request, personal);
+        let mut head = http::Request::new(());
+        *head.version_mut() = http::Version::HTTP_2;
+        if let Ok(method) = request.method.parse() {
+            *head.method_mut() = method;
+        }
+        if let Ok(uri) = format!("{}://{}{target}", self.scheme, self.authority).parse() {
+            *head.uri_mut() = uri;
+        }
+        for (name, value) in self.fields_of(request, personal) {
+            let name = name.to_ascii_lowercase();
+            let is_of_connection = matches!(
+                name.as_str(),
+                "connection" | "host" | "keep-alive" | "upgrade" | "transfer-encoding"
+            );
+            if is_of_connection {
+                continue;
+            }
+            if let (Ok(name), Ok(value)) =
+                (http::HeaderName::try_from(name), http::HeaderValue::try_from(value))
+            {
+                head.headers_mut().append(name, value);
+            }
+        }
+        let body = Manner::body_of(request, personal);
+        if !body.is_empty() {
+            head.headers_mut().insert(http::header::CONTENT_LENGTH, http::HeaderValue::from(body.len()));
+        }
+        (head, body.into())
+    }
+
     /// A request made ready.
     pub fn prepare(
         &self,
@@ -131,8 +178,10 @@ impl Manner {
     ) -> Rc<Prepared> {
         let varies = self.is_personal || has_names(&request);
         let bytes = if varies { Vec::new() } else { self.bytes_of(&request, Personal::default()) };
+        let message = (self.is_http2 && !varies).then(|| self.message_of(&request, Personal::default()));
         Rc::new(Prepared {
             bytes,
+            message,
             is_head: request.method == "HEAD",
             is_safe: matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS"),
             keeps: keeps || self.is_personal || !extract.is_empty(),

@@ -19,7 +19,7 @@ use slab::Slab;
 
 use super::clock::{SECOND, from_seconds, nanoseconds};
 use super::connect::{Lack, Route};
-use super::connection::{Connection, Lent, Life, Pending};
+use super::connection::{Connection, Lent, Life, Message, Pending};
 use super::pacer::{self, Arrivals};
 use super::request::{Manner, Prepared};
 use super::shared::{Gauges, Report, Shared};
@@ -268,6 +268,9 @@ impl Thread {
 
     /// As many users as there should be. True: more are to come at once.
     fn spawn_closed(&mut self, now: u64) -> bool {
+        if now >= nanoseconds(self.shared.duration) {
+            return false;
+        }
         let load = self.shared.plan.curve.at(now as f64 / SECOND as f64);
         self.wanted = pacer::share(load, self.number, self.shared.threads);
         let mut started = 0;
@@ -347,7 +350,13 @@ impl Thread {
         let name = u64::from(key) | u64::from(self.generation) << 32;
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         epoll::add(&self.epoll, &socket, EventData::new_u64(name), flags).map_err(|_| Failure::Tester)?;
-        entry.insert(Connection::new(Transport::new(socket, tls), key, self.generation, now));
+        entry.insert(Connection::new(
+            Transport::new(socket, tls),
+            self.manner.is_http2,
+            key,
+            self.generation,
+            now,
+        ));
         self.connecting += 1;
         self.most_connections = self.most_connections.max(self.connections.len());
         Ok(key)
@@ -399,7 +408,11 @@ impl Thread {
     /// Connections have become free: who waits for one goes on.
     fn serve_queue(&mut self) {
         let most = self.shared.most_connections_of(self.number);
-        while !self.queue.is_empty() && (!self.idle.is_empty() || self.connections.len() < most) {
+        // Who has to wait once more is at the end of the queue again.
+        for _ in 0..self.queue.len() {
+            if self.idle.is_empty() && self.connections.len() >= most {
+                break;
+            }
             let Some((user, generation)) = self.queue.pop_front() else { break };
             if self.users.get(user as usize).is_some_and(|known| known.generation == generation) {
                 self.resume(user);
@@ -489,9 +502,9 @@ impl Thread {
     }
 
     /// Gives a request to a connection, which sends it at once unless it is being looked at.
-    pub(super) fn submit(&mut self, key: u32, pending: Pending, bytes: &[u8]) {
+    pub(super) fn submit(&mut self, key: u32, pending: Pending, message: Message<'_>) {
         let connection = &mut self.connections[key as usize];
-        connection.submit(pending, bytes, &mut self.lent);
+        connection.submit(pending, message, &mut self.lent);
         if key != self.current && connection.flush(&mut self.lent) == Life::Gone {
             self.remove(key);
         }

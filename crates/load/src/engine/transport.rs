@@ -119,6 +119,13 @@ impl Transport {
     }
 }
 
+impl Transport {
+    /// The protocol that was agreed on in the TLS handshake.
+    pub fn protocol(&self) -> Option<&[u8]> {
+        self.tls.as_ref().and_then(|tls| tls.alpn_protocol())
+    }
+}
+
 impl Broken {
     fn of(errno: Errno) -> Broken {
         match errno {

@@ -3,14 +3,15 @@
 use std::rc::Rc;
 
 use super::clock::{SECOND, nanoseconds};
-use super::connection::{Finished, Kept, Outcome, Pending};
+use super::connection::{Finished, Kept, Message, Outcome, Pending};
 use super::request::{Manner, Personal, Prepared};
 use super::response;
 use super::thread::Thread;
-use super::user::{Cached, Memory};
+use super::user::{Cached, Memory, NONE};
 use crate::page::Kind;
 use crate::plan::Arrivals;
 use crate::record::Failure;
+use crate::scenario::Request;
 
 /// How long a user waits at first after the tester or the network had no connection for it, and how often that doubles.
 const PATIENCE: (u64, u8) = (SECOND / 100, 6);
@@ -76,6 +77,10 @@ impl Thread {
                     let flow = self.choose();
                     self.users[key as usize].flow = flow;
                 }
+                // The user's pipeline is full: the next response makes room.
+                Issued::Waits if self.shared.pipelines && self.users[key as usize].connection != NONE => {
+                    return;
+                }
                 Issued::Waits => {
                     let generation = self.users[key as usize].generation;
                     return self.queue.push_back((key, generation));
@@ -105,17 +110,22 @@ impl Thread {
         let user_generation = user.generation;
         self.lent.tally.begun += 1;
         let pending = Pending { what: what.clone(), user: key, user_generation, part, due, sent, first: 0 };
-        if what.bytes.is_empty() {
-            let bytes = self.personal(key, &what);
-            self.submit(connection, pending, &bytes);
+        if let Some(message) = &what.message {
+            self.submit(connection, pending, Message::Http2(message.clone()));
+        } else if self.manner.is_http2 {
+            let message = self.personal(key, &what, Manner::message_of);
+            self.submit(connection, pending, Message::Http2(message));
+        } else if what.bytes.is_empty() {
+            let bytes = self.personal(key, &what, Manner::bytes_of);
+            self.submit(connection, pending, Message::Bytes(&bytes));
         } else {
-            self.submit(connection, pending, &what.bytes);
+            self.submit(connection, pending, Message::Bytes(&what.bytes));
         }
         Issued::Sent
     }
 
-    /// The bytes of a request that is this user's alone.
-    fn personal(&self, key: u32, what: &Prepared) -> Vec<u8> {
+    /// A request that is this user's alone, as `make` makes it.
+    fn personal<T>(&self, key: u32, what: &Prepared, make: fn(&Manner, &Request, Personal<'_>) -> T) -> T {
         let nothing = Memory::default();
         let memory = self.users[key as usize].memory.as_deref().unwrap_or(&nothing);
         let values = memory.values.as_slice();
@@ -123,7 +133,7 @@ impl Thread {
         let cookies = memory.jar.field(&target, self.shared.scenario.origin.tls);
         let conditions = memory.cache.get(&target).map(Cached::conditions).unwrap_or_default();
         let personal = Personal { values, cookies: &cookies, conditions: &conditions };
-        self.manner.bytes_of(&what.request, personal)
+        make(&self.manner, &what.request, personal)
     }
 
     /// A request has come to its end.
@@ -133,6 +143,14 @@ impl Thread {
             && self.connections.get(connection as usize).is_some_and(|connection| connection.load() == 0)
         {
             self.remove(connection);
+        }
+        let is_gone = self
+            .users
+            .get(pending.user as usize)
+            .is_none_or(|user| user.generation != pending.user_generation);
+        if is_gone {
+            // The tester itself closed the connection of a user that left.
+            return;
         }
         let (failure, kept) = match outcome {
             Outcome::Again => return self.again(pending),
@@ -146,13 +164,9 @@ impl Thread {
             }
         };
         let key = pending.user;
-        match self.users.get_mut(key as usize) {
-            Some(user) if user.generation == pending.user_generation => {
-                let is_absent = matches!(failure, Some(Failure::Refused | Failure::Unreachable));
-                user.failed = if is_absent { user.failed.saturating_add(1) } else { 0 };
-            }
-            _ => return,
-        }
+        let user = &mut self.users[key as usize];
+        let is_absent = matches!(failure, Some(Failure::Refused | Failure::Unreachable));
+        user.failed = if is_absent { user.failed.saturating_add(1) } else { 0 };
         if let Some(kept) = &kept {
             self.take_cookies(key, &pending, kept);
         }
@@ -208,9 +222,6 @@ impl Thread {
     /// The same request on another connection: the server closed this one as it may.
     fn again(&mut self, pending: Pending) {
         let key = pending.user;
-        if self.users.get(key as usize).is_none_or(|user| user.generation != pending.user_generation) {
-            return;
-        }
         self.lent.tally.begun = self.lent.tally.begun.saturating_sub(1);
         self.shared.gives_request_back();
         match self.issue(key, pending.what, pending.part, pending.due) {
@@ -272,7 +283,12 @@ impl Thread {
             return;
         }
         if self.has_surplus() {
-            return self.dismiss(key);
+            let user = &self.users[key as usize];
+            let is_busy = user.connections().any(|key| self.connections[key as usize].load() > 0);
+            if !is_busy {
+                self.dismiss(key);
+            }
+            return;
         }
         let now = self.lent.clock.now();
         if let Some(every) = self.shared.plan.every {

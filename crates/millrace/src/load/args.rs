@@ -136,10 +136,13 @@ pub struct ScenarioArgs {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "How requests are made")]
 pub struct ProtocolArgs {
+    /// HTTP/2: agreed on by TLS, or from the first byte on where there is none
+    #[arg(long)]
+    pub http2: bool,
     /// A new connection for each request
     #[arg(long)]
     pub no_keep_alive: bool,
-    /// Requests on a connection at once
+    /// Requests on a connection at once (HTTP/2: streams)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub pipeline: u32,
     /// Each TLS handshake in full: sessions are not resumed

@@ -86,7 +86,7 @@ fn plan_of(args: &LoadArgs) -> Plan {
         think: who.think,
         connections: who.connections,
         page_connections: args.scenario.page_connections,
-        http2: false,
+        http2: how.http2,
         keep_alive: !how.no_keep_alive,
         pipeline: how.pipeline,
         resumption: !how.full_handshakes,
