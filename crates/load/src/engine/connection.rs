@@ -130,6 +130,7 @@ enum Stage {
 
 /// A request as its protocol has it.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it lives only until the connection has it")]
 pub enum Message<'a> {
     /// HTTP/1.1.
     Bytes(&'a [u8]),

@@ -54,6 +54,11 @@ struct Answer {
 /// Looks at the URLs of the scenario.
 pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &AtomicBool) -> Quiet {
     let mut quiet = Quiet::default();
+    if plan.http2 && !scenario.origin.tls {
+        // What is fetched here is fetched over HTTP/1.1, which such a server may not speak.
+        quiet.notes.push("HTTP/2 without TLS: responses are not compared with those in quiet".to_owned());
+        return quiet;
+    }
     let manner = Manner::new(plan, scenario);
     let begun = Instant::now();
     let steps = scenario.flows.iter().flat_map(|flow| &flow.steps);
@@ -62,7 +67,7 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
         .map(|step| (step.request.clone(), if step.page { Want::Page } else { Want::Nothing }))
         .collect();
     let mut seen: HashSet<String> = HashSet::new();
-    let fetcher = Fetcher { scenario, manner: &manner, target, http2: plan.http2 };
+    let fetcher = Fetcher { scenario, manner: &manner, target };
     while let Some((request, want)) = queue.pop_front() {
         if seen.len() >= MOST_URLS || begun.elapsed() > PATIENCE || interrupted.load(Ordering::Relaxed) {
             let left = queue.len() + 1;
@@ -130,7 +135,6 @@ struct Fetcher<'a> {
     scenario: &'a Scenario,
     manner: &'a Manner,
     target: SocketAddr,
-    http2: bool,
 }
 
 impl Fetcher<'_> {
@@ -166,7 +170,6 @@ impl Fetcher<'_> {
             return read(stream, &bytes);
         }
         // HTTP/1.1 here even where the load is HTTP/2: the content is the same.
-        let _ = self.http2;
         let tls = Tls::new(&self.scenario.origin.host, false, false).map_err(io::Error::other)?;
         let connection = tls.connect().map_err(io::Error::other)?;
         read(StreamOwned::new(*connection, stream), &bytes)
