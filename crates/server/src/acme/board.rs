@@ -8,6 +8,8 @@ use std::time::SystemTime;
 pub struct Standing {
     /// Host names that are wanted in it.
     pub names: Vec<String>,
+    /// Those of them that are not in the one that serves.
+    pub missing: Vec<String>,
     /// When the one that serves ends; `None`: there is none, a self-signed one serves.
     pub ends: Option<SystemTime>,
     /// When something is done next: it is renewed, or tried again.

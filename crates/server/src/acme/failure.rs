@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use instant_acme::{Error, Problem};
+use instant_acme::{Error, Identifier, Problem};
 
 /// Types of problems that we tell apart (RFC 8555 section 6.7).
 const RATE_LIMITED: &str = "urn:ietf:params:acme:error:rateLimited";
@@ -36,12 +36,14 @@ pub struct Failure {
     pub text: String,
     /// When the authority wants to be asked again.
     pub retry_after: Option<Duration>,
+    /// Names that are the reason, if some are.
+    pub names: Vec<String>,
 }
 
 impl Failure {
     /// Something that is not the authority's answer.
     pub fn new(cause: Cause, text: impl Into<String>) -> Failure {
-        Failure { cause, text: text.into(), retry_after: None }
+        Failure { cause, text: text.into(), retry_after: None, names: Vec::new() }
     }
 
     /// The same, if the authority has said for how long it wants to be left alone.
@@ -88,9 +90,10 @@ impl From<Error> for Failure {
                     _ => Cause::Refused,
                 };
                 let text = format!("the certificate authority says: {}", told(&problem));
-                // Bad luck several times in a row: a new nonce is all that it takes (RFC 8555 section 6.5).
-                let bad_nonce = problem.r#type.as_deref() == Some(BAD_NONCE);
-                Failure { cause, text, retry_after: bad_nonce.then_some(Duration::from_secs(1)) }
+                // Bad luck several times in a row: a new nonce is all that it takes (RFC 8555 section 6.5). So is a new account.
+                let is_soon = cause == Cause::NoAccount || problem.r#type.as_deref() == Some(BAD_NONCE);
+                let retry_after = is_soon.then_some(Duration::from_secs(1));
+                Failure { cause, text, retry_after, names: names(&problem) }
             }
             Error::Timeout(_) => {
                 Failure::new(Cause::Refused, "the certificate authority takes too long to decide")
@@ -109,6 +112,15 @@ impl From<Error> for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+/// Those that the problem is about (RFC 8555 section 6.7.1).
+fn names(problem: &Problem) -> Vec<String> {
+    let named = problem.subproblems.iter().filter_map(|sub| match &sub.identifier {
+        Some(Identifier::Dns(name)) => Some(name.clone()),
+        _ => None,
+    });
+    named.collect()
+}
 
 /// A problem in one line.
 pub fn told(problem: &Problem) -> String {

@@ -1,4 +1,4 @@
-//! The thread that looks after certificates: what is wanted, what is due, what went wrong and when it is tried again.
+//! The thread that looks after certificates: it does what is due for each ([`Job`]), and tells how that went.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use instant_acme::{Account, ChallengeType, Error};
 use millrace_settings::Plan;
 use millrace_settings::plan::{self, Address, Challenge};
 
-use super::board::Standing;
 use super::challenges::Answers;
 use super::client::Client;
 use super::failure::{Cause, Failure};
+use super::job::{Job, Step};
 use super::kept::{self, Kept};
-use super::order::Ordering;
-use super::schedule::{self, Window};
+use super::order::{self, Ordering};
+use super::schedule::Window;
 use super::store::Store;
 use super::{Wanted, account, certificates};
 use crate::engine::{Clock, Process, Stage};
@@ -24,10 +24,6 @@ use crate::tls::Trust;
 const ORDER: Duration = Duration::from_secs(600);
 /// The wall clock may be set while we sleep: it is looked at so often.
 const LOOK: Duration = Duration::from_secs(600);
-/// What could not be written is tried again after this.
-const SAVE_AGAIN: Duration = Duration::from_secs(60);
-/// What an authority says on when to ask again is held to be in these bounds.
-const ASK: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(24 * 3600));
 
 /// The life of the thread.
 pub fn run(process: Arc<Process>) {
@@ -48,28 +44,6 @@ struct Keeper {
     account: Option<(Account, Client)>,
 }
 
-/// A certificate that is looked after.
-struct Job {
-    wanted: Wanted,
-    kept: Option<Kept>,
-    /// The same as it should be on the disk, if it is not.
-    unsaved: Option<Vec<u8>>,
-    save_at: SystemTime,
-    /// When it is ordered.
-    due: SystemTime,
-    /// The authority does not want to be asked before this.
-    held: Option<SystemTime>,
-    /// When the authority is asked whether it should be renewed.
-    ask_at: SystemTime,
-    window: Option<Window>,
-    /// When it was renewed at once because the authority wanted that.
-    urgent: Option<SystemTime>,
-    problem: Option<String>,
-    failures: u32,
-    issued: u64,
-    failed: u64,
-}
-
 impl Keeper {
     fn new(process: Arc<Process>) -> Keeper {
         let settings = process.setup().plan.acme.clone();
@@ -80,14 +54,13 @@ impl Keeper {
         self.take_over();
         while self.process.stage() == Stage::Running {
             let now = self.now();
-            let next = self.jobs.iter().enumerate().map(|(index, job)| (job.next(), index)).min();
+            let next = self.jobs.iter().map(Job::next).zip(0..).min_by_key(|((at, _), _)| *at);
             match next {
-                Some((at, index)) if at <= now => self.step(index, now).await,
+                Some(((at, step), index)) if at <= now => self.step(index, step).await,
                 _ => {
-                    let pause =
-                        next.and_then(|(at, _)| at.duration_since(now).ok()).unwrap_or(LOOK).min(LOOK);
+                    let pause = next.and_then(|((at, _), _)| at.duration_since(now).ok());
                     tokio::select! {
-                        () = tokio::time::sleep(pause) => {}
+                        () = tokio::time::sleep(pause.unwrap_or(LOOK).min(LOOK)) => {}
                         () = self.process.acme.changed.notified() => self.take_over(),
                     }
                 }
@@ -105,7 +78,7 @@ impl Keeper {
         self.process.acme.board.write(self.jobs.iter().map(Job::standing).collect());
     }
 
-    /// Learns what is wanted from now on. What has failed is tried again at once: somebody may have helped.
+    /// Learns what is wanted from now on.
     fn take_over(&mut self) {
         let (setup, now) = (self.process.setup(), self.now());
         if self.settings != setup.plan.acme {
@@ -117,46 +90,25 @@ impl Keeper {
             let known = old.iter().position(|job| job.wanted.id == wanted.id).map(|at| old.swap_remove(at));
             self.jobs.push(match known {
                 Some(job) if job.wanted == wanted => job.again(now),
-                Some(Job { issued, failed, .. }) => Job { issued, failed, ..self.new_job(wanted, now) },
-                None => self.new_job(wanted, now),
+                known => self.new_job(wanted, known.as_ref(), now),
             });
         }
         self.serve();
         self.show();
     }
 
-    fn new_job(&self, wanted: Wanted, now: SystemTime) -> Job {
-        let store = Store::of(&self.settings);
+    fn new_job(&self, wanted: Wanted, old: Option<&Job>, now: SystemTime) -> Job {
         // That one is damaged has been said when it was to serve.
-        let kept = store.and_then(|store| Kept::load(&store, &wanted.id).ok().flatten());
-        let due = match &kept {
-            Some(kept) if kept.covers(&wanted.names) => kept.life.renewal(random()),
-            _ => now,
-        };
+        let kept = Store::of(&self.settings).and_then(|store| Kept::load(&store, &wanted.id).ok().flatten());
         if kept.is_none() {
             self.process.log.warn(format_args!(
-                "there is no certificate for {} yet: a self-signed one, which browsers don't believe, serves until it has come from {}",
+                "there is no certificate for {} yet: a self-signed one, which browsers don't believe, serves until it has come \
+                 from {}",
                 wanted.names.join(", "),
                 self.settings.directory
             ));
         }
-        let (problem, window, unsaved, held, urgent) = (None, None, None, None, None);
-        let (failures, issued, failed, ask_at, save_at) = (0, 0, 0, now, now);
-        Job {
-            wanted,
-            kept,
-            unsaved,
-            save_at,
-            due,
-            held,
-            ask_at,
-            window,
-            urgent,
-            problem,
-            failures,
-            issued,
-            failed,
-        }
+        Job::new(wanted, kept, old, now, random())
     }
 
     /// Puts in force what there is.
@@ -174,13 +126,11 @@ impl Keeper {
     }
 
     /// Does what is due for one certificate.
-    async fn step(&mut self, index: usize, now: SystemTime) {
-        if self.jobs[index].unsaved.is_some() && self.jobs[index].save_at <= now {
-            self.save(index);
-        } else if self.jobs[index].asks() && self.jobs[index].ask_at <= now {
-            self.ask(index).await;
-        } else {
-            self.order(index).await;
+    async fn step(&mut self, index: usize, step: Step) {
+        match step {
+            Step::Save => self.save(index),
+            Step::Ask => self.ask(index).await,
+            Step::Order => self.order(index).await,
         }
     }
 
@@ -191,32 +141,22 @@ impl Keeper {
             (Some(id), Ok((account, _))) => account.renewal_info(&id).await,
             _ => Err(Error::Unsupported("no account")),
         };
-        let (now, dice) = (self.now(), random());
+        let now = self.now();
         let job = &mut self.jobs[index];
         let (info, again) = match answer {
             Ok(answer) => answer,
             Err(error) => {
                 self.process.log.debug(format_args!("nothing is known of when to renew: {error}"));
-                job.ask_at = now + schedule::ASK_EVERY;
-                return;
+                return job.heard_nothing(now);
             }
         };
-        job.ask_at = now + again.clamp(ASK.0, ASK.1);
         let (start, end) = (info.suggested_window.start.into(), info.suggested_window.end.into());
-        let window = Window { start, end };
-        if job.failures > 0 || job.window.replace(window) == Some(window) {
-            return;
-        }
-        let Some(kept) = job.kept.as_ref().filter(|kept| kept.covers(&job.wanted.names)) else { return };
-        if window.end > now {
-            job.due = kept.life.renewal_in(window, dice);
-        } else if job.urgent.is_none_or(|last| now > last + schedule::URGENT_AGAIN) {
+        if job.heard(Window { start, end }, again, now, random()) {
             let why = info.explanation_url.map(|url| format!(" ({url})")).unwrap_or_default();
             self.process.log.warn(format_args!(
                 "the certificate authority wants the certificate for {} renewed now: it may have been revoked{why}",
                 job.wanted.names.join(", ")
             ));
-            (job.urgent, job.due) = (Some(now), now);
         }
     }
 
@@ -225,26 +165,44 @@ impl Keeper {
         let result = ordered.unwrap_or_else(|_| {
             Err(Failure::new(Cause::Unreachable, "the certificate authority takes too long, all in all"))
         });
-        let now = self.now();
         match result {
-            Ok((pem, kept)) => self.succeeded(index, pem, kept, now),
-            Err(failure) => self.failed(index, failure, now),
+            Ok((pem, kept)) => self.succeeded(index, pem, kept),
+            Err(failure) => self.failed(index, &failure),
         }
     }
 
-    async fn obtain(&mut self, index: usize) -> Result<(Vec<u8>, Kept), Failure> {
+    /// What is wanted; and as it has to be kept, if it is not.
+    async fn obtain(&mut self, index: usize) -> Result<(Option<Vec<u8>>, Kept), Failure> {
         let setup = self.process.setup();
-        let challenge = challenge(&setup.plan, self.jobs[index].failures);
         let Some(terms) = &setup.tls else { return Err(Failure::new(Cause::Refused, "there is no HTTPS")) };
-        let answers = Answers::new(self.process.acme.challenges.clone(), terms.issued().clone());
         let store = self.store()?;
-        store.prepare().map_err(|why| Failure::new(Cause::Disk, why))?;
+        store.prepare().map_err(on_disk)?;
+        let lock = store.lock().map_err(on_disk)?;
+        if let Some(kept) = self.of_another_server(index, &store) {
+            return Ok((None, kept));
+        }
         let (account, client) = self.open().await?;
         let job = &self.jobs[index];
-        let replaces = job.kept.as_ref().and_then(|kept| kept.id.clone());
-        let ordering =
-            Ordering { account: &account, store: &store, wanted: &job.wanted, replaces, challenge };
-        ordering.obtain(answers).await.map_err(|failure| failure.not_before(client.pause()))
+        let ordering = Ordering {
+            account: &account,
+            store: &store,
+            wanted: job.to_order(),
+            replaces: job.kept.as_ref().and_then(|kept| kept.id.clone()),
+            challenge: challenge(&setup.plan, job.turns()),
+        };
+        let answers = Answers::new(self.process.acme.challenges.clone(), terms.issued().clone());
+        let obtained = ordering.obtain(answers).await;
+        let (pem, kept) = obtained.map_err(|failure| failure.not_before(client.pause()))?;
+        drop(lock);
+        Ok((Some(pem), kept))
+    }
+
+    /// A certificate that another server, with which we share the folder, has got meanwhile.
+    fn of_another_server(&self, index: usize, store: &Store) -> Option<Kept> {
+        let (job, now) = (&self.jobs[index], self.now());
+        let kept = Kept::load(store, &job.wanted.id).ok()??;
+        let is_newer = job.kept.as_ref().is_none_or(|old| old.life.begins < kept.life.begins);
+        (is_newer && kept.covers(&job.to_order().names) && kept.life.renewal(0.0) > now).then_some(kept)
     }
 
     /// Who we are at the authority.
@@ -260,107 +218,72 @@ impl Keeper {
     }
 
     fn store(&self) -> Result<Store, Failure> {
-        Store::of(&self.settings).ok_or_else(|| Failure::new(Cause::Disk, "acme.dir names no folder"))
+        Store::of(&self.settings).ok_or_else(|| on_disk("acme.dir names no folder".to_owned()))
     }
 
     /// It serves from now on, whether it can be kept or not.
-    fn succeeded(&mut self, index: usize, pem: Vec<u8>, kept: Kept, now: SystemTime) {
+    fn succeeded(&mut self, index: usize, pem: Option<Vec<u8>>, kept: Kept) {
+        let now = self.now();
         let job = &mut self.jobs[index];
-        job.due = kept.life.renewal(random());
         self.process.log.info(format_args!(
             "a certificate for {} has come: it is valid until {} and will be renewed before",
-            job.wanted.names.join(", "),
+            job.to_order().names.join(", "),
             httpdate::fmt_http_date(kept.life.ends)
         ));
-        (job.kept, job.unsaved, job.save_at) = (Some(kept), Some(pem), now);
-        (job.problem, job.failures, job.held, job.window, job.ask_at) = (None, 0, None, None, now);
-        job.issued += 1;
-        self.serve();
+        job.came(kept, pem, now, random());
         self.save(index);
+        self.serve();
     }
 
+    /// Writes to the disk what is not there yet.
     fn save(&mut self, index: usize) {
-        let now = self.now();
-        let store = self.store();
+        let (now, store) = (self.now(), self.store());
         let job = &mut self.jobs[index];
         let (Some(pem), Ok(store)) = (&job.unsaved, store) else { return };
-        match store.write(&kept::file(&job.wanted.id), pem) {
-            Ok(()) => {
-                (job.unsaved, job.problem) = (None, None);
-                store.remove(&super::order::pending(&job.wanted.id));
-            }
-            Err(why) => {
-                self.process.log.error(format_args!(
-                    "the certificate for {} serves, but would be lost at a restart: {why}",
-                    job.wanted.names.join(", ")
-                ));
-                (job.problem, job.save_at) = (Some(why), now + SAVE_AGAIN);
-            }
+        let written = store.write(&kept::file(&job.wanted.id), pem);
+        match &written {
+            Ok(()) => store.remove(&order::pending(&job.wanted.id)),
+            Err(why) => self.process.log.error(format_args!(
+                "the certificate for {} serves, but would be lost at a restart: {why}",
+                job.wanted.names.join(", ")
+            )),
         }
+        job.saved(written, now);
     }
 
-    fn failed(&mut self, index: usize, failure: Failure, now: SystemTime) {
+    fn failed(&mut self, index: usize, failure: &Failure) {
         if failure.cause == Cause::NoAccount {
             if let Ok(store) = self.store() {
                 account::forget(&store);
             }
             self.account = None;
         }
+        let now = self.now();
         let job = &mut self.jobs[index];
-        job.failures += 1;
-        job.failed += 1;
-        let pause = schedule::pause(job.failures, failure.retry_after, random());
-        job.due = now + pause;
-        job.held = failure.retry_after.map(|_| job.due);
-        job.problem = Some(failure.to_string());
-        let names = job.wanted.names.join(", ");
-        let (advice, pause) = (failure.advice(), in_words(pause));
-        let log = &self.process.log;
-        match &job.kept {
-            Some(kept) if kept.life.ends > now => log.warn(format_args!(
-                "the certificate for {names} is not renewed yet: {failure}\n  {advice}\n  tried again in {pause}; the old one is \
-                 valid until {}",
-                httpdate::fmt_http_date(kept.life.ends)
-            )),
-            _ => log.error(format_args!(
-                "no certificate for {names}: {failure}\n  {advice}\n  tried again in {pause}"
-            )),
+        let names = job.to_order().names.join(", ");
+        let pause = in_words(job.failed(failure, now, random()));
+        let meanwhile = match &job.kept {
+            _ if job.is_partial() => {
+                format!("; until then there will be one for {}", job.to_order().names.join(", "))
+            }
+            Some(kept) if kept.life.ends > now => {
+                format!("; the one that serves is valid until {}", httpdate::fmt_http_date(kept.life.ends))
+            }
+            _ => String::new(),
+        };
+        let advice = failure.advice();
+        let text = format_args!(
+            "no certificate for {names}: {failure}\n  {advice}\n  tried again in {pause}{meanwhile}"
+        );
+        match meanwhile.is_empty() {
+            true => self.process.log.error(text),
+            false => self.process.log.warn(text),
         }
     }
 }
 
-impl Job {
-    /// When there is something to do.
-    fn next(&self) -> SystemTime {
-        let save = self.unsaved.is_some().then_some(self.save_at);
-        let ask = self.asks().then_some(self.ask_at);
-        [save, ask].into_iter().flatten().fold(self.due, SystemTime::min)
-    }
-
-    fn asks(&self) -> bool {
-        self.kept.as_ref().is_some_and(|kept| kept.id.is_some())
-    }
-
-    /// After a reload.
-    fn again(mut self, now: SystemTime) -> Job {
-        if self.failures > 0 && self.held.is_none_or(|held| held <= now) {
-            self.due = now;
-        }
-        (self.ask_at, self.save_at) = (now, now);
-        self
-    }
-
-    fn standing(&self) -> Standing {
-        Standing {
-            names: self.wanted.names.clone(),
-            ends: self.kept.as_ref().map(|kept| kept.life.ends),
-            next: Some(self.due),
-            problem: self.problem.clone(),
-            failures: self.failures,
-            issued: self.issued,
-            failed: self.failed,
-        }
-    }
+fn on_disk(why: String) -> Failure {
+    Failure::new(Cause::Disk, why)
 }
 
 /// How names are proven this time. An authority asks at ports 80 and 443; what it finds there may be ours on other ports.

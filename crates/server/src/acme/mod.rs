@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  keeper    a thread of its own: what is wanted, what is due, what went wrong
+//!    |-- job       one certificate as a value: what is due when
 //!    |-- order     one certificate: order, challenges, key, chain          \
 //!    |-- client    HTTP to the authority, for the crate instant-acme        > asks the authority
 //!    |-- account   who we are there                                        /
@@ -20,6 +21,7 @@ mod board;
 mod challenges;
 mod client;
 mod failure;
+mod job;
 mod keeper;
 mod kept;
 mod order;

@@ -32,7 +32,7 @@ pub struct Ordering<'a> {
     /// Where what must not be lost is kept.
     pub store: &'a Store,
     /// What is asked for.
-    pub wanted: &'a Wanted,
+    pub wanted: Wanted,
     /// The certificate that it comes in the place of (RFC 9773 section 5).
     pub replaces: Option<CertificateIdentifier<'static>>,
     /// How names are proven.
@@ -146,7 +146,7 @@ impl Ordering<'_> {
 
     /// Which names the authority did not find here, and what it saw instead.
     async fn not_found(&self, order: &mut Order) -> Failure {
-        let mut said = Vec::new();
+        let (mut said, mut names) = (Vec::new(), Vec::new());
         let whole = order.state().error.as_ref().map(told);
         let mut authorizations = order.authorizations();
         while let Some(Ok(mut authorization)) = authorizations.next().await {
@@ -155,7 +155,11 @@ impl Ordering<'_> {
             }
             let name = authorization.identifier().to_string();
             let problems = authorization.challenges.iter().filter_map(|challenge| challenge.error.as_ref());
+            let before = said.len();
             said.extend(problems.map(|problem| format!("{name}: {}", told(problem))));
+            if said.len() > before {
+                names.push(name);
+            }
         }
         // An order that has failed is of no use.
         self.store.remove(&self.pending());
@@ -164,7 +168,8 @@ impl Ordering<'_> {
         } else {
             said.join("; ")
         };
-        Failure::new(Cause::NotFoundThere, format!("the certificate authority has looked and says: {text}"))
+        let text = format!("the certificate authority has looked and says: {text}");
+        Failure { names, ..Failure::new(Cause::NotFoundThere, text) }
     }
 
     /// The request for a signature (RFC 2986): the names, the key, nothing else.

@@ -5,6 +5,7 @@
 //!  dir/AUTHORITY/account.json     who we are there, with the key
 //!                NAME.pem         key, certificate and chain of the site whose first name that is
 //!                NAME.pending     an order under way: its URL, its names, the key
+//!                lock             held by the server that orders; servers may share the folder
 //! ```
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -13,7 +14,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use millrace_settings::plan;
-use rustix::fs::OFlags;
+use rustix::fs::{FlockOperation, OFlags};
 
 /// The folder of one authority.
 #[derive(Clone, Debug)]
@@ -43,6 +44,21 @@ impl Store {
             fs::remove_file(self.folder.join("probe"))
         };
         probe().map_err(|error| self.cannot("write to", &error))
+    }
+
+    /// Keeps other servers that share the folder from ordering at the same time, for as long as what is returned lives.
+    ///
+    /// # Errors
+    /// One does already.
+    pub fn lock(&self) -> Result<File, String> {
+        let file =
+            private_file(&self.folder.join("lock")).map_err(|error| self.cannot("write to", &error))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(file),
+            Err(_) => {
+                Err(format!("another server gets certificates into {} just now", self.folder.display()))
+            }
+        }
     }
 
     /// The file of that name; `None`: there is none.
@@ -133,6 +149,10 @@ mod tests {
         let names: Vec<_> =
             fs::read_dir(&store.folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["x.pem"], "nothing is left behind");
+        let lock = store.lock().unwrap();
+        assert!(store.lock().unwrap_err().contains("another server"));
+        drop(lock);
+        store.lock().unwrap();
         store.remove("x.pem");
         assert_eq!(store.read("x.pem"), Ok(None));
     }

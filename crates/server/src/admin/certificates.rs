@@ -14,6 +14,7 @@ pub fn json(all: &[Standing]) -> Json {
     let one = |standing: &Standing| {
         Json::object([
             ("names", standing.names.iter().map(String::as_str).collect()),
+            ("missing", standing.missing.iter().map(String::as_str).collect()),
             ("ends", time(standing.ends)),
             ("next", time(standing.next)),
             ("problem", standing.problem.clone().into()),
@@ -44,7 +45,11 @@ pub fn write(text: &mut String, all: &[Standing], now: SystemTime) -> std::fmt::
             (Some(next), None, Some(_)) => format!("; renewed in {}", until(next)),
             (Some(_), None, None) => "; it is being asked for".to_owned(),
         };
-        writeln!(text, "  {}: {has}{next}", standing.names.join(", "))?;
+        let but = match standing.missing.is_empty() {
+            true => String::new(),
+            false => format!(", BUT NOT FOR {}", standing.missing.join(", ")),
+        };
+        writeln!(text, "  {}: {has}{but}{next}", standing.names.join(", "))?;
         if let Some(problem) = &standing.problem {
             let plural = if standing.failures == 1 { "try" } else { "tries" };
             writeln!(text, "    {} {plural} failed: {problem}", standing.failures)?;
@@ -91,14 +96,15 @@ mod tests {
             failures: 2,
             ..good.clone()
         };
+        let part = Standing { missing: vec!["b.example".to_owned()], ends: good.ends, ..bad.clone() };
         let dead = Standing { ends: Some(UNIX_EPOCH), ..bad.clone() };
         let mut text = String::new();
-        write(&mut text, &[good, bad, dead], now).unwrap();
+        write(&mut text, &[good, bad, part, dead], now).unwrap();
         assert_eq!(
             text,
             "\nCertificates\n  a.example, b.example: valid for 2 d 2 h; renewed in 2 h 1 min\n  \
              a.example, b.example: MISSING: a self-signed one serves, which browsers don't believe; tried again in 1 min 5 s\n    \
-             2 tries failed: no\n  a.example, b.example: NO LONGER VALID; tried again in 1 min 5 s\n    2 tries failed: no\n"
+             2 tries failed: no\n  a.example, b.example: valid for 2 d 2 h, BUT NOT FOR b.example; tried again in 1 min 5 s\n    2 tries failed: no\n  a.example, b.example: NO LONGER VALID; tried again in 1 min 5 s\n    2 tries failed: no\n"
         );
     }
 }

@@ -1,0 +1,317 @@
+//! One certificate that is looked after, as a value: what is due when. The keeper does it and says what came of it; the time is
+//! passed in, and so is chance (`random`, from 0 up to 1).
+
+use std::time::{Duration, SystemTime};
+
+use super::Wanted;
+use super::board::Standing;
+use super::failure::Failure;
+use super::kept::Kept;
+use super::schedule::{self, Window};
+
+/// What could not be written is tried again after this.
+const SAVE_AGAIN: Duration = Duration::from_secs(60);
+/// What an authority says on when to ask again is held to be in these bounds.
+const ASK: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(24 * 3600));
+
+/// What is to be done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Write to the disk what could not be written before.
+    Save,
+    /// Ask the authority when the certificate should be renewed.
+    Ask,
+    /// Order one.
+    Order,
+}
+
+/// A certificate that is looked after.
+#[derive(Debug)]
+pub struct Job {
+    /// What there should be.
+    pub wanted: Wanted,
+    /// What there is.
+    pub kept: Option<Kept>,
+    /// The same as it should be on the disk, if it is not.
+    pub unsaved: Option<Vec<u8>>,
+    /// What went wrong last, if nothing went well since.
+    pub problem: Option<String>,
+    /// Orders that failed since one went well.
+    pub failures: u32,
+    /// Names that the next order does without, so that one that leads elsewhere does not keep the others from theirs.
+    without: Vec<String>,
+    save_at: SystemTime,
+    /// When it is ordered.
+    due: SystemTime,
+    /// When all names are ordered again, after an order without some.
+    all_due: SystemTime,
+    /// The authority does not want to be asked before this.
+    held: Option<SystemTime>,
+    ask_at: SystemTime,
+    window: Option<Window>,
+    /// When it was renewed at once because the authority wanted that.
+    urgent: Option<SystemTime>,
+    issued: u64,
+    failed: u64,
+}
+
+impl Job {
+    /// With what is kept, if there is something. `old` was one of the same name, for other names.
+    pub fn new(wanted: Wanted, kept: Option<Kept>, old: Option<&Job>, now: SystemTime, random: f64) -> Job {
+        let due = match &kept {
+            Some(kept) if kept.covers(&wanted.names) => kept.life.renewal(random),
+            _ => now,
+        };
+        Job {
+            wanted,
+            kept,
+            unsaved: None,
+            problem: None,
+            failures: 0,
+            without: Vec::new(),
+            save_at: now,
+            due,
+            all_due: due,
+            held: None,
+            ask_at: now,
+            window: None,
+            urgent: None,
+            issued: old.map_or(0, |old| old.issued),
+            failed: old.map_or(0, |old| old.failed),
+        }
+    }
+
+    /// The same after a reload: somebody may have helped.
+    pub fn again(mut self, now: SystemTime) -> Job {
+        if self.failures > 0 && self.held.is_none_or(|held| held <= now) {
+            self.due = now;
+        }
+        (self.ask_at, self.save_at) = (now, now);
+        self
+    }
+
+    /// When there is something to do, and what.
+    pub fn next(&self) -> (SystemTime, Step) {
+        let save = self.unsaved.is_some().then_some((self.save_at, Step::Save));
+        let has_id = self.kept.as_ref().is_some_and(|kept| kept.id.is_some());
+        let ask = has_id.then_some((self.ask_at, Step::Ask));
+        let order = (self.due, Step::Order);
+        [save, ask].into_iter().flatten().fold(order, |one, other| if other.0 <= one.0 { other } else { one })
+    }
+
+    /// What the next order is for.
+    pub fn to_order(&self) -> Wanted {
+        let names = self.wanted.names.iter().filter(|name| !self.without.contains(name)).cloned();
+        Wanted { id: self.wanted.id.clone(), names: names.collect() }
+    }
+
+    /// How often proving the names in one way has failed: the other way has its turn then.
+    pub fn turns(&self) -> u32 {
+        self.failures.saturating_sub(u32::from(!self.without.is_empty()))
+    }
+
+    /// A certificate has come.
+    pub fn came(&mut self, kept: Kept, pem: Option<Vec<u8>>, now: SystemTime, random: f64) {
+        if self.without.is_empty() {
+            (self.due, self.problem, self.failures) = (kept.life.renewal(random), None, 0);
+        } else {
+            // The others are still missing, and so is what is known of why.
+            self.without.clear();
+            self.due = self.all_due.min(kept.life.renewal(random));
+        }
+        self.issued += u64::from(pem.is_some());
+        (self.kept, self.unsaved, self.save_at) = (Some(kept), pem, now);
+        (self.held, self.window, self.ask_at) = (None, None, now);
+    }
+
+    /// No certificate has come. Returns how long is waited.
+    pub fn failed(&mut self, failure: &Failure, now: SystemTime, random: f64) -> Duration {
+        self.failures += 1;
+        self.failed += 1;
+        let pause = schedule::pause(self.failures, failure.retry_after, random);
+        self.due = now + pause;
+        self.all_due = self.due;
+        self.held = failure.retry_after.map(|_| self.due);
+        self.problem = Some(failure.to_string());
+        let was_whole = std::mem::take(&mut self.without).is_empty();
+        let (bad, good): (Vec<String>, Vec<String>) =
+            self.wanted.names.iter().cloned().partition(|name| failure.names.contains(name));
+        let has_good =
+            self.kept.as_ref().is_some_and(|kept| kept.covers(&good) && kept.life.renewal(0.0) > now);
+        if was_whole && !bad.is_empty() && !good.is_empty() && !has_good && failure.retry_after.is_none() {
+            (self.without, self.due) = (bad, now);
+        }
+        pause
+    }
+
+    /// Whether the next order does without some names.
+    pub fn is_partial(&self) -> bool {
+        !self.without.is_empty()
+    }
+
+    /// The authority has said when it wants the certificate renewed, and when to ask again. Returns whether that is now.
+    pub fn heard(&mut self, window: Window, again: Duration, now: SystemTime, random: f64) -> bool {
+        self.ask_at = now + again.clamp(ASK.0, ASK.1);
+        if self.failures > 0 || self.window.replace(window) == Some(window) {
+            return false;
+        }
+        let Some(kept) = self.kept.as_ref().filter(|kept| kept.covers(&self.wanted.names)) else {
+            return false;
+        };
+        if window.end > now {
+            self.due = kept.life.renewal_in(window, random);
+            return false;
+        }
+        // An authority that says so of each new one, too, must not make us ask for ever.
+        let is_first = self.urgent.is_none_or(|last| now > last + schedule::URGENT_AGAIN);
+        if is_first {
+            (self.urgent, self.due) = (Some(now), now);
+        }
+        is_first
+    }
+
+    /// Nothing is known of that.
+    pub fn heard_nothing(&mut self, now: SystemTime) {
+        self.ask_at = now + schedule::ASK_EVERY;
+    }
+
+    /// It is on the disk now, or why not.
+    pub fn saved(&mut self, result: Result<(), String>, now: SystemTime) {
+        match result {
+            Ok(()) => self.unsaved = None,
+            Err(why) => (self.problem, self.save_at) = (Some(why), now + SAVE_AGAIN),
+        }
+    }
+
+    /// For the board.
+    pub fn standing(&self) -> Standing {
+        let is_missing =
+            |name: &&String| self.kept.as_ref().is_some_and(|kept| !kept.covers(std::slice::from_ref(*name)));
+        Standing {
+            names: self.wanted.names.clone(),
+            missing: self.wanted.names.iter().filter(is_missing).cloned().collect(),
+            ends: self.kept.as_ref().map(|kept| kept.life.ends),
+            next: Some(self.due),
+            problem: self.problem.clone(),
+            failures: self.failures,
+            issued: self.issued,
+            failed: self.failed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::failure::Cause;
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn wanted(list: &[&str]) -> Wanted {
+        Wanted { id: list[0].to_owned(), names: names(list) }
+    }
+
+    /// For 2026-01-01 to 2026-04-01, which is 90 days.
+    fn kept(list: &[&str]) -> Kept {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut parameters = rcgen::CertificateParams::new(names(list)).unwrap();
+        parameters.not_before = rcgen::date_time_ymd(2026, 1, 1);
+        parameters.not_after = rcgen::date_time_ymd(2026, 4, 1);
+        Kept::parse((key.serialize_pem() + &parameters.self_signed(&key).unwrap().pem()).as_bytes()).unwrap()
+    }
+
+    fn start() -> SystemTime {
+        kept(&["a.example"]).life.begins
+    }
+
+    fn refused(list: &[&str]) -> Failure {
+        Failure { names: names(list), ..Failure::new(Cause::NotFoundThere, "no") }
+    }
+
+    #[test]
+    fn what_is_kept_is_ordered_when_it_is_time() {
+        let now = start();
+        let job = |kept, list: &[&str]| Job::new(wanted(list), kept, None, now, 0.0);
+        assert_eq!(job(None, &["a.example"]).next(), (now, Step::Order));
+        let kept = || Some(kept(&["a.example", "b.example"]));
+        assert_eq!(job(kept(), &["a.example"]).due, now + DAY * 60);
+        assert_eq!(job(kept(), &["a.example", "c.example"]).due, now);
+    }
+
+    #[test]
+    fn failures_are_waited_out_and_a_reload_ends_that() {
+        let now = start();
+        let mut job = Job::new(wanted(&["a.example"]), None, None, now, 0.0);
+        assert_eq!(job.failed(&refused(&["a.example"]), now, 0.5), MINUTE);
+        assert_eq!((job.next(), job.is_partial()), ((now + MINUTE, Step::Order), false));
+        let mut job = job.again(now + Duration::from_secs(1));
+        assert_eq!(job.due, now + Duration::from_secs(1));
+        // But not what the authority says.
+        let limited = refused(&[]).not_before(Some(DAY));
+        assert_eq!(job.failed(&limited, now, 0.0), DAY);
+        let mut job = job.again(now + MINUTE);
+        assert_eq!(job.due, now + DAY);
+        job.came(kept(&["a.example"]), Some(Vec::new()), now, 0.0);
+        let standing = job.standing();
+        assert_eq!((job.due, job.failures, standing.issued, standing.failed), (now + DAY * 60, 0, 1, 2));
+        assert_eq!((standing.problem, job.next()), (None, (now, Step::Save)));
+    }
+
+    #[test]
+    fn a_name_that_leads_elsewhere_does_not_keep_the_others_from_theirs() {
+        let now = start();
+        let mut job = Job::new(wanted(&["a.example", "b.example", "c.example"]), None, None, now, 0.0);
+        job.failed(&refused(&["b.example"]), now, 0.5);
+        assert_eq!((job.next(), job.turns()), ((now, Step::Order), 0));
+        assert_eq!(job.to_order(), wanted(&["a.example", "c.example"]));
+        job.came(kept(&["a.example", "c.example"]), None, now, 0.0);
+        // All of them are tried again when they would have been.
+        assert_eq!(
+            (job.due, job.to_order()),
+            (now + MINUTE, wanted(&["a.example", "b.example", "c.example"]))
+        );
+        assert_eq!((job.standing().missing, job.failures), (names(&["b.example"]), 1));
+        // What there is suffices, until it has to be renewed.
+        job.failed(&refused(&["b.example"]), now, 0.5);
+        assert!(!job.is_partial() && job.due == now + MINUTE * 2);
+        job.failed(&refused(&["b.example"]), now + DAY * 61, 0.5);
+        assert!(job.is_partial());
+        // Without them it does not go either.
+        job.failed(&refused(&["a.example"]), now + DAY * 61, 0.5);
+        assert!(!job.is_partial() && job.due > now + DAY * 61);
+    }
+
+    #[test]
+    fn renewed_when_the_authority_wants() {
+        let now = start() + DAY;
+        let mut job = Job::new(wanted(&["a.example"]), Some(kept(&["a.example"])), None, now, 0.0);
+        let window = |start: u32, end: u32| Window { start: now + DAY * start, end: now + DAY * end };
+        assert!(!job.heard(window(10, 12), DAY / 4, now, 0.5));
+        assert_eq!((job.due, job.ask_at), (now + DAY * 11, now + DAY / 4));
+        // The same once more is no reason to throw the dice again.
+        job.heard(window(10, 12), Duration::ZERO, now, 0.9);
+        assert_eq!((job.due, job.ask_at), (now + DAY * 11, now + MINUTE));
+        let over = |hours: u32| Window { start: start(), end: start() + Duration::from_secs(3600) * hours };
+        assert!(job.heard(over(1), DAY, now, 0.5));
+        assert_eq!(job.due, now);
+        job.came(kept(&["a.example"]), None, now, 0.0);
+        assert!(!job.heard(over(1), DAY, now + MINUTE, 0.5), "not for ever");
+        assert!(job.heard(over(2), DAY, now + DAY, 0.5));
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_written_later() {
+        let now = start();
+        let mut job = Job::new(wanted(&["a.example"]), None, None, now, 0.0);
+        job.came(kept(&["a.example"]), Some(vec![1]), now, 0.0);
+        job.saved(Err("full".to_owned()), now);
+        assert_eq!((job.next(), job.problem.as_deref()), ((now + MINUTE, Step::Save), Some("full")));
+        job.saved(Ok(()), now);
+        assert_eq!(job.unsaved, None);
+    }
+}
