@@ -103,7 +103,7 @@ need_go() {
   say "fetching Go $wanted (found ${found#go})"
   fetched=$(cd "$(mktemp -d)" && go mod init fetch 2>/dev/null &&
     go mod download -json "golang.org/toolchain@v0.0.1-go$wanted.linux-$(go env GOARCH)" | sed -n 's/^\t"Dir": "\(.*\)",\?$/\1/p')
-  [ -x "$fetched/bin/go" ] || [ -f "$fetched/bin/go" ] || fail "Go $wanted can't be fetched; install it by hand and try again"
+  [ -f "$fetched/bin/go" ] || fail "Go $wanted can't be fetched; install it by hand and try again"
   # Modules have no programs among them, as far as Go is concerned.
   chmod -R u+w "$fetched" && chmod +x "$fetched"/bin/* "$fetched"/pkg/tool/*/*
   export GOROOT=$fetched PATH="$fetched/bin:$PATH"
