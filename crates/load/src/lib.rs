@@ -11,6 +11,7 @@
 //! [`record`]; all output is made out of that, so an interrupted run has the same report as a complete one.
 
 pub mod engine;
+pub mod output;
 pub mod page;
 pub mod plan;
 pub mod record;

@@ -1,0 +1,164 @@
+//! Two runs in one picture: the same load on two servers, or on one before and after a change.
+
+use std::fmt::Write;
+
+use super::super::document::Document;
+use super::super::figures::{bytes, count, grouped, percent, time};
+use super::super::survival;
+use super::curves::RUNS;
+use super::tables::{Cell, Table, level_cells};
+use super::{FOOT, command_line, conditions_differ, curves, escape, head, headline, terms, timeline};
+
+/// The comparison of two runs, each with the name that it shall have; an empty one: that of its server.
+pub fn comparison(a: (&Document, &str), b: (&Document, &str)) -> String {
+    let names = names(a, b);
+    let runs = [(a.0, names[0].as_str()), (b.0, names[1].as_str())];
+    let title = format!("{} and {} under load", names[0], names[1]);
+    let mut html = head(&title);
+    let _ = write!(html, "<header><h1>{}</h1>", escape(&title));
+    for (document, name) in runs {
+        let description = &document.description;
+        let _ = write!(
+            html,
+            "<p>{}: {} &middot; {} &middot; {}</p>",
+            escape(name),
+            escape(&description.target),
+            escape(&description.scenario),
+            escape(&description.arrivals)
+        );
+    }
+    html.push_str("</header>\n");
+    results(&runs, &mut html);
+    warnings(&runs, &mut html);
+    survivability(&runs, &mut html);
+    let _ = writeln!(html, "<section><h2>All in all</h2>{}</section>", totals(&runs));
+    let _ = writeln!(html, "<section><h2>Over time</h2>{}</section>", timeline::compared(&runs));
+    html.push_str("<section><h2>Commands</h2>");
+    for (document, _) in runs {
+        let _ = write!(html, "<pre>{}</pre>", escape(&command_line(&document.description.command)));
+    }
+    html.push_str("</section>\n");
+    html + FOOT
+}
+
+/// Short names that tell the two apart.
+fn names(a: (&Document, &str), b: (&Document, &str)) -> [String; 2] {
+    let own = |(document, name): (&Document, &str)| {
+        if name.is_empty() { document.server_name().to_owned() } else { name.to_owned() }
+    };
+    let names = [own(a), own(b)];
+    if names[0] == names[1] { [format!("{} (A)", names[0]), format!("{} (B)", names[1])] } else { names }
+}
+
+fn results(runs: &[(&Document, &str); 2], html: &mut String) {
+    html.push_str("<section class=\"result fine\">");
+    for (document, name) in runs {
+        let _ = write!(html, "<p><b>{}</b>: {}</p>", escape(name), escape(&headline(document)));
+    }
+    html.push_str("</section>\n");
+}
+
+/// What makes the two hard to compare.
+fn warnings(runs: &[(&Document, &str); 2], html: &mut String) {
+    let mut lines = conditions_differ(runs[0].0, runs[1].0);
+    for (document, name) in runs {
+        lines.extend(
+            document
+                .tester
+                .bottlenecks
+                .iter()
+                .map(|line| format!("{name}: the tester was at its limits: {line}")),
+        );
+    }
+    if !lines.is_empty() {
+        html.push_str("<section class=\"warning\"><h2>Before you compare</h2>");
+        super::list(&lines, html);
+        html.push_str("</section>\n");
+    }
+}
+
+fn survivability(runs: &[(&Document, &str); 2], html: &mut String) {
+    html.push_str("<section><h2>Survivability</h2>");
+    if runs.iter().any(|(document, _)| survival::curve(document).len() > 1) {
+        html.push_str(
+            "<p>How each server did under each load, whenever that was. Solid: median; dashed: 99 %.</p>",
+        );
+        html.push_str(&curves::survival(runs));
+    }
+    html.push_str(&levels(runs));
+    html.push_str(&terms());
+    html.push_str("</section>\n");
+}
+
+/// The table of published comparisons, two servers beside each other.
+fn levels(runs: &[(&Document, &str); 2]) -> String {
+    let open = runs.iter().all(|(document, _)| document.description.open);
+    let columns = ["First byte", "99 %", "CPU", "Memory", "|Verdict"];
+    let [a, b, c, d, e] = columns;
+    let mut table = Table::new([
+        if open { "Arrivals a second" } else { "Concurrent users" },
+        a,
+        b,
+        c,
+        d,
+        e,
+        a,
+        b,
+        c,
+        d,
+        e,
+    ]);
+    table.group("", "", 1);
+    for (index, (_, name)) in runs.iter().enumerate() {
+        table.group(name, RUNS[index], columns.len());
+    }
+    let most = runs.iter().map(|(document, _)| survival::most_load(document)).fold(0.0, f64::max);
+    let all = runs.map(|(document, _)| survival::levels_up_to(document, most));
+    let mut loads: Vec<f64> = all.iter().flatten().map(|level| level.load).collect();
+    loads.sort_by(f64::total_cmp);
+    loads.dedup();
+    for load in loads {
+        let mut cells = vec![Cell::key(count(load))];
+        for ((document, _), levels) in runs.iter().zip(&all) {
+            let level = levels.iter().find(|level| level.load == load).copied();
+            cells.extend(level_cells(
+                document,
+                &level.unwrap_or(survival::Level { load, point: None }),
+                false,
+            ));
+        }
+        table.row(cells);
+    }
+    table.html()
+}
+
+/// Figure by figure, and how many times as much the second one has.
+fn totals(runs: &[(&Document, &str); 2]) -> String {
+    let mut table = Table::new(["", runs[0].1, runs[1].1, "Ratio"]);
+    let mut line = |name: &str, of: &dyn Fn(&Document) -> Option<f64>, shown: &dyn Fn(f64) -> String| {
+        let values = runs.map(|(document, _)| of(document));
+        if values == [None, None] {
+            return;
+        }
+        let cell = |value: Option<f64>| value.map_or_else(Cell::none, |value| Cell::number(shown(value)));
+        let ratio = match values {
+            [Some(a), Some(b)] if a > 0.0 && b > 0.0 => Cell::number(format!("{:.2}", b / a)),
+            _ => Cell::none(),
+        };
+        table.row([Cell::key(name), cell(values[0]), cell(values[1]), ratio]);
+    };
+    let timed = |us: u64| (us > 0).then_some(us as f64);
+    line("Most load", &|d| Some(survival::most_load(d)), &count);
+    line("Right responses", &|d| Some(d.total.success_share), &percent);
+    line("Right responses a second", &|d| Some(d.total.ok_per_second), &count);
+    line("Full page loads a second", &|d| Some(d.total.pages_per_second).filter(|rate| *rate > 0.0), &count);
+    line("First byte, median", &|d| timed(d.total.first_byte.p50_us), &time);
+    line("First byte, 99 %", &|d| timed(d.total.first_byte.p99_us), &time);
+    line("Last byte, 99 %", &|d| timed(d.total.last_byte.p99_us), &time);
+    line("Full page, median", &|d| timed(d.total.page.p50_us), &time);
+    line("Failed requests", &|d| Some(d.total.failed as f64), &|n| grouped(n as u64));
+    line("Bytes received a second", &|d| Some(d.total.bytes_in_per_second), &bytes);
+    line("Server's cores, mean", &|d| d.total.server?.cpu, &|cores| format!("{cores:.2}"));
+    line("Server's memory at most", &|d| d.total.server?.memory_bytes.map(|b| b as f64), &bytes);
+    table.html()
+}

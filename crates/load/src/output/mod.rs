@@ -1,0 +1,14 @@
+//! What is made out of a run's records: the live screen, the final table, JSON, CSV and the HTML report.
+
+pub mod csv;
+pub mod document;
+pub mod figures;
+pub mod files;
+pub mod html;
+#[cfg(test)]
+mod samples;
+#[cfg(test)]
+mod schema;
+pub mod screen;
+pub mod survival;
+pub mod table;

@@ -1,0 +1,283 @@
+//! The survivability curve: how a server did under each load, whenever that was; the levels of its table, and the verdicts.
+
+use super::document::{Document, Latency, Second, Server};
+
+/// The most points of a curve.
+const MOST_POINTS: usize = 72;
+/// Levels of the table of published comparisons; below a tenth of them, the same shares of what was reached.
+const LEVELS: [f64; 6] = [10e3, 100e3, 250e3, 500e3, 850e3, 1e6];
+
+/// How a load was borne.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// Nobody notices that there are others.
+    UltraFast,
+    /// People are served as they expect.
+    Stable,
+    /// They are served, but they wait.
+    Sluggish,
+    /// Past the breaking point.
+    Failing,
+}
+
+impl Verdict {
+    /// All, best first.
+    pub const ALL: [Verdict; 4] = [Verdict::UltraFast, Verdict::Stable, Verdict::Sluggish, Verdict::Failing];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::UltraFast => "Ultra-fast",
+            Verdict::Stable => "Stable",
+            Verdict::Sluggish => "Sluggish",
+            Verdict::Failing => "Failing",
+        }
+    }
+
+    /// What it takes: right responses at least (share), median and 99th percentile of the time to first byte at most (ms).
+    pub fn terms(self) -> Option<(f64, f64, f64)> {
+        match self {
+            Verdict::UltraFast => Some((0.999, 50.0, 250.0)),
+            Verdict::Stable => Some((0.99, 250.0, 1000.0)),
+            Verdict::Sluggish => Some((0.95, 5000.0, f64::INFINITY)),
+            Verdict::Failing => None,
+        }
+    }
+
+    /// What it takes, in words.
+    pub fn words(self) -> String {
+        let least = |share| super::figures::percent(share);
+        let most = |ms: f64| super::figures::time(ms * 1000.0);
+        match self.terms() {
+            Some((share, median, p99)) if p99.is_finite() => {
+                format!(
+                    "at least {} right, median at most {}, 99 % within {}",
+                    least(share),
+                    most(median),
+                    most(p99)
+                )
+            }
+            Some((share, median, _)) => {
+                format!("at least {} right, median at most {}", least(share), most(median))
+            }
+            None => "anything worse: the breaking point is 5 % of failures".to_owned(),
+        }
+    }
+
+    fn of(point: &Point) -> Verdict {
+        let holds = |verdict: &Verdict| {
+            verdict.terms().is_none_or(|(share, median, p99)| {
+                point.success >= share
+                    && point.first_byte.p50_us as f64 <= median * 1000.0
+                    && point.first_byte.p99_us as f64 <= p99 * 1000.0
+            })
+        };
+        Verdict::ALL.into_iter().find(holds).unwrap_or(Verdict::Failing)
+    }
+}
+
+/// How the server did under a load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Users, or arrivals a second.
+    pub load: f64,
+    /// Time to first byte: the median of the seconds' figures, each as heavy as its responses.
+    pub first_byte: Latency,
+    /// Share of right responses.
+    pub success: f64,
+    /// Right responses a second.
+    pub ok_per_second: f64,
+    /// The server, as far as it could be seen.
+    pub server: Server,
+}
+
+impl Point {
+    /// Of some seconds; `None` if no response came to an end in them.
+    fn of(load: f64, seconds: &[&Second]) -> Option<Point> {
+        let sum = |of: fn(&Second) -> u64| seconds.iter().map(|s| of(s)).sum::<u64>() as f64;
+        let (ok, failed) = (sum(|s| s.ok), sum(|s| s.failed));
+        let time: f64 = seconds.iter().map(|s| s.length).sum();
+        (ok + failed > 0.0 && time > 0.0).then(|| Point {
+            load,
+            first_byte: middle(seconds),
+            success: ok / (ok + failed),
+            ok_per_second: ok / time,
+            server: Server::over(seconds.iter().copied()).unwrap_or_default(),
+        })
+    }
+
+    /// How the load was borne.
+    pub fn verdict(&self) -> Verdict {
+        Verdict::of(self)
+    }
+}
+
+/// The typical second: each figure is the weighted median of the seconds' own.
+fn middle(seconds: &[&Second]) -> Latency {
+    let median = |of: fn(&Latency) -> u64| {
+        let mut values: Vec<(u64, u64)> = seconds
+            .iter()
+            .filter(|s| s.first_byte.count > 0)
+            .map(|s| (of(&s.first_byte), s.first_byte.count))
+            .collect();
+        values.sort_unstable();
+        let half = values.iter().map(|(_, weight)| weight).sum::<u64>().div_ceil(2);
+        let mut seen = 0;
+        let reaches = |(value, weight): &(u64, u64)| {
+            seen += weight;
+            (seen >= half).then_some(*value)
+        };
+        values.iter().find_map(reaches).unwrap_or(0)
+    };
+    Latency {
+        count: seconds.iter().map(|s| s.first_byte.count).sum(),
+        mean_us: 0.0,
+        min_us: median(|l| l.min_us),
+        p50_us: median(|l| l.p50_us),
+        p90_us: median(|l| l.p90_us),
+        p95_us: median(|l| l.p95_us),
+        p99_us: median(|l| l.p99_us),
+        p999_us: median(|l| l.p999_us),
+        max_us: median(|l| l.max_us),
+    }
+}
+
+/// The load of a second: users who are there, or arrivals that were wanted.
+pub fn load_of(document: &Document, second: &Second) -> f64 {
+    if document.description.open { second.wanted } else { second.users as f64 }
+}
+
+/// The most load that was reached.
+pub fn most_load(document: &Document) -> f64 {
+    document.seconds.iter().map(|second| load_of(document, second)).fold(0.0, f64::max)
+}
+
+/// The curve, by rising load. Seconds of about the same load are one point.
+pub fn curve(document: &Document) -> Vec<Point> {
+    let most = most_load(document);
+    if most <= 0.0 {
+        return Vec::new();
+    }
+    let step = most / MOST_POINTS as f64;
+    let mut bins: Vec<Vec<&Second>> = vec![Vec::new(); MOST_POINTS + 1];
+    for second in &document.seconds {
+        bins[(load_of(document, second) / step).round() as usize].push(second);
+    }
+    let point = |seconds: Vec<&Second>| {
+        let load = seconds.iter().map(|s| load_of(document, s)).sum::<f64>() / seconds.len().max(1) as f64;
+        Point::of(load, &seconds)
+    };
+    bins.into_iter().filter_map(point).collect()
+}
+
+/// A line of the table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Level {
+    /// Users, or arrivals a second.
+    pub load: f64,
+    /// How the server did; `None`: it did not come so far, or nothing came to an end there.
+    pub point: Option<Point>,
+}
+
+/// The table: at each level what happened while the load was within a twentieth of it, or nearest to it.
+pub fn levels(document: &Document) -> Vec<Level> {
+    levels_up_to(document, most_load(document))
+}
+
+/// The same for a comparison: up to what the other one has reached.
+pub fn levels_up_to(document: &Document, most: f64) -> Vec<Level> {
+    let reached = most_load(document);
+    let level =
+        |load: f64| Level { load, point: if load <= reached * 1.02 { at(document, load) } else { None } };
+    steps(most).into_iter().map(level).filter(|level| level.point.is_some() || level.load > reached).collect()
+}
+
+/// Round loads up to `most`, in the shape of the published table.
+fn steps(most: f64) -> Vec<f64> {
+    if most <= 0.0 {
+        return Vec::new();
+    }
+    let mut steps: Vec<f64> = if most >= LEVELS[1] {
+        LEVELS.iter().copied().filter(|level| *level <= most * 1.02).collect()
+    } else {
+        LEVELS.iter().map(|level| two_digits(level / 1e6 * most)).collect()
+    };
+    if steps.last().is_none_or(|last| most > last * 1.05) {
+        steps.push(two_digits(most));
+    }
+    steps.retain(|level| *level >= 1.0);
+    steps.dedup();
+    steps
+}
+
+/// To two digits, downwards, so that it was reached.
+fn two_digits(number: f64) -> f64 {
+    let unit = 10f64.powf(number.log10().floor() - 1.0).max(1.0);
+    (number / unit + 1e-9).floor() * unit
+}
+
+fn at(document: &Document, load: f64) -> Option<Point> {
+    let distance = |second: &&Second| (load_of(document, second) - load).abs();
+    let near: Vec<&Second> = document.seconds.iter().filter(|s| distance(s) <= load * 0.05).collect();
+    if let Some(point) = Point::of(load, &near) {
+        return Some(point);
+    }
+    // A steep ramp may pass the level within a second.
+    document.seconds.iter().find(|second| load_of(document, second) < load)?;
+    let ended = document.seconds.iter().filter(|s| s.ok + s.failed > 0);
+    let nearest = ended.min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+    (distance(&nearest) <= load * 0.25).then(|| Point::of(load, &[nearest]))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::samples;
+
+    #[test]
+    fn levels_have_the_published_shape() {
+        assert_eq!(steps(1e6), LEVELS);
+        assert_eq!(steps(120e3), [10e3, 100e3, 120e3]);
+        assert_eq!(steps(2000.0), [20.0, 200.0, 500.0, 1000.0, 1700.0, 2000.0]);
+        assert_eq!(steps(50.0), [5.0, 12.0, 25.0, 42.0, 50.0]);
+        assert_eq!(steps(1.0), [1.0]);
+        assert_eq!(steps(0.0), [0.0; 0]);
+    }
+
+    #[test]
+    fn verdicts_of_the_published_systems() {
+        let verdict = |success, p50_ms: u64, p99_ms: u64| {
+            let first_byte = Latency { p50_us: p50_ms * 1000, p99_us: p99_ms * 1000, ..Latency::default() };
+            Point { load: 1.0, first_byte, success, ok_per_second: 1.0, server: Server::default() }.verdict()
+        };
+        assert_eq!(verdict(1.0, 12, 40), Verdict::UltraFast);
+        assert_eq!(verdict(1.0, 65, 180), Verdict::Stable);
+        assert_eq!(verdict(1.0, 145, 500), Verdict::Stable);
+        assert_eq!(verdict(0.991, 820, 3000), Verdict::Sluggish);
+        assert_eq!(verdict(0.94, 10, 20), Verdict::Failing);
+        assert_eq!(verdict(1.0, 6000, 9000), Verdict::Failing);
+    }
+
+    #[test]
+    fn a_ramp_becomes_a_curve() {
+        let document = samples::ramp(1_000_000);
+        let curve = curve(&document);
+        assert!(curve.len() > 40 && curve.len() <= MOST_POINTS + 1, "{}", curve.len());
+        assert!(curve.is_sorted_by(|a, b| a.load < b.load));
+        let levels = levels(&document);
+        assert_eq!(levels.iter().map(|level| level.load).collect::<Vec<_>>(), LEVELS);
+        let verdicts: Vec<_> = levels.iter().map(|level| level.point.unwrap().verdict()).collect();
+        assert!(verdicts.is_sorted(), "{verdicts:?}");
+        assert_eq!(verdicts[0], Verdict::UltraFast);
+    }
+
+    #[test]
+    fn constant_and_empty_runs() {
+        let mut document = samples::ramp(100);
+        document.seconds.iter_mut().for_each(|second| second.users = 64);
+        assert_eq!(curve(&document).len(), 1);
+        assert_eq!(levels(&document).len(), 1);
+        document.seconds.clear();
+        assert!(curve(&document).is_empty() && levels(&document).is_empty());
+    }
+}

@@ -1,0 +1,208 @@
+//! The end of a run on a terminal: what came of it in a screen of text.
+
+use std::fmt::Write;
+
+use super::document::{Document, Latency, Summary};
+use super::figures::{bytes, count, grouped, percent, span, time};
+use super::html::{headline, words_of};
+use super::survival;
+
+/// The final table, with a line end at its end.
+pub fn table(document: &Document) -> String {
+    let mut text = String::new();
+    // Writing to memory can't fail.
+    let _ = write_all(document, &mut text);
+    text
+}
+
+fn write_all(document: &Document, text: &mut String) -> std::fmt::Result {
+    let total = &document.total;
+    writeln!(text, "{}", headline(document))?;
+    writeln!(text, "{:<14}{}, {}", "Ended", document.outcome.text, span(document.elapsed_seconds))?;
+    let target = &document.description;
+    writeln!(
+        text,
+        "{:<14}{} {}, {}, {}\n",
+        "Asked", target.target, target.scenario, target.arrivals, target.protocol
+    )?;
+    writeln!(
+        text,
+        "{:<14}{} right of {} ({}), {} right a second",
+        "Responses",
+        grouped(total.ok),
+        grouped(total.ok + total.failed),
+        percent(total.success_share),
+        count(total.ok_per_second)
+    )?;
+    if total.pages + total.pages_failed > 0 {
+        let (pages, failed) = (grouped(total.pages), grouped(total.pages_failed));
+        writeln!(
+            text,
+            "{:<14}{pages} full page loads, {} a second, {failed} failed",
+            "Pages",
+            count(total.pages_per_second)
+        )?;
+    }
+    writeln!(
+        text,
+        "{:<14}{} received ({}/s), {} sent; {} connections opened",
+        "Transfer",
+        bytes(total.bytes_in as f64),
+        bytes(total.bytes_in_per_second),
+        bytes(total.bytes_out as f64),
+        grouped(total.connects)
+    )?;
+    write_server(total, text)?;
+    write_latencies(total, text)?;
+    write_failures(total, text)?;
+    write_stages(document, text)?;
+    write_levels(document, text)?;
+    for trial in &document.bisection {
+        let held = if trial.held { "holds" } else { "breaks" };
+        writeln!(text, "{:<14}{} {held}: {}", "Tried", count(trial.load), trial.why)?;
+    }
+    if let Some(bottleneck) = &document.bottleneck {
+        writeln!(text, "\n{:<14}{bottleneck}", "Held back by")?;
+    }
+    for line in &document.tester.bottlenecks {
+        writeln!(text, "\nwarning: the tester was at its own limits: {line}")?;
+    }
+    document.notes.iter().try_for_each(|note| writeln!(text, "note: {note}"))
+}
+
+fn write_server(total: &Summary, text: &mut String) -> std::fmt::Result {
+    let Some(server) = &total.server else { return Ok(()) };
+    let cpu = server.cpu.map_or("?".to_owned(), |cpu| format!("{cpu:.2}"));
+    let memory = server.memory_bytes.map_or("?".to_owned(), |memory| bytes(memory as f64));
+    writeln!(text, "{:<14}{cpu} cores in the mean, {memory} of memory at most", "Server")
+}
+
+fn write_latencies(total: &Summary, text: &mut String) -> std::fmt::Result {
+    writeln!(
+        text,
+        "\n{:<14}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}",
+        "Time", "mean", "50 %", "90 %", "99 %", "99.9 %", "most"
+    )?;
+    let all = [
+        ("Connecting", &total.connect),
+        ("TLS handshake", &total.tls),
+        ("First byte", &total.first_byte),
+        ("Last byte", &total.last_byte),
+        ("Full page", &total.page),
+    ];
+    for (name, Latency { mean_us, p50_us, p90_us, p99_us, p999_us, max_us, .. }) in
+        all.into_iter().filter(|(_, latency)| latency.count > 0)
+    {
+        write!(text, "{name:<14}{:>10}", time(*mean_us))?;
+        for us in [p50_us, p90_us, p99_us, p999_us, max_us] {
+            write!(text, "{:>10}", time(*us as f64))?;
+        }
+        writeln!(text)?;
+    }
+    Ok(())
+}
+
+fn write_failures(total: &Summary, text: &mut String) -> std::fmt::Result {
+    if total.failed == 0 {
+        return Ok(());
+    }
+    writeln!(text, "\n{:<26}{:>12}", "Failed", grouped(total.failed))?;
+    for (kind, number) in &total.failures {
+        writeln!(text, "  {:<24}{:>12}", words_of(kind), grouped(*number))?;
+    }
+    let statuses: Vec<String> =
+        total.statuses.iter().map(|(status, number)| format!("{status}: {}", grouped(*number))).collect();
+    if statuses.is_empty() { Ok(()) } else { writeln!(text, "  by status: {}", statuses.join(", ")) }
+}
+
+fn write_stages(document: &Document, text: &mut String) -> std::fmt::Result {
+    if document.stages.len() < 2 {
+        return Ok(());
+    }
+    let with_pages = document.total.pages > 0;
+    let rate = if with_pages { "pages/s" } else { "right/s" };
+    writeln!(text, "\n{:<26}{:>8}{:>10}{:>10}{:>10}{:>10}", "Stage", "time", rate, "50 %", "99 %", "failed")?;
+    for stage in &document.stages {
+        let summary = &stage.summary;
+        let (rate, latency) = if with_pages {
+            (summary.pages_per_second, &summary.page)
+        } else {
+            (summary.ok_per_second, &summary.last_byte)
+        };
+        writeln!(
+            text,
+            "{:<26}{:>8}{:>10}{:>10}{:>10}{:>10}",
+            stage.name,
+            span(summary.seconds.round()),
+            count(rate),
+            time(latency.p50_us as f64),
+            time(latency.p99_us as f64),
+            grouped(summary.failed)
+        )?;
+    }
+    Ok(())
+}
+
+fn write_levels(document: &Document, text: &mut String) -> std::fmt::Result {
+    let levels = survival::levels(document);
+    if levels.len() < 2 {
+        return Ok(());
+    }
+    let load = if document.description.open { "Arrivals/s" } else { "Users" };
+    writeln!(
+        text,
+        "\n{load:<14}{:>10}{:>10}{:>10}{:>8}{:>12}  verdict",
+        "50 %", "99 %", "right", "CPU", "memory"
+    )?;
+    let cores = document.description.machine.cores.max(1) as f64;
+    for level in levels {
+        let Some(point) = level.point else { continue };
+        writeln!(
+            text,
+            "{:<14}{:>10}{:>10}{:>10}{:>8}{:>12}  {}",
+            count(level.load),
+            time(point.first_byte.p50_us as f64),
+            time(point.first_byte.p99_us as f64),
+            percent(point.success),
+            point.server.cpu.map_or("-".to_owned(), |cpu| format!("{:.0} %", cpu / cores * 100.0)),
+            point.server.memory_bytes.map_or("-".to_owned(), |memory| bytes(memory as f64)),
+            point.verdict().name()
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::samples;
+
+    #[test]
+    fn everything_is_on_one_screen() {
+        let mut document = samples::breaking(100_000, 0.62);
+        document.tester.bottlenecks.push("no ports are left: give more --source addresses".to_owned());
+        let text = table(&document);
+        for part in [
+            "Broke at 62,000 users",
+            "First byte",
+            "99.9 %",
+            "status 5xx",
+            "502: ",
+            "10 to 50 %",
+            "Stable",
+            "no ports are left",
+        ] {
+            assert!(text.contains(part), "{part} is missing:\n{text}");
+        }
+        assert!(text.lines().count() < 50 && text.lines().all(|line| line.chars().count() <= 120), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_said_of_nothing() {
+        let mut document = samples::ramp(10);
+        (document.seconds, document.stages) = (Vec::new(), Vec::new());
+        document.total = Summary::default();
+        let text = table(&document);
+        assert!(text.starts_with("No request came to an end.") && !text.contains("Failed"), "{text}");
+    }
+}
