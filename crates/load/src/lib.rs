@@ -16,4 +16,5 @@ pub mod page;
 pub mod plan;
 pub mod record;
 pub mod scenario;
+pub mod source;
 pub mod url;

@@ -5,6 +5,7 @@ pub mod document;
 pub mod figures;
 pub mod files;
 pub mod html;
+pub mod k6;
 #[cfg(test)]
 mod samples;
 #[cfg(test)]

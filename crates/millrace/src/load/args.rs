@@ -1,17 +1,22 @@
 //! `millrace load` as typed.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use millrace_load::plan::{Curve, Segment};
+use millrace_load::source::time::{duration, durations};
 
 /// `millrace load`
 #[derive(Args, Clone, Debug)]
 pub struct LoadArgs {
     /// What to load: http://HOST[:PORT]/PATH or https://...; several of the same host are chosen from evenly
-    #[arg(value_name = "URL", required = true)]
+    #[arg(value_name = "URL", required_unless_present_any = ["scenario", "urls_from", "sitemap", "from_har", "compare"])]
     pub urls: Vec<String>,
+    /// Where scenarios come from.
+    #[command(flatten)]
+    pub source: SourceArgs,
     /// Who comes, and how long.
     #[command(flatten)]
     pub arrivals: ArrivalArgs,
@@ -27,6 +32,61 @@ pub struct LoadArgs {
     /// The tester itself.
     #[command(flatten)]
     pub tester: TesterArgs,
+    /// What is made of the run.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Where scenarios come from, if not from the URLs.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Scenarios from files (a URL beside them says which server is meant)")]
+#[command(group(clap::ArgGroup::new("source").args(["scenario", "urls_from", "sitemap", "replay", "from_har"])))]
+pub struct SourceArgs {
+    /// A scenario: steps with forms, checks, and values that are taken out of responses (TOML; see docs/load.md)
+    #[arg(long, value_name = "FILE")]
+    pub scenario: Option<PathBuf>,
+    /// A list of URLs: [WEIGHT] URL, a line each
+    #[arg(long, value_name = "FILE")]
+    pub urls_from: Option<PathBuf>,
+    /// The pages of a sitemap.xml, each as often as the others
+    #[arg(long, value_name = "FILE")]
+    pub sitemap: Option<PathBuf>,
+    /// The requests of an access log (combined format), at their times
+    #[arg(long, value_name = "LOG", requires = "urls")]
+    pub replay: Option<PathBuf>,
+    /// With --replay: so many times as fast as it was
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = speed)]
+    pub speed: f64,
+    /// What a browser has recorded (HAR): its pages, and what their scripts have sent
+    #[arg(long, value_name = "FILE")]
+    pub from_har: Option<PathBuf>,
+}
+
+/// What is made of the run.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Results (written after each stage; - is standard output)")]
+pub struct OutputArgs {
+    /// A report to look at: one HTML file with all curves and tables
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+    /// All figures as JSON (docs/load-schema.json)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// The figures of each second, as comma-separated values
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// No live screen and no table
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Instead of a run: draw two earlier ones in one picture, or one anew, from their --json
+    #[arg(long, value_name = "A.json B.json", num_args = 1..=2, conflicts_with = "urls")]
+    pub compare: Vec<PathBuf>,
+    /// With --compare: what the servers are called; given twice
+    #[arg(long, value_name = "NAME", requires = "compare")]
+    pub name: Vec<String>,
+    /// Instead of a run: write the scenario as a script for other testers
+    #[arg(long, value_name = "TESTER", value_parser = ["k6"])]
+    pub export: Option<String>,
 }
 
 /// Who comes when.
@@ -180,24 +240,11 @@ pub struct TesterArgs {
     pub metrics: Option<String>,
 }
 
-/// `10s`, `500ms`, `2m`, `1h`, or seconds.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor = match &text[digits.len()..] {
-        "ms" => 0.001,
-        "s" | "" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err("a time is 10s, 500ms, 2m or 1h".to_owned()),
-    };
-    let number: f64 = digits.parse().map_err(|_| "a time is 10s, 500ms, 2m or 1h".to_owned())?;
-    Duration::try_from_secs_f64(number * factor).map_err(|error| error.to_string())
-}
-
-fn durations(text: &str) -> Result<(Duration, Duration), String> {
-    let (least, most) = text.split_once('-').unwrap_or((text, text));
-    let (least, most) = (duration(least)?, duration(most)?);
-    if least > most { Err("the longer time comes last".to_owned()) } else { Ok((least, most)) }
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(speed) if speed > 0.0 && speed <= 1e6 => Ok(speed),
+        _ => Err("above 0, at most 1000000".to_owned()),
+    }
 }
 
 fn percent(text: &str) -> Result<f64, String> {
@@ -251,16 +298,6 @@ fn stages(text: &str) -> Result<Curve, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_have_units() {
-        assert_eq!(duration("1.5s").unwrap(), Duration::from_millis(1500));
-        assert_eq!(duration("2m").unwrap(), Duration::from_secs(120));
-        assert_eq!(duration("250ms").unwrap(), Duration::from_millis(250));
-        assert!(duration("-1s").is_err() && duration("s").is_err() && duration("1y").is_err());
-        assert_eq!(durations("1s-3s").unwrap(), (Duration::from_secs(1), Duration::from_secs(3)));
-        assert!(durations("3s-1s").is_err());
-    }
 
     #[test]
     fn stages_go_on_where_the_last_one_ended() {

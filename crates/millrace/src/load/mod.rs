@@ -1,23 +1,32 @@
 //! `millrace load`: the command line of the load tester.
 
 mod args;
+mod results;
+mod sources;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use args::LoadArgs;
 use millrace_load::engine::{self, Control};
+use millrace_load::output::k6;
 use millrace_load::plan::{Arrivals, Curve, Plan, Segment, Stop};
-use millrace_load::record::{Run, Times};
 use millrace_load::scenario::{Check, Dynamic, Flow, Request, Scenario, Step};
-use millrace_load::url::Url;
 
 use crate::failure::{Explain, Failure};
+use results::Results;
 
 /// Loads a server and shows how it bore that.
 pub fn load(args: &LoadArgs) -> Result<(), Failure> {
+    if !args.output.compare.is_empty() {
+        return results::compare(&args.output);
+    }
     let scenario = scenario_of(args)?;
     let plan = plan_of(args);
+    if args.output.export.is_some() {
+        print!("{}", k6::script(&scenario, &plan));
+        return Ok(());
+    }
     check_target(args, &scenario)?;
     let control = Control {
         interrupted: stop_on_interrupt()?,
@@ -25,30 +34,18 @@ pub fn load(args: &LoadArgs) -> Result<(), Failure> {
         metrics: args.tester.metrics.clone(),
     };
     let command = std::env::args().collect();
-    let run = engine::run(&plan, &scenario, command, &control, &mut |_| {})
+    let mut results = Results::new(&args.output);
+    let run = engine::run(&plan, &scenario, command, &control, &mut |run| results.second(run))
         .map_err(|error| Failure::new(format!("the load test can't begin: {error}")))?;
-    show(&run);
-    Ok(())
+    results.end(&run)
 }
 
 fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
-    let mut urls = Vec::new();
-    for text in &args.urls {
-        let with_scheme = if text.contains("://") { text.clone() } else { format!("http://{text}") };
-        urls.push(Url::parse(&with_scheme).or_fail(|| format!("{text} can't be loaded"))?);
-    }
-    let origin = urls[0].origin.clone();
-    if let Some(other) = urls.iter().find(|url| url.origin != origin) {
-        let other = &other.origin;
-        return Err(Failure::new(format!("{other} is another server than {origin}"))
-            .next("a load test is of one server: run one for each"));
-    }
-    let targets: Vec<_> = urls.into_iter().map(|url| (1, url.target)).collect();
-    let mut scenario = Scenario::weighted(origin, targets);
+    let mut scenario = sources::scenario(args)?;
     let what = &args.scenario;
-    scenario.cookies = what.cookies;
-    scenario.browser_cache = what.browser_cache;
-    scenario.fields.clone_from(&what.fields);
+    scenario.cookies |= what.cookies;
+    scenario.browser_cache |= what.browser_cache;
+    scenario.fields.extend(what.fields.iter().cloned());
     let dynamic = what.dynamic.iter().cloned();
     scenario.dynamic.extend(dynamic.map(|(before, after)| Dynamic { before, after }));
     for step in scenario.flows.iter_mut().flat_map(|flow: &mut Flow| &mut flow.steps) {
@@ -161,30 +158,4 @@ fn stop_on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
     };
     engine::on_interrupt(on_signal).or_fail(|| "signals can't be waited for".to_owned())?;
     Ok(interrupted)
-}
-
-fn show(run: &Run) {
-    let seconds = run.elapsed.as_secs_f64().max(0.001);
-    let total = &run.total;
-    println!(
-        "{}: {} responses in {seconds:.1} s, {:.0} a second, {} failures",
-        run.description.target,
-        total.responses,
-        total.ok as f64 / seconds,
-        total.failures.total()
-    );
-    for (name, histogram) in
-        [("first byte", &total.first_byte), ("last byte", &total.last_byte), ("page", &total.page)]
-    {
-        let times = Times::of(histogram);
-        if times.count > 0 {
-            println!("{name}: p50 {} us, p99 {} us, max {} us", times.p50, times.p99, times.max);
-        }
-    }
-    for (kind, count) in total.failures.kinds() {
-        println!("{}: {count}", kind.words());
-    }
-    for note in run.notes.iter().chain(&run.tester.bottlenecks) {
-        println!("note: {note}");
-    }
 }

@@ -6,7 +6,7 @@
 
 mod fetch;
 mod run;
-mod sitemap;
+pub mod sitemap;
 
 use crate::args::WarmArgs;
 use crate::failure::Failure;

@@ -1,0 +1,91 @@
+//! What `millrace load` makes of a run: the live screen, the table, the files; and comparisons of earlier runs.
+
+use std::io::{self, Stderr};
+use std::path::Path;
+
+use millrace_load::output::document::Document;
+use millrace_load::output::files::{Files, replace};
+use millrace_load::output::html;
+use millrace_load::output::screen::{Screen, Style};
+use millrace_load::output::table::table;
+use millrace_load::record::Run;
+
+use super::args::OutputArgs;
+use super::sources::read;
+use crate::failure::{Explain, Failure};
+
+/// Shows a run as it goes, and keeps what there is so far.
+pub struct Results {
+    files: Files,
+    screen: Screen<Stderr>,
+    quiet: bool,
+    /// Stages whose results are in the files.
+    written: usize,
+}
+
+impl Results {
+    /// As the command line wants them.
+    pub fn new(args: &OutputArgs) -> Results {
+        let files = Files { json: args.json.clone(), csv: args.csv.clone(), report: args.report.clone() };
+        let style = if args.quiet { Style::Quiet } else { Style::fitting() };
+        Results { files, screen: Screen::new(io::stderr(), style), quiet: args.quiet, written: 0 }
+    }
+
+    /// A second has passed. Files are written after each stage, so that even a tester that is killed leaves something.
+    pub fn second(&mut self, run: &Run) {
+        self.screen.show(run);
+        let through = run.stages.len().saturating_sub(1);
+        if through > self.written {
+            self.written = through;
+            if let Err(error) = self.files.write(&Document::of(run), false) {
+                eprintln!("millrace: results can't be written: {error}");
+            }
+        }
+    }
+
+    /// The run is over.
+    pub fn end(mut self, run: &Run) -> Result<(), Failure> {
+        self.screen.end();
+        let document = Document::of(run);
+        // Standard output is for one thing: the table, or what was asked for there.
+        let is_taken = [&self.files.json, &self.files.csv, &self.files.report]
+            .iter()
+            .any(|path| path.as_ref().is_some_and(|path| path.as_os_str() == "-"));
+        if is_taken || self.quiet {
+            eprint!("{}", if self.quiet { String::new() } else { table(&document) });
+        } else {
+            print!("{}", table(&document));
+        }
+        self.files.write(&document, true).or_fail(|| "results can't be written".to_owned())
+    }
+}
+
+/// Draws two earlier runs in one picture, or the report of one anew.
+pub fn compare(args: &OutputArgs) -> Result<(), Failure> {
+    let documents = args.compare.iter().map(|path| document(path)).collect::<Result<Vec<_>, _>>()?;
+    let name = |index: usize| args.name.get(index).map_or("", String::as_str);
+    let page = match documents.as_slice() {
+        [one] => html::report(one),
+        [a, b] => html::comparison((a, name(0)), (b, name(1))),
+        _ => {
+            return Err(Failure::new("one or two runs can be drawn")
+                .next("--compare A.json B.json --report FILE.html"));
+        }
+    };
+    match &args.report {
+        Some(path) if path.as_os_str() != "-" => {
+            replace(path, &page).or_fail(|| "the report can't be written".to_owned())
+        }
+        _ => {
+            print!("{page}");
+            Ok(())
+        }
+    }
+}
+
+fn document(path: &Path) -> Result<Document, Failure> {
+    Document::from_json(&read(path)?).map_err(|error| {
+        Failure::new(format!("{} can't be compared: {error}", path.display()))
+            .next("give files that --json has written")
+    })
+}
