@@ -40,7 +40,7 @@ pub struct LoadArgs {
 /// Where scenarios come from, if not from the URLs.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Scenarios from files (a URL beside them says which server is meant)")]
-#[command(group(clap::ArgGroup::new("source").args(["scenario", "urls_from", "sitemap", "replay", "from_har"])))]
+#[command(group(clap::ArgGroup::new("scenario_source").args(["scenario", "urls_from", "sitemap", "replay", "from_har"])))]
 pub struct SourceArgs {
     /// A scenario: steps with forms, checks, and values that are taken out of responses (TOML; see docs/load.md)
     #[arg(long, value_name = "FILE")]
