@@ -7,6 +7,7 @@ import contextlib
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -61,6 +62,22 @@ class Cache(measure.Server):
         accept = f"Accept-Encoding: {coding}\r\n" if coding else ""
         head = f"{method} /{kind}-{number}/ HTTP/1.1\r\nHost: bench.test\r\n{accept}Connection: close\r\n\r\n"
         return raw.once(("127.0.0.1", self.port), head.encode(), method, timeout=60)
+
+
+def front_page():
+    """The HTML of a fresh WordPress's front page."""
+    if "PAGE" in os.environ:
+        return Path(os.environ["PAGE"]).read_bytes()
+    with rig.scratch("wordpress") as folder:
+        site = folder / "site"
+        made = subprocess.run([rig.program("millrace"), "new", "wordpress", site, "--url", "http://bench.test", "--title", "Bench"], capture_output=True, text=True, timeout=600)
+        if made.returncode != 0:
+            sys.exit(f"not ok: `millrace new wordpress` failed:\n{made.stdout}{made.stderr}")
+        with rig.Millrace(folder, site, ini=rig.php_ini(folder / "php.ini")) as server:
+            answer = raw.once(("127.0.0.1", server.port), b"GET / HTTP/1.1\r\nHost: bench.test\r\nConnection: close\r\n\r\n", timeout=60)
+    if answer.status != 200 or b"</html>" not in answer.body:
+        sys.exit(f"not ok: WordPress answers {answer.status}, {len(answer.body)} bytes")
+    return answer.body
 
 
 def proportional(pid):

@@ -56,8 +56,8 @@ def parser(about):
 class Server:
     """A server under measurement: its port, the processes whose CPU counts, and the configuration for the record."""
 
-    def __init__(self, port, processes, configuration):
-        self.port, self.processes, self.configuration = port, processes, configuration
+    def __init__(self, port, processes, configuration, scheme="http"):
+        self.port, self.processes, self.configuration, self.scheme = port, processes, configuration, scheme
 
     def cpu(self):
         """Seconds of CPU that all its processes have used."""
@@ -188,10 +188,11 @@ class Contest:
         return "\n".join(lines) + "\n"
 
 
-def by_wrk(server, path, connections, seconds, host):
+def by_wrk(server, path, connections, seconds, host, fields=()):
     """One measurement: microseconds of CPU a request, and requests a second. Exits if an answer wasn't good."""
-    url = f"http://127.0.0.1:{server.port}{path}"
-    words = ["taskset", "-c", str(CLIENT_CORE), "wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout", "30s", "-H", f"Host: {host}", url]
+    url = f"{server.scheme}://127.0.0.1:{server.port}{path}"
+    words = ["taskset", "-c", str(CLIENT_CORE), "wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout", "30s"]
+    words += [word for field in (f"Host: {host}", *fields) for word in ("-H", field)] + [url]
     before = server.cpu()
     out = subprocess.run(words, capture_output=True, text=True, timeout=seconds + 60).stdout
     used = server.cpu() - before

@@ -137,12 +137,14 @@ pub struct Https {
     pub certificates: Vec<Certificate>,
     /// Whether a certificate of our own serves where there is none.
     pub self_signed: bool,
-    /// Handshakes at a time, each event loop. At least 1.
+    /// Handshakes that wait for their turn, each event loop. At least 1.
     pub handshakes: usize,
     /// From a connection's first byte to the end of the handshake.
     pub handshake_timeout: Duration,
     /// Whether HTTP/2 is offered.
     pub http2: bool,
+    /// Whether requests may come before the handshake is over (0-RTT).
+    pub early_data: bool,
     /// How long browsers shall come by HTTPS only (RFC 6797); zero: nothing is said.
     pub hsts: Duration,
 }
@@ -182,6 +184,8 @@ pub struct Certificate {
     pub cert: PathBuf,
     /// Its key.
     pub key: PathBuf,
+    /// What its authority says of it (OCSP), in DER.
+    pub ocsp: Option<PathBuf>,
 }
 
 /// `[files]`
@@ -368,6 +372,8 @@ pub struct Site {
     pub headers: Vec<(String, String)>,
     /// Where requests are sent on before anything else.
     pub redirect: Redirect,
+    /// Whether clients are asked for a certificate, and whose certificates count.
+    pub clients: Option<Clients>,
     /// Request body, bytes.
     pub body_bytes: u64,
     /// Folders below which a script may have files sent by `X-Sendfile`, besides the root.
@@ -402,8 +408,19 @@ pub enum Profile {
 pub struct Redirect {
     /// `http` requests go to `https`.
     pub https: bool,
+    /// The status of redirects; `None`: 301 for GET and HEAD, 308 for other methods.
+    pub status: Option<u16>,
     /// What happens with a leading `www.`.
     pub www: Www,
+}
+
+/// `site.client_verify` and `site.client_ca`
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Clients {
+    /// Who has no certificate gets nothing.
+    pub required: bool,
+    /// The authorities whose certificates count, in PEM.
+    pub ca: PathBuf,
 }
 
 /// What happens with a leading `www.` in the host.

@@ -10,9 +10,9 @@ use crate::application;
 use crate::environment::{Environment, Found};
 use crate::folders;
 use crate::plan::{
-    AccessFormat, Acme, Address, Admin, Backend, Cache, CacheMode, Certificate, Challenge, Files, Folder,
-    Http, Https, Level, Log, Network, OpenBasedir, Php, PhpPool, Plan, Profile, Redirect, Sandbox, Server,
-    Site, SiteCache, Symlinks, Ttl, WorkerScript, Www,
+    AccessFormat, Acme, Address, Admin, Backend, Cache, CacheMode, Certificate, Challenge, Clients, Files,
+    Folder, Http, Https, Level, Log, Network, OpenBasedir, Php, PhpPool, Plan, Profile, Redirect, Sandbox,
+    Server, Site, SiteCache, Symlinks, Ttl, WorkerScript, Www,
 };
 use crate::problem::At;
 use crate::public;
@@ -89,6 +89,7 @@ fn https(view: &View<'_>, written: &Written) -> Https {
         Certificate {
             cert: view.path("tls.cert").unwrap_or_default(),
             key: view.path("tls.key").unwrap_or_default(),
+            ocsp: view.path("tls.ocsp"),
         }
     };
     Https {
@@ -98,6 +99,7 @@ fn https(view: &View<'_>, written: &Written) -> Https {
         handshakes: view.count("https.handshakes"),
         handshake_timeout: view.duration("https.handshake_timeout"),
         http2: view.switch("https.http2"),
+        early_data: view.switch("https.early_data"),
         hsts: view.duration("https.hsts"),
     }
 }
@@ -227,12 +229,14 @@ fn site(view: &View<'_>) -> Site {
         headers: view.pairs("site.headers"),
         redirect: Redirect {
             https: view.switch("site.redirect.https"),
+            status: view.choice("site.redirect.status").parse().ok(),
             www: match view.choice("site.redirect.www") {
                 "add" => Www::Add,
                 "remove" => Www::Remove,
                 _ => Www::Keep,
             },
         },
+        clients: clients(view),
         body_bytes: view.number("site.body_bytes"),
         sendfile_roots: view.folders("site.sendfile_roots"),
         internal: view.pairs("site.internal").into_iter().map(|(at, folder)| (at, folder.into())).collect(),
@@ -242,6 +246,14 @@ fn site(view: &View<'_>) -> Site {
         php: view.switch("php.enabled").then(|| php(view)),
         persistent: if view.switch("php.enabled") { persistent(view) } else { None },
     }
+}
+
+fn clients(view: &View<'_>) -> Option<Clients> {
+    let required = match view.choice("site.client_verify") {
+        "off" => return None,
+        word => word == "required",
+    };
+    Some(Clients { required, ca: view.path("site.client_ca").unwrap_or_default() })
 }
 
 /// PHP as the site's persistent workers run it.

@@ -84,6 +84,11 @@ impl Stream {
         }
     }
 
+    /// Whether some of what was read last had come before the handshake was over: as early data, which may be a copy.
+    pub fn is_early(&self) -> bool {
+        matches!(self, Stream::Tls(s) if s.is_early())
+    }
+
     /// Whether the kernel may send files over it by itself.
     pub fn sends_files(&self) -> bool {
         !matches!(self, Stream::Tls(_))

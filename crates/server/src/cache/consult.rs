@@ -118,6 +118,10 @@ impl Consultation<'_> {
         if self.asking.wants.only_if_cached {
             return Consulted::Hit(plain(504));
         }
+        // No script runs for what may be a copy of a request, for a page that is stale neither.
+        if self.request.is_early() {
+            return Consulted::Hit(plain(425));
+        }
         let at_once = stale.as_ref().filter(|(_, grace)| grace.while_revalidating && !grace.purged);
         let is_special = at_once.is_none() && self.is_special(stale.is_some());
         match running {

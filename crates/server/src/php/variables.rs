@@ -15,7 +15,7 @@ use millrace_wire::fastcgi;
 use millrace_wire::frames::{self, INJECT_VARIABLE};
 use millrace_wire::head::{Framing, Version};
 
-use crate::request::{Request, Scheme};
+use crate::request::{Client, Request, Scheme};
 use crate::route::{Script, Site};
 
 /// `SERVER_SOFTWARE`. Millrace says its own name; WordPress is told by `inject` what it asks the name for.
@@ -157,9 +157,14 @@ fn connection(frame: &mut impl Variables, site: &Site, request: &Request) {
         // As Apache's mod_http2 has it.
         frame.variable(b"HTTP2", b"on");
     }
-    if let Some(tls) = ends.tls {
+    if let Some(tls) = &ends.tls {
         frame.variable(b"SSL_PROTOCOL", tls.version.as_bytes());
         frame.variable(b"SSL_CIPHER", tls.cipher.as_bytes());
+        // What a client has shown for another site is no business of this one.
+        let client = tls.client.iter().filter(|_| site.plan.clients.is_some());
+        for (name, value) in client.flat_map(Client::variables) {
+            frame.variable(name.as_bytes(), value.as_bytes());
+        }
     }
     frame.variable(b"GATEWAY_INTERFACE", b"CGI/1.1");
     frame.variable(b"SERVER_SOFTWARE", SOFTWARE.as_bytes());
@@ -316,6 +321,7 @@ mod tests {
             content: Content::Empty,
             content_is_read: true,
             hints: None,
+            early: false,
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a client asks for, whatever protocol it came by.
 
 mod body;
+mod client;
 mod forwarded;
 mod hints;
 mod uploads;
@@ -8,6 +9,7 @@ mod uploads;
 use std::net::{IpAddr, SocketAddr};
 
 pub use body::{Collector, Content};
+pub use client::{Certificate, Client};
 pub use hints::{Hints, TakesHints};
 use millrace_settings::plan::Network;
 use millrace_wire::head::Head;
@@ -33,7 +35,7 @@ impl Scheme {
 }
 
 /// Both ends of the connection as scripts and logs see them: behind a trusted proxy the client's, not the proxy's.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Ends {
     /// The client's address; `None` for a peer on a Unix socket.
     pub client: Option<SocketAddr>,
@@ -46,12 +48,14 @@ pub struct Ends {
 }
 
 /// How a connection is encrypted, in the words of OpenSSL, which scripts know from other servers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
     /// `TLSv1.3`: `SSL_PROTOCOL`.
     pub version: &'static str,
     /// `TLS_AES_256_GCM_SHA384`: `SSL_CIPHER`.
     pub cipher: &'static str,
+    /// Who the client has shown to be; `None`: it was not asked.
+    pub client: Option<Client>,
 }
 
 impl Ends {
@@ -76,13 +80,23 @@ pub struct Request {
     pub content_is_read: bool,
     /// Who takes early hints; `None`: nobody.
     pub hints: Option<Hints>,
+    /// It came before the handshake was over (RFC 8446 section 2.3): somebody may have copied it.
+    pub early: bool,
 }
 
 impl Request {
     /// A request as it came over a connection whose ends are `ends`, without its content.
     pub fn new(head: Head, ends: Ends, trusted_proxies: &[Network]) -> Request {
         let (ends, forwarded_host) = forwarded::apply(trusted_proxies, ends, &head);
-        Request { head, ends, forwarded_host, content: Content::Empty, content_is_read: false, hints: None }
+        Request {
+            head,
+            ends,
+            forwarded_host,
+            content: Content::Empty,
+            content_is_read: false,
+            hints: None,
+            early: false,
+        }
     }
 
     /// A GET by the same client without content, for `path_query`: only the fields that `keeps` says, by their names,
@@ -95,11 +109,12 @@ impl Request {
     ) -> Request {
         Request {
             head: self.head.rewritten("GET", path_query, keeps, more),
-            ends: self.ends,
+            ends: self.ends.clone(),
             forwarded_host: self.forwarded_host.clone(),
             content: Content::Empty,
             content_is_read: true,
             hints: None,
+            early: false,
         }
     }
 
@@ -121,6 +136,12 @@ impl Request {
     /// Whether repeating the request does no more than sending it once (RFC 9110 section 9.2.2).
     pub fn is_idempotent(&self) -> bool {
         matches!(self.head.method(), "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
+    }
+
+    /// Whether somebody may have copied it, so that nothing may happen by it: it came as early data to us, or to a proxy
+    /// that says so (RFC 8470 section 5.1).
+    pub fn is_early(&self) -> bool {
+        self.early || self.head.field("early-data") == Some(b"1")
     }
 
     /// Whether the answer has no content, only its fields.

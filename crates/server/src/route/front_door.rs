@@ -1,14 +1,35 @@
-//! Redirects that come before any path is looked at, and the absolute locations that all redirects use.
+//! Who may come in, redirects that come before any path is looked at, and the absolute locations that all redirects use.
 
 use std::fmt::Write;
 
 use millrace_settings::plan::Www;
 
 use super::{Site, host_of, redirect_status};
+use crate::engine::Thread;
 use crate::request::{Request, Scheme};
 
-/// Where the site's own rules send the request: `http` to `https`, with or without `www.`.
-pub fn redirect(site: &Site, request: &Request) -> Option<(u16, String)> {
+/// Where authorities ask whether a name is ours before they give it a certificate (RFC 8555 section 8.3).
+const ACME: &[u8] = b"/.well-known/acme-challenge/";
+
+/// The status for who has not shown a certificate on the terms of the site. The handshake has seen to it where the client named
+/// this site there; but over a connection that was made for one site requests for another can come.
+pub fn stranger(thread: &Thread, site: &Site, request: &Request) -> Option<u16> {
+    let clients = site.plan.clients.as_ref()?;
+    let setup = thread.setup();
+    let policy = setup.tls.as_ref().and_then(|terms| terms.policy(&site.plan)).map(|policy| policy.number());
+    let shown = request.ends.tls.as_ref().and_then(|tls| tls.client.as_ref());
+    match shown {
+        Some(client) if Some(client.policy) == policy => None,
+        // Not over TLS of ours: nobody has shown anything.
+        None if request.ends.tls.is_none() => clients.required.then_some(403),
+        // On a connection of its own it will be asked (RFC 9110 section 15.5.20).
+        _ => Some(421),
+    }
+}
+
+/// Where the site's own rules send the request: `http` to `https`, with or without `www.`. `path` is
+/// normalised: what only looks as if it were an authority's question is none.
+pub fn redirect(thread: &Thread, site: &Site, request: &Request, path: &[u8]) -> Option<(u16, String)> {
     let rules = &site.plan.redirect;
     if !rules.https && rules.www == Www::Keep {
         return None;
@@ -16,7 +37,7 @@ pub fn redirect(site: &Site, request: &Request) -> Option<(u16, String)> {
     // An authority that the site does not know must not end in a Location.
     let authority = request.authority();
     let host = host_of(authority);
-    let to_https = rules.https && request.ends.scheme == Scheme::Http;
+    let to_https = rules.https && request.ends.scheme == Scheme::Http && !path.starts_with(ACME);
     let other_host = match (rules.www, host.strip_prefix("www.")) {
         (Www::Remove, Some(bare)) => Some(bare.to_string()),
         (Www::Add, None) if !host.is_empty() && host.parse::<std::net::IpAddr>().is_err() => {
@@ -30,11 +51,13 @@ pub fn redirect(site: &Site, request: &Request) -> Option<(u16, String)> {
     }
     let scheme = if to_https { Scheme::Https } else { request.ends.scheme };
     // A port belongs to the scheme it was used with.
-    let port = if to_https { "" } else { &authority[host.len().min(authority.len())..] };
+    let https_port = || thread.setup().tls.as_ref().map_or_else(String::new, |terms| terms.port().to_owned());
+    let same_port = || authority[host.len().min(authority.len())..].to_owned();
+    let port = if to_https { https_port() } else { same_port() };
     let host = other_host.as_deref().unwrap_or(host);
     let target = String::from_utf8_lossy(request.head.path_query()).into_owned();
     Some((
-        redirect_status(request),
+        rules.status.unwrap_or_else(|| redirect_status(request)),
         format!("{}://{host}{port}{}", scheme.text(), escape(target.as_bytes(), true)),
     ))
 }

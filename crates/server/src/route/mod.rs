@@ -70,7 +70,7 @@ pub fn way(thread: &Thread, site: &Site, request: &Request) -> Way {
         // Only scripts lead there: see `handover`.
         return Way::Refuse(404);
     }
-    if let Some((status, location)) = front_door::redirect(site, request) {
+    if let Some((status, location)) = front_door::redirect(thread, site, request, &path) {
         return Way::Redirect(status, location);
     }
     Finder { thread, site }.find(request, path)

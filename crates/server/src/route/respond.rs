@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::{FILE_METHODS, Script, Site, Way, way};
+use super::{FILE_METHODS, Script, Site, Way, front_door, way};
 use crate::cache::{self, Consulted, Told, Waited};
 use crate::engine::Thread;
 use crate::files::{self, Answer};
@@ -31,6 +31,13 @@ pub fn respond(thread: &Rc<Thread>, site: &Arc<Site>, request: &Request) -> (Cla
     if let Some(reply) = thread.process.acme.answer(request) {
         return (Class::Other, Response::Ready(reply));
     }
+    if let Some(status) = front_door::stranger(thread, site, request) {
+        return (Class::Other, Response::Ready(plain(site, status)));
+    }
+    // A copy of it would do the same once more.
+    if request.is_early() && !matches!(request.head.method(), "GET" | "HEAD") {
+        return (Class::Other, Response::Ready(plain(site, 425)));
+    }
     if purge::is_order(site, request) {
         return (Class::Other, Response::Ready(purge::answer(thread, site, request)));
     }
@@ -52,6 +59,13 @@ pub fn respond(thread: &Rc<Thread>, site: &Arc<Site>, request: &Request) -> (Cla
     (Class::Other, Response::Ready(reply))
 }
 
+/// An answer without a word of its own.
+fn plain(site: &Site, status: u16) -> Reply {
+    let mut reply = reply::plain(status);
+    reply.fields.push_block(&site.header_lines);
+    reply
+}
+
 /// A page that a script has made before, or the script.
 fn from_script(
     thread: &Rc<Thread>,
@@ -59,7 +73,13 @@ fn from_script(
     request: &Request,
     script: Script,
 ) -> (Class, Response) {
+    // What a script says to who has shown a certificate is for him alone.
+    let known = request.ends.tls.as_ref().and_then(|tls| tls.client.as_ref()?.certificate.as_ref());
+    if known.is_some() && site.plan.clients.is_some() && !request.is_early() {
+        return (Class::Php, Response::Script(script, Told::bypass("client-certificate")));
+    }
     match cache::consult(thread, site, request, &script, make) {
+        Consulted::Run(_) if request.is_early() => (Class::Other, Response::Ready(plain(site, 425))),
         Consulted::Hit(reply) => (Class::Page, Response::Ready(reply)),
         Consulted::Wait(reply) => (Class::Php, Response::Page(reply, script)),
         Consulted::Run(told) => (Class::Php, Response::Script(script, told)),

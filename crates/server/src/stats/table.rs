@@ -61,6 +61,7 @@ table! {
     TlsHandshakes       Counter "tls_handshakes_total"       "Whole handshakes of TLS."
     TlsResumed          Counter "tls_resumed_total"          "Handshakes of clients that had been here before."
     TlsFailures         Counter "tls_failures_total"         "Handshakes that failed, or that the client gave up."
+    TlsEarly            Counter "tls_early_total"            "Connections with requests that came before the handshake was over."
     TlsTimeouts         Counter "tls_timeouts_total"         "Handshakes that took too long."
     H2Connections       Counter "h2_connections_total"       "Connections of HTTP/2."
     H2Requests          Counter "h2_requests_total"          "Requests that came by HTTP/2."

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -15,7 +16,7 @@ use rustls::{SignatureAlgorithm, SignatureScheme};
 use webpki::EndEntityCert;
 
 use super::issued::{self, Issued};
-use super::terms;
+use super::{staple, terms};
 
 /// Names that a self-signed certificate has besides those of the sites.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
@@ -94,6 +95,17 @@ impl Pair {
             .map_err(|error| format!("the key {} can't be read: {error}", key.display()))?;
         Pair::new(chain, private)
             .map_err(|error| format!("{} and {}: {error}", certificate.display(), key.display()))
+    }
+
+    /// Has the answer of the authority that is in this file sent along (OCSP), until the time that is returned.
+    ///
+    /// # Errors
+    /// It can't be read, or is not fit to be sent: why.
+    pub fn staple(&mut self, file: &Path, now: SystemTime) -> Result<SystemTime, String> {
+        let answer = std::fs::read(file).map_err(|error| error.to_string())?;
+        let until = staple::good_until(&answer, &self.key.cert, now)?;
+        self.key = Arc::new(CertifiedKey { ocsp: Some(answer), ..(*self.key).clone() });
+        Ok(until)
     }
 
     /// A certificate for these names that nobody but ourselves vouches for.

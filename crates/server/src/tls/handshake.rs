@@ -1,81 +1,114 @@
 //! From a TCP connection to an encrypted one.
+//!
+//! A handshake costs as much as a hundred requests. So they take turns: one step of one handshake, then the event loop looks
+//! at its other connections, then the next step. Who waits for such a turn is counted, and when they are many the thread accepts
+//! no more: the others wait in the kernel's queue, where time costs nothing. Who has not said anything yet waits for no turn,
+//! and keeps nobody out.
 
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::task::ready;
+use std::task::{Context, Poll, Waker};
 
-use rustls::{HandshakeKind, ServerConfig};
+use rustls::HandshakeKind;
 use tokio::net::TcpStream;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::yield_now;
 
 use super::TlsStream;
+use super::hello::{self, Chosen, Hello};
 use super::issued::CHALLENGE_PROTOCOL;
 use crate::accept::{Accepted, Permit, Stream};
-use crate::engine::Thread;
+use crate::engine::{SharedSetup, Thread};
 use crate::protocol;
 use crate::request::{Ends, Scheme};
 use crate::stats::Counter;
 
-/// The handshakes of a thread. One costs as much as a thousand requests: what is under way is bounded, and the others wait
-/// in the kernel's queue, so that requests get their turns in between.
-#[derive(Debug, Default)]
+/// The handshakes of a thread.
+#[derive(Debug)]
 pub struct Handshakes {
-    under_way: Cell<usize>,
-    ended: Notify,
+    /// Those that have something to do.
+    busy: Cell<usize>,
+    /// One of them has done it.
+    done: Notify,
+    /// First come, first served.
+    turn: Semaphore,
+}
+
+impl Default for Handshakes {
+    fn default() -> Handshakes {
+        Handshakes { busy: Cell::default(), done: Notify::default(), turn: Semaphore::new(1) }
+    }
 }
 
 impl Handshakes {
-    /// Waits until there are less than `most`.
+    /// Waits until less than `most` have something to do.
     pub async fn less_than(&self, most: usize) {
-        while self.under_way.get() >= most {
-            self.ended.notified().await;
+        while self.busy.get() >= most {
+            self.done.notified().await;
         }
     }
 }
 
-/// A handshake that is under way.
-struct UnderWay(Rc<Thread>);
+/// A handshake that has something to do.
+struct Busy(Rc<Thread>);
 
-impl UnderWay {
-    fn new(thread: &Rc<Thread>) -> UnderWay {
-        thread.handshakes.under_way.update(|count| count + 1);
-        UnderWay(thread.clone())
+impl Busy {
+    fn new(thread: &Rc<Thread>) -> Busy {
+        thread.handshakes.busy.update(|count| count + 1);
+        Busy(thread.clone())
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.handshakes.under_way.update(|count| count - 1);
-        self.0.handshakes.ended.notify_one();
+        self.0.handshakes.busy.update(|count| count - 1);
+        self.0.handshakes.done.notify_one();
+    }
+}
+
+/// Why there is no encrypted connection.
+enum Failure {
+    /// The client went, or offers nothing that the server takes; it has been told by an alert where that is known.
+    Broken(io::Error),
+    /// It speaks HTTP, and has been told.
+    PlainHttp,
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Broken(error)
     }
 }
 
 /// Agrees with the client on keys, and hands the connection to its protocol.
 pub fn begin(thread: &Rc<Thread>, socket: TcpStream, ends: Ends, permit: Permit) {
     let setup = thread.setup();
-    let Some(terms) = &setup.tls else { return };
-    let (config, patience) = (terms.config().clone(), setup.plan.https.handshake_timeout);
-    let under_way = UnderWay::new(thread);
+    let patience = setup.plan.https.handshake_timeout;
+    let handshake = Handshake { busy: Some(Busy::new(thread)), thread: thread.clone(), setup };
+    let thread = thread.clone();
     tokio::task::spawn_local(async move {
-        let thread = &under_way.0;
-        let stream = tokio::time::timeout(patience, handshake(socket, config)).await;
+        let done = tokio::time::timeout(patience, handshake.run(socket)).await;
         thread.clock.read();
-        match stream {
+        let failed = |why: &dyn std::fmt::Display| {
+            thread.stats.add(Counter::TlsFailures, 1);
+            thread.process.log.debug(format_args!("a handshake with {} failed: {why}", shown(&ends)));
+        };
+        match done {
             // It has seen the certificate that it wanted to see, and has nothing to say (RFC 8737 section 3).
-            Ok(Ok(stream)) if stream.protocol() == Some(CHALLENGE_PROTOCOL) => {}
-            Ok(Ok(stream)) => {
+            Ok(Ok((stream, _))) if stream.protocol() == Some(CHALLENGE_PROTOCOL) => {}
+            Ok(Ok((stream, policy))) => {
                 let resumed = stream.kind() == Some(HandshakeKind::Resumed);
                 thread.stats.add(if resumed { Counter::TlsResumed } else { Counter::TlsHandshakes }, 1);
-                let ends = Ends { scheme: Scheme::Https, tls: stream.terms(), ..ends };
-                protocol::start(thread, Accepted { stream: Stream::Tls(Box::new(stream)), ends, permit });
+                if stream.has_early_requests() {
+                    thread.stats.add(Counter::TlsEarly, 1);
+                }
+                let ends = Ends { scheme: Scheme::Https, tls: stream.terms(policy), ..ends };
+                protocol::start(&thread, Accepted { stream: Stream::Tls(Box::new(stream)), ends, permit });
             }
-            Ok(Err(error)) => {
-                thread.stats.add(Counter::TlsFailures, 1);
-                thread.process.log.debug(format_args!("a handshake with {} failed: {error}", shown(&ends)));
-            }
+            Ok(Err(Failure::Broken(error))) => failed(&error),
+            Ok(Err(Failure::PlainHttp)) => failed(&"it speaks HTTP"),
             Err(_) => thread.stats.add(Counter::TlsTimeouts, 1),
         }
     });
@@ -85,20 +118,77 @@ fn shown(ends: &Ends) -> String {
     ends.client_ip().map_or_else(|| "somebody".to_owned(), |ip| ip.to_string())
 }
 
-/// What the client has sent behind its last message is kept for the first read.
-///
-/// # Errors
-/// The client went, or offers nothing that the server takes; it has been told by an alert where that is known.
-async fn handshake(socket: TcpStream, config: Arc<ServerConfig>) -> io::Result<TlsStream> {
-    let mut stream = TlsStream::new(socket, config).map_err(io::Error::other)?;
-    poll_fn(|cx| {
-        while stream.is_handshaking() {
-            ready!(stream.poll_flush(cx))?;
-            ready!(stream.poll_step(cx))?;
+/// One that is under way.
+struct Handshake {
+    thread: Rc<Thread>,
+    setup: SharedSetup,
+    /// `None`: it waits for the client.
+    busy: Option<Busy>,
+}
+
+impl Handshake {
+    /// The connection, and the number of the policy by which the client was asked for a certificate. What it has sent behind its
+    /// last message is kept for the first read.
+    async fn run(mut self, socket: TcpStream) -> Result<(TlsStream, Option<u64>), Failure> {
+        self.readable(&socket).await?;
+        if hello::speaks_http(&socket)? {
+            self.busy = None;
+            hello::refuse_http(&socket).await;
+            return Err(Failure::PlainHttp);
         }
+        let (Chosen { config, policy }, bytes) = self.choose(&socket).await?;
+        let mut stream = TlsStream::new(socket, config).map_err(io::Error::other)?;
+        if !bytes.is_empty() {
+            self.step(|| stream.begin(&bytes)).await?;
+        }
+        while stream.is_handshaking() && !stream.has_early_requests() {
+            self.busy = None;
+            poll_fn(|cx| stream.poll_flush(cx)).await?;
+            self.readable(stream.socket()).await?;
+            self.step(|| at_once(|cx| stream.poll_step(cx))).await?;
+        }
+        self.busy = None;
         // Session tickets, or the last message of TLS 1.2.
-        stream.poll_flush(cx)
-    })
-    .await?;
-    Ok(stream)
+        poll_fn(|cx| stream.poll_flush(cx)).await?;
+        Ok((stream, policy))
+    }
+
+    /// Waits for the client, who may take his time: that is nobody else's.
+    async fn readable(&mut self, socket: &TcpStream) -> io::Result<()> {
+        self.busy = None;
+        socket.readable().await?;
+        self.busy = Some(Busy::new(&self.thread));
+        Ok(())
+    }
+
+    /// On what terms the connection is, and what had to be read to know that. Where all are on the same terms nothing has.
+    async fn choose(&mut self, socket: &TcpStream) -> Result<(Chosen, Vec<u8>), Failure> {
+        let terms = self.setup.tls.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))?;
+        if !terms.has_policies() {
+            return Ok((Chosen { config: terms.config().clone(), policy: None }, Vec::new()));
+        }
+        let mut hello = Hello::default();
+        loop {
+            match hello.read(socket, &self.setup)? {
+                Some(chosen) => return Ok((chosen, hello.bytes)),
+                None => self.readable(socket).await?,
+            }
+        }
+    }
+
+    /// Waits for its turn, does the work, and lets the event loop look at everybody else before the next one's.
+    async fn step(&self, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let _turn = self.thread.handshakes.turn.acquire().await.map_err(io::Error::other)?;
+        work()?;
+        yield_now().await;
+        Ok(())
+    }
+}
+
+/// What can be done without waiting for the client: a turn is not for that.
+fn at_once(mut poll: impl FnMut(&mut Context<'_>) -> Poll<io::Result<()>>) -> io::Result<()> {
+    match poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => Ok(()),
+    }
 }

@@ -4,15 +4,21 @@
 //! - [`stream`]: an encrypted connection. It owns no buffer while it is idle: records are deciphered where the thread has
 //!   read them, and enciphered into a buffer of the thread;
 //! - [`handshake`]: how a connection becomes one;
+//! - [`hello`]: on what terms a connection is, by the site that it asks for; and who speaks no TLS at all;
 //! - [`certificates`]: files of certificates and keys, and which of them a client gets;
+//! - [`staple`]: what authorities say of them (OCSP);
 //! - [`issued`]: certificates that an authority has issued by ACME, and answers to its challenges;
 //! - [`client`]: the other end, for asking an authority;
+//! - [`clients`]: certificates of clients;
 //! - [`terms`]: what all connections of a configuration share.
 
 mod certificates;
 mod client;
+mod clients;
 mod handshake;
+mod hello;
 mod issued;
+mod staple;
 mod stream;
 mod terms;
 

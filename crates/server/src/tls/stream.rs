@@ -17,8 +17,9 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 
 use super::certificates::take_asked;
+use super::clients;
 use crate::engine::poll_receive;
-use crate::request::Tls;
+use crate::request::{Client, Tls};
 
 /// Ciphertext read at once, with the start of a record that came before. No less than the largest record
 /// (RFC 8446 section 5.2: 16,384 + 256 + 5 bytes).
@@ -29,17 +30,19 @@ const WRITE_BYTES: usize = 64 << 10;
 const RECORD_BYTES: usize = 16 << 10;
 /// What enciphering adds to a record at most (RFC 8446 section 5.2; TLS 1.2 adds less).
 const RECORD_EXTRA: usize = 256 + 5;
+/// Ciphertext made at once: that of so much plaintext in whole records, and some small ones.
+const OUTPUT_BYTES: usize = WRITE_BYTES + (WRITE_BYTES / RECORD_BYTES + 16) * RECORD_EXTRA;
 
 /// Buffers that all encrypted connections of a thread take turns with.
 struct Scratch {
     input: Box<[u8]>,
-    output: Vec<u8>,
+    output: Box<[u8]>,
 }
 
 thread_local! {
     /// Never borrowed over an await.
     static SCRATCH: RefCell<Scratch> =
-        RefCell::new(Scratch { input: vec![0; READ_BYTES].into(), output: Vec::new() });
+        RefCell::new(Scratch { input: vec![0; READ_BYTES].into(), output: vec![0; OUTPUT_BYTES].into() });
 }
 
 /// An encrypted connection over TCP. Reads and writes plaintext.
@@ -58,6 +61,10 @@ pub struct TlsStream {
     ended: bool,
     /// The name that the client asked for (RFC 6066 section 3).
     server_name: Option<Box<str>>,
+    /// So much of the plaintext that the reader has not had yet has come before the handshake was over.
+    early_left: usize,
+    /// Some of what the reader had last is such, and the handshake still not over.
+    early: bool,
 }
 
 impl fmt::Debug for TlsStream {
@@ -84,6 +91,8 @@ impl TlsStream {
             sent: 0,
             ended: false,
             server_name: None,
+            early_left: 0,
+            early: false,
         })
     }
 
@@ -102,13 +111,20 @@ impl TlsStream {
         self.server_name.as_deref()
     }
 
-    /// What has been agreed on.
-    pub fn terms(&self) -> Option<Tls> {
+    /// What has been agreed on. `policy` is the number of that by which the client was asked for a certificate.
+    pub fn terms(&self, policy: Option<u64>) -> Option<Tls> {
         let version = match self.tls.protocol_version()? {
             ProtocolVersion::TLSv1_3 => "TLSv1.3",
             _ => "TLSv1.2",
         };
-        Some(Tls { version, cipher: openssl_name(self.tls.negotiated_cipher_suite()?.suite()) })
+        let shown = self.tls.peer_certificates().and_then(|chain| chain.first());
+        let certificate = shown.map(|certificate| Arc::new(clients::described(certificate)));
+        let client = policy.map(|policy| Client { policy, certificate });
+        Some(Tls { version, cipher: openssl_name(self.tls.negotiated_cipher_suite()?.suite()), client })
+    }
+
+    pub(super) fn socket(&self) -> &TcpStream {
+        &self.socket
     }
 
     /// The protocol that has been agreed on (ALPN, RFC 7301).
@@ -120,11 +136,31 @@ impl TlsStream {
         self.tls.is_handshaking()
     }
 
+    /// Whether there are requests that came before the handshake is over, and can be answered. Not those of HTTP/2, where what
+    /// comes behind them on the same connection would have to be told from them.
+    pub(super) fn has_early_requests(&self) -> bool {
+        self.early_left > 0 && self.tls.alpn_protocol().is_none_or(|protocol| protocol == b"http/1.1")
+    }
+
+    /// Whether some of what was read last came before the handshake was over, which it still is not: it may be a copy of what
+    /// somebody else has sent (RFC 8446 section 8).
+    pub fn is_early(&self) -> bool {
+        self.early
+    }
+
+    /// Notes that the reader has had so much plaintext.
+    fn had(&mut self, length: usize) -> usize {
+        self.early = self.early_left > 0 && self.tls.is_handshaking();
+        self.early_left = self.early_left.saturating_sub(length);
+        length
+    }
+
     /// Reads plaintext once. 0: the client sends no more.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
             if self.taken < self.plain.len() {
-                return Poll::Ready(Ok(self.give(buffer)));
+                let length = self.give(buffer);
+                return Poll::Ready(Ok(self.had(length)));
             }
             if self.ended {
                 return Poll::Ready(Ok(0));
@@ -139,16 +175,35 @@ impl TlsStream {
             (self.plain, self.taken) = (room.plain, 0);
             self.ended |= !more;
             if filled > 0 {
-                return Poll::Ready(Ok(filled));
+                return Poll::Ready(Ok(self.had(filled)));
             }
         }
+    }
+
+    /// Takes the first bytes of a handshake, which have been read already.
+    pub(super) fn begin(&mut self, bytes: &[u8]) -> io::Result<()> {
+        SCRATCH.with_borrow_mut(|scratch| {
+            let Some(input) = scratch.input.get_mut(..bytes.len()) else {
+                return Err(io::ErrorKind::InvalidData.into());
+            };
+            input.copy_from_slice(bytes);
+            let mut plain = Vec::new();
+            let whole = self.process(input, &mut |text| plain.extend_from_slice(text));
+            self.server_name = take_asked();
+            let whole = whole?;
+            self.plain.append(&mut plain);
+            self.incoming.extend_from_slice(&input[input.len() - whole.rest..]);
+            Ok(())
+        })
     }
 
     /// Reads the next part of a handshake.
     pub(super) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut plain = Vec::new();
-        let more = ready!(self.poll_decipher(cx, &mut |text| plain.extend_from_slice(text)))?;
+        let more = ready!(self.poll_decipher(cx, &mut |text| plain.extend_from_slice(text)));
+        // Taken in any case: it must not become another connection's.
         self.server_name = take_asked().or(self.server_name.take());
+        let more = more?;
         self.plain.append(&mut plain);
         let ended = !more || self.ended;
         Poll::Ready(if ended { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) })
@@ -212,14 +267,16 @@ impl TlsStream {
                         take(record.payload);
                     }
                 }
+                Ok(ConnectionState::ReadEarlyData(mut traffic)) => {
+                    while let Some(record) = traffic.next_record() {
+                        let record = record.map_err(broken)?;
+                        discard += record.discard;
+                        self.early_left += record.payload.len();
+                        take(record.payload);
+                    }
+                }
                 Ok(ConnectionState::EncodeTlsData(mut data)) => {
-                    append(&mut self.outgoing, 0, |out| match data.encode(out) {
-                        Ok(written) => Ok(Ok(written)),
-                        Err(EncodeError::InsufficientSize(InsufficientSizeError { required_size })) => {
-                            Ok(Err(required_size))
-                        }
-                        Err(error) => Err(io::Error::other(error)),
-                    })?;
+                    append(&mut self.outgoing, |room| data.encode(room))?;
                 }
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                 Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
@@ -285,7 +342,10 @@ impl TlsStream {
     pub fn say_end(&mut self) {
         if let Ok(ConnectionState::WriteTraffic(mut traffic)) = self.tls.process_tls_records(&mut []).state {
             // Who can't be told sees the end of the connection.
-            let _ = append(&mut self.outgoing, 64, |out| fits(traffic.queue_close_notify(out)));
+            let mut alert = [0; 64];
+            if let Ok(length) = traffic.queue_close_notify(&mut alert) {
+                self.outgoing.extend_from_slice(&alert[..length]);
+            }
         }
         let _ = self.try_flush();
     }
@@ -309,17 +369,25 @@ impl TlsStream {
     /// waiting.
     fn encipher(&mut self, pieces: &[IoSlice<'_>], from: usize) -> io::Result<usize> {
         SCRATCH.with_borrow_mut(|scratch| {
-            let output = &mut scratch.output;
-            output.clear();
+            let output = &mut scratch.output[..];
+            let mut length = 0;
             // Answers to key updates go first.
-            self.process(&mut [], &mut |_| ())?;
-            output.append(&mut self.outgoing);
-            let ConnectionState::WriteTraffic(mut traffic) =
-                self.tls.process_tls_records(&mut []).state.map_err(broken)?
-            else {
-                return Err(io::ErrorKind::BrokenPipe.into());
+            let written = loop {
+                match self.tls.process_tls_records(&mut []).state.map_err(broken)? {
+                    ConnectionState::WriteTraffic(mut traffic) => {
+                        let made = encipher_all(&mut traffic, pieces, from, &mut output[length..])?;
+                        length += made.length;
+                        break made.taken;
+                    }
+                    ConnectionState::EncodeTlsData(mut data) => {
+                        length += data.encode(&mut output[length..]).map_err(io::Error::other)?;
+                    }
+                    ConnectionState::TransmitTlsData(data) => data.done(),
+                    ConnectionState::PeerClosed => self.ended = true,
+                    _ => return Err(io::ErrorKind::BrokenPipe.into()),
+                }
             };
-            let written = encipher_all(&mut traffic, pieces, from, output)?;
+            let output = &output[..length];
             let sent = match send(&self.socket, output) {
                 Ok(sent) => sent,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
@@ -331,61 +399,60 @@ impl TlsStream {
     }
 }
 
-/// Appends the records of up to [`WRITE_BYTES`] of `pieces`, after their first `from` bytes. Returns how much that is.
+/// What was enciphered.
+struct Made {
+    /// Bytes of plaintext.
+    taken: usize,
+    /// Bytes of the records.
+    length: usize,
+}
+
+/// Puts the records of up to [`WRITE_BYTES`] of `pieces`, after their first `from` bytes, into `output`, as far as there is room.
 fn encipher_all(
     traffic: &mut WriteTraffic<'_, rustls::server::ServerConnectionData>,
     pieces: &[IoSlice<'_>],
     from: usize,
-    output: &mut Vec<u8>,
-) -> io::Result<usize> {
-    let (mut skip, mut written) = (from, 0);
+    output: &mut [u8],
+) -> io::Result<Made> {
+    let (mut skip, mut made) = (from, Made { taken: 0, length: 0 });
     for piece in pieces {
         let skipped = skip.min(piece.len());
         skip -= skipped;
         let text = &piece[skipped..];
-        let text = &text[..text.len().min(WRITE_BYTES - written)];
+        let text = &text[..text.len().min(WRITE_BYTES - made.taken)];
         if text.is_empty() {
             continue;
         }
-        let records = text.len().div_ceil(RECORD_BYTES);
-        append(output, text.len() + records * RECORD_EXTRA, |out| fits(traffic.encrypt(text, out)))?;
-        written += text.len();
-    }
-    Ok(written)
-}
-
-/// Ciphertext that was made, or how much room it takes.
-fn fits(result: Result<usize, EncryptError>) -> io::Result<Result<usize, usize>> {
-    match result {
-        Ok(length) => Ok(Ok(length)),
-        Err(EncryptError::InsufficientSize(InsufficientSizeError { required_size })) => {
-            Ok(Err(required_size))
+        match traffic.encrypt(text, &mut output[made.length..]) {
+            Ok(length) => (made.taken, made.length) = (made.taken + text.len(), made.length + length),
+            // Many small pieces, each a record: the rest goes with the next write.
+            Err(EncryptError::InsufficientSize(_)) if made.taken > 0 => break,
+            Err(error) => return Err(io::Error::other(error)),
         }
-        Err(error) => Err(io::Error::other(error)),
     }
+    Ok(made)
 }
 
-/// Appends what `make` writes into the room that it is given, `guess` bytes at first.
+/// Appends what `make` writes into the room that it is given, and asks for more of first.
 fn append(
     output: &mut Vec<u8>,
-    guess: usize,
-    mut make: impl FnMut(&mut [u8]) -> io::Result<Result<usize, usize>>,
+    mut make: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>,
 ) -> io::Result<()> {
     let before = output.len();
-    let mut room = guess;
+    let mut room = 0;
     loop {
         output.resize(before + room, 0);
         match make(&mut output[before..]) {
-            Ok(Ok(length)) => {
+            Ok(length) => {
                 output.truncate(before + length);
                 return Ok(());
             }
-            Ok(Err(more)) if more > room => room = more,
-            Ok(Err(_)) => return Err(io::ErrorKind::InvalidInput.into()),
-            Err(error) => {
-                output.truncate(before);
-                return Err(error);
+            Err(EncodeError::InsufficientSize(InsufficientSizeError { required_size }))
+                if required_size > room =>
+            {
+                room = required_size;
             }
+            Err(error) => return Err(io::Error::other(error)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What all encrypted connections of a configuration share: versions, ciphers, certificates, session tickets.
+//! What all encrypted connections of a configuration share: versions, ciphers, certificates, sessions.
 
 use std::fmt;
 use std::path::Path;
@@ -8,22 +8,29 @@ use std::time::SystemTime;
 use millrace_settings::plan;
 use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{ProducesTickets, ServerSessionMemoryCache};
 
 use super::certificates::{Certificates, Pair};
+use super::clients::{self, Policy};
 use super::issued::{CHALLENGE_PROTOCOL, Issued};
 use crate::log::Log;
 
-/// Sessions that are remembered for clients that take no tickets.
-const SESSIONS: usize = 4096;
+/// Sessions that are remembered for clients that take no tickets, and for all where early data is taken.
+const SESSIONS: usize = 16_384;
+
+/// Early data that a client may send: a request with all its cookies.
+const EARLY_BYTES: u32 = 16 << 10;
 
 /// On what terms clients are talked to.
 pub struct Terms {
     config: Arc<ServerConfig>,
     certificates: Arc<Certificates>,
-    /// Keys of session tickets (RFC 8446 section 4.6.1, RFC 5077): rustls makes new ones every few hours. All threads share
-    /// them, and they outlive a reload, so that no client needs a whole handshake because of one.
-    tickets: Arc<dyn ProducesTickets>,
+    memory: Memory,
+    /// For sites that ask clients for certificates.
+    policies: Vec<Policy>,
+    /// What stands behind a host where HTTPS is not on its usual port.
+    port: String,
     /// Those of the files.
     given: Mutex<Vec<Pair>>,
     /// What an authority has issued. It outlives a reload.
@@ -31,7 +38,35 @@ pub struct Terms {
     /// A certificate of our own, if there is one.
     own: Option<Pair>,
     /// The files, as they were when they were last read.
-    seen: Mutex<Vec<Stamp>>,
+    seen: Mutex<Seen>,
+}
+
+/// What is known of clients that have been here. All threads share it, and it outlives a reload, so that no client needs a whole
+/// handshake because of one.
+#[derive(Clone)]
+pub(super) struct Memory {
+    /// Keys of session tickets (RFC 8446 section 4.6.1, RFC 5077): rustls makes new ones every few hours.
+    tickets: Arc<dyn ProducesTickets>,
+    /// Sessions by number. One of TLS 1.3 is forgotten when it is used: early data can't come twice.
+    sessions: Arc<ServerSessionMemoryCache>,
+}
+
+impl Memory {
+    fn new() -> Result<Memory, String> {
+        let tickets = aws_lc_rs::Ticketer::new()
+            .map_err(|error| format!("TLS can't be used: no keys for session tickets: {error}"))?;
+        Ok(Memory { tickets, sessions: ServerSessionMemoryCache::new(SESSIONS) })
+    }
+}
+
+/// How files were found.
+#[derive(Default)]
+struct Seen {
+    stamps: Vec<Stamp>,
+    /// When the first answer of an authority expires that is sent along.
+    good_until: Option<SystemTime>,
+    /// Why others are not sent, as long as the log has not been told.
+    unsaid: Vec<String>,
 }
 
 impl fmt::Debug for Terms {
@@ -52,21 +87,35 @@ impl Terms {
         if plan.https.listen.is_empty() {
             return Ok(None);
         }
-        let seen = stamps(&plan.https);
-        let given = load(&plan.https)?;
+        let mut seen = Seen { stamps: stamps(&plan.https), ..Seen::default() };
+        let given = load(&plan.https, &mut seen)?;
         let own = own(plan, before)?;
         let issued = before.map(|before| before.issued.clone()).unwrap_or_default();
-        let tickets = match before {
-            Some(before) => before.tickets.clone(),
-            None => aws_lc_rs::Ticketer::new()
-                .map_err(|error| format!("TLS can't be used: no keys for session tickets: {error}"))?,
-        };
+        let memory = before.map_or_else(Memory::new, |before| Ok(before.memory.clone()))?;
         let certificates = Arc::new(Certificates::new(issued.clone()));
-        let config = config(certificates.clone(), tickets.clone(), protocols(plan))?;
+        let asks = Asks::Nobody { early: plan.https.early_data };
+        let config = config(&certificates, &memory, asks, protocols(plan))?;
+        let (policies, port) = (policies(plan, before, &certificates)?, port(&plan.https));
         let (given, seen) = (Mutex::new(given), Mutex::new(seen));
-        let terms = Terms { config, certificates, tickets, given, issued, own, seen };
+        let terms = Terms { config, certificates, memory, policies, port, given, issued, own, seen };
         terms.refresh();
         Ok(Some(terms))
+    }
+
+    /// How clients of a site are checked; `None`: they are not.
+    pub fn policy(&self, site: &plan::Site) -> Option<&Policy> {
+        let clients = site.clients.as_ref()?;
+        self.policies.iter().find(|policy| policy.written == *clients)
+    }
+
+    /// Whether clients of any site are.
+    pub fn has_policies(&self) -> bool {
+        !self.policies.is_empty()
+    }
+
+    /// What stands behind a host in an address: `:8443`, or nothing for the usual port.
+    pub fn port(&self) -> &str {
+        &self.port
     }
 
     /// What an authority has issued.
@@ -95,36 +144,61 @@ impl Terms {
         if https.certificates.is_empty() {
             return;
         }
-        let now = stamps(https);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if *seen == now {
-            return;
-        }
-        match load(https) {
-            Ok(pairs) => {
-                *self.given.lock().unwrap_or_else(PoisonError::into_inner) = pairs;
-                self.refresh();
-                log.info(format_args!("the certificates have been read again: their files have changed"));
+        let mut now = Seen { stamps: stamps(https), ..Seen::default() };
+        let is_new = seen.stamps != now.stamps;
+        if is_new || seen.good_until.is_some_and(|until| until < SystemTime::now()) {
+            match load(https, &mut now) {
+                Ok(pairs) => {
+                    *self.given.lock().unwrap_or_else(PoisonError::into_inner) = pairs;
+                    self.refresh();
+                    if is_new {
+                        log.info(format_args!(
+                            "the certificates have been read again: their files have changed"
+                        ));
+                    }
+                }
+                // Said once: as long as the files stay as they are, nothing is new.
+                Err(why) => log.error(format_args!("the old certificates stay in force: {why}")),
             }
-            // Said once: as long as the files stay as they are, nothing is new.
-            Err(why) => log.error(format_args!("the old certificates stay in force: {why}")),
+            *seen = now;
         }
-        *seen = now;
+        for why in seen.unsaid.drain(..) {
+            log.warn(format_args!("{why}"));
+        }
     }
 }
 
+/// Whom a configuration of rustls asks for a certificate.
+enum Asks {
+    Nobody { early: bool },
+    Clients(Arc<dyn ClientCertVerifier>),
+}
+
 fn config(
-    certificates: Arc<Certificates>,
-    tickets: Arc<dyn ProducesTickets>,
+    certificates: &Arc<Certificates>,
+    memory: &Memory,
+    asks: Asks,
     protocols: Vec<Vec<u8>>,
 ) -> Result<Arc<ServerConfig>, String> {
     let builder = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(|error| format!("TLS can't be used: {error}"))?;
-    let mut config = builder.with_no_client_auth().with_cert_resolver(certificates);
+    let early = matches!(asks, Asks::Nobody { early: true });
+    let builder = match asks {
+        Asks::Nobody { .. } => builder.with_no_client_auth(),
+        Asks::Clients(verifier) => builder.with_client_cert_verifier(verifier),
+    };
+    let mut config = builder.with_cert_resolver(certificates.clone());
     config.alpn_protocols = protocols;
-    config.ticketer = tickets;
-    config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
+    config.session_storage = memory.sessions.clone();
+    if early {
+        // A ticket could be used twice, and early data come twice with it; rustls takes it only without.
+        config.max_early_data_size = EARLY_BYTES;
+        config.send_half_rtt_data = true;
+    } else {
+        config.ticketer = memory.tickets.clone();
+    }
     Ok(Arc::new(config))
 }
 
@@ -151,18 +225,67 @@ fn own(plan: &plan::Plan, before: Option<&Terms>) -> Result<Option<Pair>, String
     }
 }
 
+/// One for each way in which sites check clients.
+fn policies(
+    plan: &plan::Plan,
+    before: Option<&Terms>,
+    certificates: &Arc<Certificates>,
+) -> Result<Vec<Policy>, String> {
+    let mut policies: Vec<Policy> = Vec::new();
+    for written in plan.sites.iter().filter_map(|site| site.clients.as_ref()) {
+        if policies.iter().any(|policy| policy.written == *written) {
+            continue;
+        }
+        let (verifier, number) = clients::verifier(written)?;
+        let same = before.and_then(|before| before.policies.iter().find(|policy| policy.number == number));
+        let memory = same.map_or_else(Memory::new, |policy| Ok(policy.memory.clone()))?;
+        let config = config(certificates, &memory, Asks::Clients(verifier), protocols(plan))?;
+        policies.push(Policy { written: written.clone(), number, config, memory });
+    }
+    Ok(policies)
+}
+
+/// The port of the first address, unless one of them has the usual one.
+fn port(https: &plan::Https) -> String {
+    let ports = || {
+        https.listen.iter().filter_map(|address| match address {
+            plan::Address::Tcp(address) => Some(address.port()).filter(|port| *port != 0),
+            plan::Address::Unix(_) => None,
+        })
+    };
+    match ports().next() {
+        Some(port) if ports().all(|port| port != 443) => format!(":{port}"),
+        _ => String::new(),
+    }
+}
+
 /// The cryptography: aws-lc, with what rustls holds good today.
 pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-fn load(https: &plan::Https) -> Result<Vec<Pair>, String> {
-    https.certificates.iter().map(|files| Pair::load(&files.cert, &files.key)).collect()
+fn load(https: &plan::Https, seen: &mut Seen) -> Result<Vec<Pair>, String> {
+    let mut pairs = Vec::new();
+    for files in &https.certificates {
+        let mut pair = Pair::load(&files.cert, &files.key)?;
+        if let Some(file) = &files.ocsp {
+            match pair.staple(file, SystemTime::now()) {
+                Ok(until) => seen.good_until = Some(seen.good_until.map_or(until, |first| first.min(until))),
+                Err(why) => seen.unsaid.push(format!(
+                    "what the authority says of {} is not sent along, by {}: {why}",
+                    files.cert.display(),
+                    file.display()
+                )),
+            }
+        }
+        pairs.push(pair);
+    }
+    Ok(pairs)
 }
 
 fn stamps(https: &plan::Https) -> Vec<Stamp> {
-    let files = https.certificates.iter().flat_map(|files| [&files.cert, &files.key]);
-    files.map(|path| stamp(path)).collect()
+    let files = |one: &plan::Certificate| [Some(one.cert.clone()), Some(one.key.clone()), one.ocsp.clone()];
+    https.certificates.iter().flat_map(files).flatten().map(|path| stamp(&path)).collect()
 }
 
 fn stamp(path: &Path) -> Stamp {

@@ -1,5 +1,7 @@
 //! HTTPS: certificates for where it is listened, and their files.
 
+use std::path::Path;
+
 use crate::environment::{Environment, Found};
 use crate::plan::Address;
 use crate::problem::{Problem, What};
@@ -32,6 +34,35 @@ pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &m
         for key in ["tls.cert", "tls.key"] {
             file(one, &view, key, problems);
         }
+        if view.at("tls.ocsp").is_some() {
+            file(one, &view, "tls.ocsp", problems);
+        }
+    }
+    for site in &written.sites {
+        clients(&View::new(written, Some(site), environment), problems);
+    }
+}
+
+/// Whom certificates of clients are asked for needs an authority, and HTTPS.
+fn clients(view: &View<'_>, problems: &mut Vec<Problem>) {
+    let Some(at) = view.at("site.client_verify").filter(|_| view.choice("site.client_verify") != "off")
+    else {
+        return;
+    };
+    match view.path("site.client_ca") {
+        Some(path) => present(view, "site.client_ca", &path, problems),
+        None if view.at("site.client_ca").is_none() => {
+            let title = "certificates of clients are asked for, but nobody says whose count";
+            let cure = "set client_ca to a file with the certificate of your authority, in PEM";
+            problems.push(Problem::error(What::Missing, title, cure).at(Some(at), "by whose word?"));
+        }
+        None => {}
+    }
+    if view.addresses("https.listen").is_empty() {
+        let title = "certificates of clients are asked for, but there is no HTTPS";
+        let cure =
+            "set https.listen, and write a [[tls]]; a proxy in front has to check certificates by itself";
+        problems.push(Problem::error(What::Conflict, title, cure).at(Some(at), "over what?"));
     }
 }
 
@@ -46,7 +77,12 @@ fn file(one: &SiteWritten, view: &View<'_>, key: &str, problems: &mut Vec<Proble
         }
         return;
     };
-    let (why, label) = match view.environment().disk.look(&path) {
+    present(view, key, &path, problems);
+}
+
+fn present(view: &View<'_>, key: &str, path: &Path, problems: &mut Vec<Problem>) {
+    let at = view.at(key);
+    let (why, label) = match view.environment().disk.look(path) {
         Found::File => return,
         Found::Nothing => ("does not exist", "no such file"),
         Found::Denied => ("cannot be read", "permission denied"),

@@ -207,10 +207,12 @@ fn redirect(view: &View<'_>, problems: &mut Vec<Problem>) {
                 .push(problem.at(view.at("site.redirect.www"), "").at(view.at("site.names"), "the names"));
         }
     }
-    if view.switch("site.redirect.https") && view.networks("server.trusted_proxies").is_empty() {
+    if view.switch("site.redirect.https")
+        && view.networks("server.trusted_proxies").is_empty()
+        && view.addresses("https.listen").is_empty()
+    {
         let title = "every request is redirected to https, which this server does not speak";
-        let cure =
-            "put a TLS proxy in front and name it in server.trusted_proxies (\"127.0.0.1\" or \"unix\")";
+        let cure = "set https.listen; or put a TLS proxy in front and name it in server.trusted_proxies (\"127.0.0.1\" or \"unix\")";
         let problem = Problem::warning(What::Conflict, title, cure);
         problems.push(problem.at(view.at("site.redirect.https"), "").note(
             "a request counts as https if a trusted proxy says so in X-Forwarded-Proto; otherwise it would be redirected for ever",

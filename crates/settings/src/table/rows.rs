@@ -745,14 +745,60 @@ static SITE: &[Setting] = &[
         ..ROW
     },
     Setting {
+        key: "site.client_verify",
+        place: Place::Site,
+        kind: Kind::Choice(&[
+            ("off", "nobody is asked for a certificate"),
+            (
+                "optional",
+                "who has one is believed; scripts find it in `SSL_CLIENT_VERIFY`, `SSL_CLIENT_S_DN` and so on",
+            ),
+            ("required", "who has none that is good gets nothing"),
+        ]),
+        default: Default::Fixed("off"),
+        line: "Whether clients are asked for a certificate over HTTPS, by the authorities of `site.client_ca`.",
+        reason: "A certificate that is not good ends the handshake, with the reason as an alert. For names of other sites \
+                 nothing is asked, and a connection that was made for them is not good for this one (421).",
+        example: "\"required\"",
+        elsewhere: &["ssl_verify_client", "sslverifyclient", "client_auth", "mtls"],
+        ..ROW
+    },
+    Setting {
+        key: "site.client_ca",
+        place: Place::Site,
+        kind: Kind::Path { word: None },
+        default: Default::Unset("has to be written where `site.client_verify` is on"),
+        line: "The authorities whose certificates count, in PEM.",
+        reason: "Usually one of your own, made for this: whom the authorities of the web have given a certificate says nothing.",
+        example: "\"/etc/millrace/clients.pem\"",
+        elsewhere: &["ssl_client_certificate", "sslcacertificatefile", "trusted_ca"],
+        ..ROW
+    },
+    Setting {
         key: "site.redirect.https",
         place: Place::Site,
         kind: Kind::Switch,
         default: Default::Fixed("false"),
-        line: "Whether `http` requests are sent on to `https`.",
-        reason: "Before anything else is looked at, so no page is ever sent in the clear.",
+        line: "Whether `http` requests are sent on to `https`, but for those below `/.well-known/acme-challenge/`.",
+        reason: "Before anything else is looked at, so no page is ever sent in the clear. Authorities check a name over http \
+                 before they give it a certificate.",
         example: "true",
         elsewhere: &["force_https", "https_only", "ssl_redirect", "return"],
+        ..ROW
+    },
+    Setting {
+        key: "site.redirect.status",
+        place: Place::Site,
+        kind: Kind::Choice(&[
+            ("auto", "301 for GET and HEAD, 308 for other methods"),
+            ("301", "all with 301: browsers make a GET of a POST"),
+            ("308", "all with 308: the method stays, and very old clients don't know it"),
+        ]),
+        default: Default::Fixed("auto"),
+        line: "The status of the redirects to `https` and to or from `www.`.",
+        reason: "301 is what search engines and old clients know best; it turns a POST into a GET, which 308 does not.",
+        example: "\"308\"",
+        elsewhere: &["redirect_code"],
         ..ROW
     },
     Setting {

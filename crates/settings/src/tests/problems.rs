@@ -88,6 +88,15 @@ acme = false
 
     certificates_without_https: format!("[https]\nacme = true\n{SITE}");
 
+    certificates_of_clients: format!(r#"
+{SITE}client_verify = "required"
+[[site]]
+names = ["b"]
+root = "/srv/app"
+client_verify = "optional"
+client_ca = "/srv/none.pem"
+"#);
+
     one_tls_bracket: format!("[tls]\ncert = \"/srv/app/index.php\"\n{SITE}");
 
     tls_is_no_table: format!("tls = 3\n{SITE}");

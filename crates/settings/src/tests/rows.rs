@@ -62,13 +62,19 @@ const NOT_ALONE: &[&str] = &[
     "php.group",
     "site.default",
     "site.try_files",
+    "site.client_verify",
+    "site.client_ca",
     "https.listen",
     "https.acme",
     "tls.cert",
     "tls.key",
+    "tls.ocsp",
 ];
 
 const CERTIFICATE: &str = "[[tls]]\ncert = \"/srv/app/index.php\"\nkey = \"/srv/app/app.php\"\n";
+
+const CLIENTS: &str = "[https]\nself_signed = true\nlisten = [\":443\"]\n[[site]]\nroot = \"/srv/app\"\n\
+                       client_verify = \"required\"\nclient_ca = \"/srv/app/app.php\"\n";
 
 /// What a row's example says reaches the plan: no row without effect, no line of `resolve.rs` with another's key.
 #[test]
@@ -82,6 +88,8 @@ fn every_row_changes_the_plan() {
             "https.listen" => format!("[https]\nself_signed = true\nlisten = [\":443\"]\n{SITE}{LAST}"),
             "tls.cert" | "tls.key" => format!("{CERTIFICATE}{SITE}{LAST}"),
             "https.acme" => format!("{}{}", example(row), LAST.replace("\"b\"", "\"b.com\"")),
+            "tls.ocsp" => format!("{CERTIFICATE}ocsp = \"/srv/app/app.php\"\n{SITE}{LAST}"),
+            "site.client_verify" | "site.client_ca" => CLIENTS.to_owned() + LAST,
             "site.try_files" => format!("{}front_controller = \"/index.html\"\n{LAST}", example(row)),
             _ => example(row) + LAST,
         };

@@ -174,7 +174,15 @@ impl Scene {
         let mut head = Head::default();
         head.parse(text.as_bytes(), &LIMITS).unwrap().unwrap();
         let ends = Ends { client: None, local: None, scheme: Scheme::Http, tls: None };
-        Request { head, ends, forwarded_host: None, content, content_is_read: true, hints: None }
+        Request {
+            head,
+            ends,
+            forwarded_host: None,
+            content,
+            content_is_read: true,
+            hints: None,
+            early: false,
+        }
     }
 
     /// Asks; the answer as it comes out of the room.

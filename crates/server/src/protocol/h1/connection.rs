@@ -32,6 +32,8 @@ pub struct Connection {
     /// What the socket did not take of early hints: it goes before the answer.
     unsent_hints: RefCell<Vec<u8>>,
     timed_out: Cell<bool>,
+    /// Bytes that have come before the handshake was over are part of what is being read.
+    early: Cell<bool>,
     _permit: Permit,
 }
 
@@ -50,6 +52,7 @@ impl Connection {
             hinted: Cell::new(0),
             unsent_hints: RefCell::default(),
             timed_out: Cell::new(false),
+            early: Cell::new(false),
             _permit: permit,
         })
     }
@@ -57,6 +60,16 @@ impl Connection {
     /// The socket; borrowed for one call, never over an await.
     pub(super) fn stream(&self) -> RefMut<'_, Stream> {
         self.stream.borrow_mut()
+    }
+
+    /// Bytes have been read, behind others that are no whole head yet if the request `goes_on`.
+    pub(super) fn note_early(&self, goes_on: bool) {
+        self.early.set(self.stream().is_early() || (goes_on && self.early.get()));
+    }
+
+    /// Whether a request that has come now may be a copy of one (RFC 8446 section 8).
+    pub(super) fn is_early(&self) -> bool {
+        self.early.get()
     }
 
     /// A connection is expected to have a reason: the first head has no keep-alive time.

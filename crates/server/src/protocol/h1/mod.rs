@@ -122,6 +122,7 @@ async fn wait(connection: &Connection, idle: bool) -> io::Result<usize> {
     .inspect(|read| {
         connection.thread.clock.read();
         connection.thread.stats.add(Counter::BytesReceived, *read as u64);
+        connection.note_early(!idle);
         if idle {
             connection.begin_head();
         }
@@ -211,7 +212,8 @@ fn next_request(
     let mut head = thread.buffers.head.take();
     match head.parse(input, &limits) {
         Ok(Some(length)) => {
-            let mut request = Request::new(head, connection.ends, &setup.plan.server.trusted_proxies);
+            let mut request = Request::new(head, connection.ends.clone(), &setup.plan.server.trusted_proxies);
+            request.early = connection.is_early();
             if http.early_hints && connection::knows_chunks(&request) {
                 request.hints = Some(connection.hints());
             }

@@ -32,7 +32,7 @@ pub(super) fn read(
     let fields = others.filter(|(name, _)| cookie.is_none() || *name != "cookie").chain(cookie);
     let parts = Parts { method, authority, path_query, has_content };
     match head.assemble(&parts, fields, &limits) {
-        Ok(()) => Ok(Request::new(head, connection.ends, &plan.server.trusted_proxies)),
+        Ok(()) => Ok(Request::new(head, connection.ends.clone(), &plan.server.trusted_proxies)),
         Err(refusal) => {
             thread.buffers.give_back(head);
             Err(refusal)

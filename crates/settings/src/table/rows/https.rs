@@ -38,9 +38,9 @@ pub(super) static HTTPS: &[Setting] = &[
         key: "https.handshakes",
         kind: count(1, 65_536),
         default: Default::Fixed("128"),
-        line: "Handshakes that an event loop has under way; further connections wait in the kernel's queue.",
-        reason: "A handshake costs a thousand times what a request does. In a rush those who have begun are served \
-                 first, and requests of all others go on in between.",
+        line: "Handshakes that wait for their turn on an event loop; further connections wait in the kernel's queue.",
+        reason: "A handshake costs a hundred times what a request does. In a rush those who have begun are served \
+                 first, and requests of all others go on in between. Who says nothing is not counted.",
         example: "32",
         ..ROW
     },
@@ -49,7 +49,7 @@ pub(super) static HTTPS: &[Setting] = &[
         kind: duration(S, 10 * MIN),
         default: Default::Fixed("10s"),
         line: "How long a handshake may take.",
-        reason: "Slow ones hold one of the places of `https.handshakes`.",
+        reason: "Who is slow, or says nothing, holds one of the places of `server.connections`.",
         example: "\"5s\"",
         elsewhere: &["ssl_handshake_timeout"],
         ..ROW
@@ -62,6 +62,18 @@ pub(super) static HTTPS: &[Setting] = &[
         reason: "One connection carries all requests of a page, with compressed fields; every browser takes it.",
         example: "false",
         elsewhere: &["protocols"],
+        ..ROW
+    },
+    Setting {
+        key: "https.early_data",
+        kind: Kind::Switch,
+        default: Default::Fixed("false"),
+        line: "Whether who comes again may send a request with the first packet (0-RTT, RFC 8446 section 2.3); it is answered only \
+               by a file or a page of the cache, else with 425.",
+        reason: "It saves a journey. A copy of such a packet can be sent by somebody else, so nothing may happen by it; \
+                 sessions are then remembered in this process, and none is used twice.",
+        example: "true",
+        elsewhere: &["ssl_early_data", "zero_rtt"],
         ..ROW
     },
     Setting {
@@ -97,6 +109,18 @@ pub(super) static TLS: &[Setting] = &[
         reason: "An ECDSA key costs a tenth of an RSA key's time.",
         example: "\"/etc/letsencrypt/live/example.com/privkey.pem\"",
         elsewhere: &["ssl_certificate_key", "keyfile", "sslcertificatekeyfile", "private_key"],
+        ..ROW
+    },
+    Setting {
+        key: "tls.ocsp",
+        place: Place::Tls,
+        kind: Kind::Path { word: None },
+        default: Default::Unset("none is sent"),
+        line: "The authority's answer about the certificate (OCSP, RFC 6960), in DER: it is sent along while it is valid.",
+        reason: "A client need not ask the authority itself. The file is read again when it changes; one that has expired or \
+                 speaks of another certificate is not sent, and the log says so.",
+        example: "\"/var/lib/ocsp/example.com.der\"",
+        elsewhere: &["ssl_stapling_file"],
         ..ROW
     },
 ];

@@ -1,0 +1,112 @@
+//! Before a handshake: who speaks no TLS at all, and on what terms a connection is, by the site that its client asks for.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use rustix::net::{RecvFlags, SendFlags};
+use rustls::ServerConfig;
+use rustls::server::{Accepted, Acceptor};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+use super::issued;
+use crate::engine::Setup;
+
+/// The longest ClientHello, with the heads of its records. rustls takes no longer ones.
+const HELLO_BYTES: usize = 64 << 10;
+
+/// Said to who speaks HTTP where HTTPS is spoken.
+const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nServer: Millrace\r\nContent-Type: text/plain; charset=utf-8\r\n\
+Content-Length: 79\r\nConnection: close\r\n\r\nThis port speaks HTTPS, and the request came by HTTP. Write https:// instead.\r\n";
+
+/// On what terms a connection is.
+pub(super) struct Chosen {
+    pub config: Arc<ServerConfig>,
+    /// The number of the policy by which the client is asked for a certificate.
+    pub policy: Option<u64>,
+}
+
+/// Whether the first byte that has come begins a method of HTTP. A record of a handshake begins with 22 (RFC 8446 section 5.1).
+pub(super) fn speaks_http(socket: &TcpStream) -> io::Result<bool> {
+    let mut first = [0; 1];
+    let seen = socket.try_io(Interest::READABLE, || {
+        Ok(rustix::net::recv(socket, &mut first, RecvFlags::PEEK).map(|(_, length)| length)?)
+    });
+    match seen {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        seen => Ok(seen? == 1 && first[0].is_ascii_uppercase()),
+    }
+}
+
+/// Tells who speaks HTTP what is spoken here, and waits until he has gone: what he still sends would break the answer off.
+pub(super) async fn refuse_http(socket: &TcpStream) {
+    let _ = socket.try_io(Interest::READABLE, || {
+        Ok(rustix::net::recv(socket, &mut [0; 4096][..], RecvFlags::empty())?)
+    });
+    let _ = rustix::net::send(socket, PLAIN_HTTP, SendFlags::NOSIGNAL);
+    let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);
+    let mut most = HELLO_BYTES;
+    while most > 0 && socket.readable().await.is_ok() {
+        match socket.try_read(&mut [0; 4096]) {
+            Ok(0) => return,
+            Ok(read) => most = most.saturating_sub(read),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// A ClientHello that is being read.
+#[derive(Default)]
+pub(super) struct Hello {
+    acceptor: Acceptor,
+    /// All that has come.
+    pub bytes: Vec<u8>,
+}
+
+impl Hello {
+    /// Reads what has come. `None`: that is not all of it.
+    ///
+    /// # Errors
+    /// It is none; the client has been told.
+    pub fn read(&mut self, socket: &TcpStream, setup: &Setup) -> io::Result<Option<Chosen>> {
+        let before = self.bytes.len();
+        self.bytes.reserve(4096);
+        match socket.try_read_buf(&mut self.bytes) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        if self.bytes.len() > HELLO_BYTES {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the ClientHello is too long"));
+        }
+        let mut new = &self.bytes[before..];
+        while !new.is_empty() && self.acceptor.read_tls(&mut new as &mut dyn Read)? > 0 {
+            match self.acceptor.accept() {
+                Ok(Some(accepted)) => return Ok(choose(&accepted, setup)),
+                Ok(None) => {}
+                Err((error, mut alert)) => {
+                    let mut text = Vec::new();
+                    alert.write_all(&mut text)?;
+                    let _ = rustix::net::send(socket, &text, SendFlags::NOSIGNAL);
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Those of the site that the client asks for.
+fn choose(accepted: &Accepted, setup: &Setup) -> Option<Chosen> {
+    let terms = setup.tls.as_ref()?;
+    let hello = accepted.client_hello();
+    let site = setup.site_for(hello.server_name().unwrap_or_default());
+    // Authorities that check a name have no certificate to show.
+    let policy = terms.policy(&site.plan).filter(|_| !issued::is_challenge(&hello));
+    Some(match policy {
+        Some(policy) => Chosen { config: policy.config.clone(), policy: Some(policy.number()) },
+        None => Chosen { config: terms.config().clone(), policy: None },
+    })
+}

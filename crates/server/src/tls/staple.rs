@@ -1,0 +1,190 @@
+//! What an authority says of a certificate (OCSP, RFC 6960), to be sent along with it: is it fit to be sent?
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustls::pki_types::{CertificateDer, UnixTime};
+use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
+use x509_parser::asn1_rs::{Any, Class};
+use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::time::ASN1Time;
+
+use super::terms;
+
+/// Clocks may differ by so much.
+const SLACK: Duration = Duration::from_secs(300);
+
+/// id-kp-OCSPSigning: 1.3.6.1.5.5.7.3.9.
+const OCSP_SIGNING: KeyUsage = KeyUsage::required(&[43, 6, 1, 5, 5, 7, 3, 9]);
+
+/// Until when an answer may be sent. `chain` is the certificate and those behind it.
+///
+/// # Errors
+/// It may not: why.
+pub(super) fn good_until(
+    answer: &[u8],
+    chain: &[CertificateDer<'_>],
+    now: SystemTime,
+) -> Result<SystemTime, String> {
+    let answer = Answer::read(answer).ok_or("it is no answer of an authority in DER")?;
+    let (_, certificate) = X509Certificate::from_der(&chain[0]).map_err(|_| "the certificate is none")?;
+    let single = answer
+        .singles
+        .iter()
+        .find(|single| without_zeros(single.serial) == without_zeros(certificate.raw_serial()))
+        .ok_or("it is about another certificate")?;
+    match single.status {
+        0 => {}
+        1 => return Err("it says that the certificate has been revoked".into()),
+        _ => return Err("the authority does not know the certificate".into()),
+    }
+    if single.this_update > now + SLACK {
+        return Err("it is from the future".into());
+    }
+    if single.next_update < now {
+        return Err("it has expired".into());
+    }
+    if let Some(issuer) = chain.get(1) {
+        answer.check_signature(issuer, now)?;
+    }
+    Ok(single.next_update)
+}
+
+/// A BasicOCSPResponse (RFC 6960 section 4.2.1), in its parts.
+struct Answer<'a> {
+    /// What is signed.
+    signed: &'a [u8],
+    /// AlgorithmIdentifier, without tag and length.
+    algorithm: &'a [u8],
+    signature: &'a [u8],
+    /// Who has signed it, if that is not the authority itself.
+    signer: Option<&'a [u8]>,
+    singles: Vec<Single<'a>>,
+}
+
+/// What it says of one certificate.
+struct Single<'a> {
+    serial: &'a [u8],
+    /// Tag of CertStatus: 0 good, 1 revoked, 2 unknown.
+    status: u32,
+    this_update: SystemTime,
+    next_update: SystemTime,
+}
+
+impl<'a> Answer<'a> {
+    fn read(der: &'a [u8]) -> Option<Answer<'a>> {
+        let mut response = Parts(Parts(der).next()?.content);
+        // Anything but "successful" has no more to say.
+        if response.next()?.content != [0] {
+            return None;
+        }
+        let mut bytes = Parts(Parts(response.next()?.content).next()?.content);
+        let _kind = bytes.next()?;
+        let mut basic = Parts(Parts(bytes.next()?.content).next()?.content);
+        let signed = basic.next()?;
+        let algorithm = basic.next()?.content;
+        let signature = basic.next()?.content.strip_prefix(&[0])?;
+        let signer = basic.next().and_then(|certificates| {
+            let mut list = Parts(Parts(certificates.content).next()?.content);
+            Some(list.next()?.whole)
+        });
+        let mut data = Parts(signed.content);
+        let mut part = data.next()?;
+        if part.is_tagged(0) {
+            part = data.next()?; // behind the version comes who has answered
+        }
+        let (_responder, _produced, list) = (part, data.next()?, data.next()?);
+        let mut list = Parts(list.content);
+        let singles = std::iter::from_fn(|| list.next()).map(|single| Single::read(single.content));
+        Some(Answer {
+            signed: signed.whole,
+            algorithm,
+            signature,
+            signer,
+            singles: singles.collect::<Option<_>>()?,
+        })
+    }
+
+    /// Signed by the authority, or by whom it has named for that (RFC 6960 section 4.2.2.2).
+    fn check_signature(&self, issuer: &CertificateDer<'_>, now: SystemTime) -> Result<(), String> {
+        let by = |certificate: &CertificateDer<'_>| {
+            let Ok(certificate) = EndEntityCert::try_from(certificate) else { return false };
+            let known = terms::provider().signature_verification_algorithms.all;
+            known
+                .iter()
+                .filter(|one| *one.signature_alg_id().as_ref() == *self.algorithm)
+                .any(|one| certificate.verify_signature(*one, self.signed, self.signature).is_ok())
+        };
+        if by(issuer) {
+            return Ok(());
+        }
+        let signer = self
+            .signer
+            .map(CertificateDer::from)
+            .ok_or("the authority of the certificate has not signed it")?;
+        let anchor =
+            anchor_from_trusted_cert(issuer).map_err(|error| format!("the authority is none: {error}"))?;
+        let named = EndEntityCert::try_from(&signer).and_then(|certificate| {
+            let time = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap_or_default());
+            let known = terms::provider().signature_verification_algorithms.all;
+            certificate.verify_for_usage(known, &[anchor], &[], time, OCSP_SIGNING, None, None).map(drop)
+        });
+        named.map_err(|error| format!("who has signed it may not: {error}"))?;
+        if by(&signer) { Ok(()) } else { Err("its signature is wrong".into()) }
+    }
+}
+
+impl<'a> Single<'a> {
+    fn read(der: &'a [u8]) -> Option<Single<'a>> {
+        let mut parts = Parts(der);
+        let serial = Parts(parts.next()?.content).last()?.content;
+        let status = parts.next()?;
+        let this_update = time(parts.next()?.whole)?;
+        let next_update = match parts.next().filter(|part| part.is_tagged(0)) {
+            Some(next) => time(next.content)?,
+            // Newer answers are to be had all the time: for this one a day is much.
+            None => this_update + Duration::from_secs(24 * 3600),
+        };
+        Some(Single { serial, status: status.tag, this_update, next_update })
+    }
+}
+
+fn time(der: &[u8]) -> Option<SystemTime> {
+    let (_, time) = ASN1Time::from_der(der).ok()?;
+    Some(UNIX_EPOCH + Duration::from_secs(u64::try_from(time.timestamp()).ok()?))
+}
+
+/// An integer is the same with and without zeros in front.
+fn without_zeros(integer: &[u8]) -> &[u8] {
+    &integer[integer.iter().take_while(|byte| **byte == 0).count()..]
+}
+
+/// The parts of a value in DER, one after the other.
+struct Parts<'a>(&'a [u8]);
+
+/// One of them.
+struct Part<'a> {
+    tag: u32,
+    is_context_specific: bool,
+    /// With its tag and length.
+    whole: &'a [u8],
+    /// Without.
+    content: &'a [u8],
+}
+
+impl Part<'_> {
+    fn is_tagged(&self, tag: u32) -> bool {
+        self.is_context_specific && self.tag == tag
+    }
+}
+
+impl<'a> Iterator for Parts<'a> {
+    type Item = Part<'a>;
+
+    fn next(&mut self) -> Option<Part<'a>> {
+        let (rest, any) = Any::from_der(self.0).ok()?;
+        let whole = &self.0[..self.0.len() - rest.len()];
+        self.0 = rest;
+        let (tag, is_context_specific) = (any.tag().0, any.class() == Class::ContextSpecific);
+        Some(Part { tag, is_context_specific, whole, content: any.data })
+    }
+}
