@@ -97,7 +97,7 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
             }
             Err(error) => {
                 quiet.notes.push(format!("{} in quiet, before the load: {error}", request.target));
-                if matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut) {
+                if is_absence(&error) {
                     break;
                 }
             }
@@ -141,7 +141,9 @@ impl Fetcher<'_> {
     /// The response, and whether two were the same.
     fn settled(&self, request: &Request, twice: bool) -> io::Result<(Answer, bool)> {
         let mut last = self.fetch(request);
-        if !twice {
+        // Who isn't there, or says nothing, isn't asked again: the load will tell.
+        let is_absent = matches!(&last, Err(error) if is_absence(error));
+        if !twice || is_absent {
             return last.map(|answer| (answer, false));
         }
         for _ in 1..MOST_TRIES {
@@ -160,6 +162,13 @@ impl Fetcher<'_> {
     }
 
     fn fetch(&self, request: &Request) -> io::Result<Answer> {
+        self.try_fetch(request).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "no answer within 5 s"),
+            _ => error,
+        })
+    }
+
+    fn try_fetch(&self, request: &Request) -> io::Result<Answer> {
         let stream = TcpStream::connect_timeout(&self.target, PATIENCE_EACH)?;
         stream.set_read_timeout(Some(PATIENCE_EACH))?;
         stream.set_write_timeout(Some(PATIENCE_EACH))?;
@@ -176,6 +185,10 @@ impl Fetcher<'_> {
     }
 }
 
+fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut)
+}
+
 fn read(mut stream: impl Read + Write, request: &[u8]) -> io::Result<Answer> {
     stream.write_all(request)?;
     let deadline = Instant::now() + PATIENCE_EACH;
@@ -190,9 +203,6 @@ fn read(mut stream: impl Read + Write, request: &[u8]) -> io::Result<Answer> {
                 false
             }
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => true,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer within 5 s"));
-            }
             Err(error) => return Err(error),
         };
         let mut used = 0;

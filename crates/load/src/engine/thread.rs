@@ -145,11 +145,13 @@ impl Thread {
         loop {
             let now = self.lent.clock.now();
             self.end_second(now);
-            if now >= self.next_sweep {
+            let sweeps = now >= self.next_sweep;
+            if sweeps {
                 self.sweep(now);
-                if self.is_done(now) {
-                    break;
-                }
+            }
+            // Looking at all connections is quick where there are few.
+            if (sweeps || self.connections.len() < 256) && self.is_done(now) {
+                break;
             }
             let next = self.start_due(now).min(self.next_sweep);
             self.settle();

@@ -1,0 +1,151 @@
+"""A server that lies. What it does is in the path; the first path segment names the lie.
+
+It tells the truth to whoever asks with `Connection: close`: so the tester asks in quiet, before the load, and learns what is right.
+"""
+
+import asyncio
+import socket
+import struct
+import threading
+import time
+
+PAGE = (b'<html><head><link rel=stylesheet href="/css"><script src="/js"></script></head>'
+        b'<body><img src="/image/1" srcset="/image/2 2x"><img src="http://elsewhere.test/x.png"></body></html>')
+OK = b"all is well, and as long as it says"
+# Who asks for /crowded while more than so many are there gets a 503.
+CROWD = 20
+
+
+def answer(content, status="200 OK", length=None, extra=b""):
+    length = len(content) if length is None else length
+    return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n%s\r\n%s" % (status.encode(), length, extra, content)
+
+
+class Liar:
+    """Serves on a free port of 127.0.0.1, in a thread of its own."""
+
+    def __init__(self):
+        self.here = 0
+        self.asked = 0
+        self.paused = False
+        self.seen = []
+        self.listener = socket.socket()
+        self.listener.bind(("127.0.0.1", 0))
+        self.listener.listen(512)
+        self.port = self.listener.getsockname()[1]
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self):
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_until_complete(asyncio.start_server(self._serve, sock=self.listener))
+        self.loop.run_forever()
+
+    async def _serve(self, reader, writer):
+        self.here += 1
+        try:
+            while True:
+                head = await reader.readexactly(1)
+                if head == b"\x16":
+                    # A TLS handshake: this is no answer to it.
+                    writer.write(b"SSH-2.0-OpenSSH_9.6\r\n\r\n")
+                    await writer.drain()
+                    break
+                head += await reader.readuntil(b"\r\n\r\n")
+                if await self._answer(head, writer):
+                    break
+                await writer.drain()
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            self.here -= 1
+            writer.close()
+
+    async def _answer(self, head, writer):
+        """Writes an answer. True: the connection ends."""
+        path = head.split(b" ")[1].decode()
+        lie = path.split("/")[1].split("?")[0]
+        honest = b"connection: close" in head.lower()
+        if honest and lie not in ("page", "css", "js", "image", "cookie", "token", "use"):
+            writer.write(answer(OK, extra=b"Connection: close\r\n"))
+            await writer.drain()
+            return True
+        self.asked += 1
+        return await getattr(self, "_" + lie, self._ok)(path, head.decode(), writer) or honest
+
+    async def _ok(self, path, head, writer):
+        writer.write(answer(OK))
+
+    async def _truncate(self, path, head, writer):
+        writer.write(answer(OK[:10], length=len(OK)))
+        await writer.drain()
+        return True
+
+    async def _surplus(self, path, head, writer):
+        writer.write(answer(OK, length=10))
+
+    async def _longer(self, path, head, writer):
+        writer.write(answer(OK + b"!"))
+
+    async def _other(self, path, head, writer):
+        writer.write(answer(OK.upper()))
+
+    async def _reset(self, path, head, writer):
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+        return True
+
+    async def _close(self, path, head, writer):
+        return True
+
+    async def _hang(self, path, head, writer):
+        await asyncio.sleep(60)
+
+    async def _drip(self, path, head, writer):
+        writer.write(answer(b"", length=600))
+        for _ in range(600):
+            writer.write(b".")
+            await writer.drain()
+            await asyncio.sleep(0.1)
+
+    async def _garbage(self, path, head, writer):
+        writer.write(b"SSH-2.0-OpenSSH_9.6\r\n\r\n")
+
+    async def _chunks(self, path, head, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcdeXX")
+
+    async def _missing(self, path, head, writer):
+        writer.write(answer(OK, status="404 Not Found"))
+
+    async def _broken(self, path, head, writer):
+        writer.write(answer(OK, status="500 Internal Server Error"))
+
+    async def _coded(self, path, head, writer):
+        writer.write(answer(OK, extra=b"Content-Encoding: gzip\r\n"))
+
+    async def _crowded(self, path, head, writer):
+        writer.write(answer(OK, status="503 Service Unavailable" if self.here > CROWD else "200 OK"))
+        await asyncio.sleep(0.02)
+
+    async def _pause(self, path, head, writer):
+        if self.asked >= 100 and not self.paused:
+            # All of the server stands still, as it would for a garbage collection or a full disk.
+            self.paused = True
+            time.sleep(1.0)
+        writer.write(answer(OK))
+
+    async def _page(self, path, head, writer):
+        writer.write(answer(PAGE, extra=b"Content-Type: text/html\r\n"))
+
+    async def _css(self, path, head, writer):
+        writer.write(answer(b"body { background: url(/image/3) }", extra=b"Content-Type: text/css\r\n"))
+
+    async def _js(self, path, head, writer):
+        writer.write(answer(b"1;", extra=b"Cache-Control: max-age=600\r\n"))
+
+    async def _image(self, path, head, writer):
+        writer.write(answer(b"\x89PNG"))
+
+    async def _cookie(self, path, head, writer):
+        self.seen.append("cookie: id=7" in head.lower())
+        writer.write(answer(OK, extra=b"Set-Cookie: id=7; Path=/\r\n"))
