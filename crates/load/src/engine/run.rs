@@ -225,7 +225,9 @@ impl Engine<'_> {
             most
         };
         let wanted = plan.threads.unwrap_or_else(limits::cores).max(held.div_ceil(a_thread) as usize);
-        (most, wanted.min(held.max(1) as usize).max(1))
+        // A thread without users is of no use.
+        let useful = if plan.arrivals == Arrivals::Closed { peak } else { held };
+        (most, wanted.min(useful.max(1) as usize).max(1))
     }
 
     /// Looks for the highest load that holds, between what broke it and what didn't.
@@ -282,6 +284,9 @@ fn arrivals_in_words(plan: &Plan, scenario: &Scenario) -> String {
         return format!("{} requests as they were recorded", timeline.len());
     }
     let unit = if plan.arrivals == Arrivals::Open { "a second" } else { "users" };
+    if let (Some(requests), [stage]) = (plan.stop.requests, plan.curve.stages.as_slice()) {
+        return format!("{requests} requests, {} {unit}", stage.to);
+    }
     let stages: Vec<_> = plan
         .curve
         .stages

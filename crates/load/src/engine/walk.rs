@@ -1,6 +1,7 @@
 //! How users go through the scenario: from flow to flow, from step to step.
 
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
 use super::clock::{SECOND, nanoseconds};
 use super::connection::{Finished, Kept, Message, Outcome, Pending};
@@ -93,18 +94,26 @@ impl Thread {
 
     /// Sends a request on a connection of the user's.
     pub(super) fn issue(&mut self, key: u32, what: Rc<Prepared>, part: Option<Kind>, due: u64) -> Issued {
-        if self.is_over && self.shared.plan.stop.requests.is_some() {
+        if !self.shared.takes_request() {
+            // For all threads: some may have no users, and would never notice.
+            self.shared.stop.store(true, Ordering::Relaxed);
+            self.is_over = true;
             return Issued::Over;
         }
+        let issued = self.send(key, what, part, due);
+        if issued == Issued::Waits {
+            self.shared.gives_request_back();
+        }
+        issued
+    }
+
+    /// The same for a request that was counted already.
+    fn send(&mut self, key: u32, what: Rc<Prepared>, part: Option<Kind>, due: u64) -> Issued {
         let connection = match self.connection_for(key) {
             Ok(Some(connection)) => connection,
             Ok(None) => return Issued::Waits,
             Err(failure) => return Issued::Failed(failure),
         };
-        if !self.shared.takes_request() {
-            self.is_over = true;
-            return Issued::Over;
-        }
         let user = &self.users[key as usize];
         let sent = self.lent.clock.now();
         let user_generation = user.generation;
@@ -223,8 +232,7 @@ impl Thread {
     fn again(&mut self, pending: Pending) {
         let key = pending.user;
         self.lent.tally.begun = self.lent.tally.begun.saturating_sub(1);
-        self.shared.gives_request_back();
-        match self.issue(key, pending.what, pending.part, pending.due) {
+        match self.send(key, pending.what, pending.part, pending.due) {
             Issued::Sent | Issued::Over => {}
             Issued::Waits | Issued::Failed(_) => {
                 // A pipeline is filled again by the next response.
