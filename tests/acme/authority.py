@@ -63,7 +63,7 @@ class Pebble(rig.Process):
     """Pebble. It looks at the ports `http` and `tls` of whatever address a name leads to; its certificates are valid for
     `validity` seconds; it refuses `nonces` per cent of good nonces."""
 
-    def __init__(self, folder, tools, trust, names, http, tls, validity=90 * 86400, nonces=5, port=None):
+    def __init__(self, folder, tools, trust, names, http, tls, validity=90 * 86400, nonces=5, port=None, options=()):
         self.trust, self.port, self.management = trust, port or rig.free_port(), rig.free_port()
         settings = {
             "listenAddress": f"127.0.0.1:{self.port}", "managementListenAddress": f"127.0.0.1:{self.management}",
@@ -73,7 +73,7 @@ class Pebble(rig.Process):
         }  # fmt: skip
         (folder / "pebble.json").write_text(json.dumps({"pebble": settings}))
         env = {**os.environ, "PEBBLE_VA_NOSLEEP": "1", "PEBBLE_WFE_NONCEREJECT": str(nonces), "PEBBLE_AUTHZREUSE": "0"}
-        command = [Path(tools) / "pebble", "-config", folder / "pebble.json", "-dnsserver", f"127.0.0.1:{names.port}"]
+        command = [Path(tools) / "pebble", "-config", folder / "pebble.json", "-dnsserver", f"127.0.0.1:{names.port}", *options]
         super().__init__(command, folder / "pebble.log", env=env)
         self.directory = f"https://127.0.0.1:{self.port}/dir"
         self.await_up(lambda: rig.answers(("127.0.0.1", self.port)) and rig.answers(("127.0.0.1", self.management)), 30)

@@ -115,13 +115,8 @@ impl Keeper {
     fn serve(&self) {
         let setup = self.process.setup();
         let Some(terms) = &setup.tls else { return };
-        let ids: Vec<String> = self.jobs.iter().map(|job| job.wanted.id.clone()).collect();
-        terms.issued().retain(&ids);
-        for job in &self.jobs {
-            if let Some(kept) = &job.kept {
-                terms.issued().put(&job.wanted.id, kept.pair.clone());
-            }
-        }
+        let pair = |job: &Job| Some((job.wanted.id.clone(), job.kept.as_ref()?.pair.clone()));
+        terms.issued().replace(self.jobs.iter().filter_map(pair).collect());
         terms.refresh();
     }
 

@@ -92,7 +92,7 @@ pub fn serve_kept(plan: &Plan, terms: Option<&Terms>, log: &Log) {
     let (Some(terms), Some(store)) = (terms, store::Store::of(&plan.acme)) else { return };
     for wanted in certificates(plan).into_iter().filter(|wanted| !terms.issued().has(&wanted.id)) {
         match kept::Kept::load(&store, &wanted.id) {
-            Ok(Some(kept)) => terms.issued().put(&wanted.id, kept.pair),
+            Ok(Some(kept)) => terms.issued().add(&wanted.id, kept.pair),
             Ok(None) => {}
             Err(why) => log.error(format_args!("{why}")),
         }

@@ -22,23 +22,19 @@ pub struct Issued {
 }
 
 impl Issued {
-    /// Keeps `pair` under `id`, in the place of an older one. [`super::Terms::refresh`] puts it in force.
-    pub fn put(&self, id: &str, pair: Pair) {
-        let mut pairs = locked(&self.pairs);
-        match pairs.iter_mut().find(|(known, _)| known == id) {
-            Some((_, old)) => *old = pair,
-            None => pairs.push((id.to_owned(), pair)),
-        }
+    /// Adds one. [`super::Terms::refresh`] puts it in force.
+    pub fn add(&self, id: &str, pair: Pair) {
+        locked(&self.pairs).push((id.to_owned(), pair));
+    }
+
+    /// These in the place of all. The first may become the one for clients that ask for no name.
+    pub fn replace(&self, pairs: Vec<(String, Pair)>) {
+        *locked(&self.pairs) = pairs;
     }
 
     /// Whether there is one of that name.
     pub fn has(&self, id: &str) -> bool {
         locked(&self.pairs).iter().any(|(known, _)| known == id)
-    }
-
-    /// Drops all but these.
-    pub fn retain(&self, ids: &[String]) {
-        locked(&self.pairs).retain(|(id, _)| ids.contains(id));
     }
 
     /// Whoever asks for `name` by the challenge protocol is shown this certificate.
