@@ -215,10 +215,15 @@ impl Connection {
         self.wake();
     }
 
-    /// The request has its answer, or needs none.
+    /// The request needs no answer: the driver may have nothing left to do.
     pub(super) fn end(&self, waiting: &Rc<Waiting>) {
-        self.waiting.borrow_mut().retain(|other| !Rc::ptr_eq(other, waiting));
+        self.forget(waiting);
         self.wake();
+    }
+
+    /// The request has its answer.
+    pub(super) fn forget(&self, waiting: &Rc<Waiting>) {
+        self.waiting.borrow_mut().retain(|other| !Rc::ptr_eq(other, waiting));
     }
 
     /// Answers that have come.

@@ -175,3 +175,88 @@ fn read_at(file: &File, offset: u64, most: usize) -> io::Result<Vec<u8>> {
         _ => Ok(bytes),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::task::Waker;
+
+    /// All of it, in pieces of at most `most` bytes; and whether the last one was known to be the last.
+    fn all(content: &mut Content, most: usize) -> io::Result<(Vec<u8>, bool)> {
+        let mut cx = Context::from_waker(Waker::noop());
+        let (mut out, mut over) = (Vec::new(), false);
+        while let Poll::Ready(there) = content.poll_there(&mut cx) {
+            let Some(there) = there? else { break };
+            let piece = content.take(most.min(there as usize))?;
+            out.extend_from_slice(piece.chunk());
+            over = content.is_over();
+        }
+        Ok((out, over))
+    }
+
+    fn file(text: &[u8]) -> Rc<File> {
+        let path = std::env::temp_dir().join(format!("millrace-h2-{}-{}", std::process::id(), text.len()));
+        let mut file =
+            File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        file.write_all(text).unwrap();
+        Rc::new(file)
+    }
+
+    #[test]
+    fn every_kind_comes_whole() {
+        let kept: Arc<[u8]> = b"-kept-"[..].into();
+        let kept = || Body::Shared { bytes: kept.clone(), start: 1, end: 5 };
+        let made = || Body::Bytes(b"made".to_vec());
+        let part = || Body::File { file: file(b"a long file"), offset: 2, length: 4 };
+        let parts = Body::Parts(vec![made(), Body::Empty, part(), kept()]);
+        for (body, expected) in
+            [(kept(), "kept"), (made(), "made"), (part(), "long"), (parts, "madelongkept")]
+        {
+            let mut content = Content::of(body).unwrap();
+            assert_eq!(all(&mut content, 3).unwrap(), (expected.into(), true));
+        }
+        assert!(Content::of(Body::Empty).is_none() && Content::of(Body::Bytes(Vec::new())).is_none());
+    }
+
+    #[test]
+    fn a_file_that_became_shorter_is_noticed() {
+        let mut content = Content::of(Body::File { file: file(b"short"), offset: 0, length: 50 }).unwrap();
+        assert_eq!(all(&mut content, 10).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    /// Pieces one after the other.
+    #[derive(Debug)]
+    struct Pieces(Vec<&'static [u8]>, Option<u64>);
+
+    impl Source for Pieces {
+        fn length(&self) -> Option<u64> {
+            self.1
+        }
+
+        fn poll_next(&mut self, _: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<bool>> {
+            if self.0.is_empty() {
+                return Poll::Ready(Ok(false));
+            }
+            buffer.extend_from_slice(self.0.remove(0));
+            Poll::Ready(Ok(true))
+        }
+
+        fn take_aside(&mut self) -> Option<Box<crate::reply::Aside>> {
+            None
+        }
+    }
+
+    #[test]
+    fn what_is_being_made_ends_as_it_was_announced() {
+        let stream = |pieces: &[&'static [u8]], length| {
+            let source = Box::new(Pieces(pieces.to_vec(), length));
+            all(&mut Content::of(Body::Stream(source)).unwrap(), 4)
+        };
+        assert_eq!(stream(&[b"hello", b"", b" world"], None).unwrap(), (b"hello world".to_vec(), false));
+        assert_eq!(stream(&[b"hello", b" world"], Some(11)).unwrap(), (b"hello world".to_vec(), true));
+        assert_eq!(stream(&[b"hello", b" world"], Some(8)).unwrap(), (b"hello wo".to_vec(), true));
+        assert!(stream(&[b"hello"], Some(8)).is_err());
+    }
+}

@@ -352,7 +352,7 @@ impl Driver {
 
     /// The answer of a request that waited is there.
     fn finish(&mut self, Done { waiting, exchange, reply }: Done) {
-        self.connection.end(&waiting);
+        self.connection.forget(&waiting);
         let said = waiting.priority.get();
         match Rc::into_inner(waiting) {
             Some(waiting) => self.send_for(waiting.respond.into_inner(), exchange, reply, said),

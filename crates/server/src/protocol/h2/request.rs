@@ -51,3 +51,19 @@ fn joined_cookies(fields: &HeaderMap) -> Option<Vec<u8>> {
     }
     Some(joined)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cookies_become_one_field() {
+        let mut fields = HeaderMap::new();
+        assert_eq!(joined_cookies(&fields), None);
+        fields.append(COOKIE, http::HeaderValue::from_static("a=1"));
+        assert_eq!(joined_cookies(&fields), None, "one is taken as it is");
+        fields.append(COOKIE, http::HeaderValue::from_static("b=2"));
+        fields.append(COOKIE, http::HeaderValue::from_static("c=3"));
+        assert_eq!(joined_cookies(&fields).unwrap(), b"a=1; b=2; c=3");
+    }
+}
