@@ -268,6 +268,7 @@ impl Driver {
             Ok(request) => request,
             Err(refusal) => return self.refuse(refusal, &parts, respond),
         };
+        request.early = self.connection.line().early;
         if setup.plan.http.early_hints {
             request.hints = Some(self.connection.hints(respond.stream_id().as_u32()));
         }

@@ -34,6 +34,10 @@ pub(super) struct Line {
     pub(super) flood: Option<Flood>,
     /// Nothing is left to be read in this turn.
     is_dry: bool,
+    /// Some of what has been read in this turn had come before the handshake was over: somebody may have copied it.
+    pub(super) early: bool,
+    /// The same of what is no whole frame yet, or no whole head.
+    torn_early: bool,
     /// When the client last took something, in ticks of the thread's clock.
     pub(super) moved: u64,
 }
@@ -41,12 +45,14 @@ pub(super) struct Line {
 impl Line {
     pub(super) fn new(stream: Stream, begun: Vec<u8>, watch: Watch) -> Line {
         let out = Vec::new();
-        Line { stream, begun, out, left: 0, watch, flood: None, is_dry: false, moved: 0 }
+        let (early, torn_early) = (false, false);
+        Line { stream, begun, out, left: 0, watch, flood: None, is_dry: false, early, torn_early, moved: 0 }
     }
 
     /// A new turn: there may be something to read again.
     pub(super) fn begin_turn(&mut self) {
         self.is_dry = false;
+        self.early = self.torn_early;
     }
 
     /// Bytes that may be written before the next of them have to leave.
@@ -86,6 +92,9 @@ impl Line {
             self.begun.drain(..some);
         }
         self.flood = self.watch.see(&buffer.filled()[before..], thread.clock.ticks()).err();
+        let is_early = self.stream.is_early();
+        self.early |= is_early;
+        self.torn_early = (is_early || self.torn_early) && self.watch.is_torn();
         if self.flood.is_some() {
             // What has come of it is not even looked at.
             buffer.set_filled(before);

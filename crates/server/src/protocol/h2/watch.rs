@@ -165,6 +165,11 @@ impl Watch {
         self.in_fields
     }
 
+    /// Whether a frame, or a request's head, has begun and not ended.
+    pub(super) fn is_torn(&self) -> bool {
+        self.in_fields || self.payload_left > 0 || self.filled > 0
+    }
+
     /// The requests that were cancelled since the last call.
     pub(super) fn take_cancelled(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.cancelled)
@@ -309,12 +314,15 @@ mod tests {
             let mut watch = Watch::new(100, 10, 0);
             watch.see(&whole[..cut], 0).unwrap();
             watch.see(&whole[cut..], 0).unwrap();
+            assert!(!watch.is_torn());
             assert_eq!(watch.take_cancelled(), [3]);
             assert_eq!(watch.take_reordered(), [(3, Priority { urgency: 6, incremental: true })]);
             assert!(!watch.is_in_fields());
         }
         let mut watch = watch();
         watch.see(&frame(kind::HEADERS, 1, 3, b"abc"), 0).unwrap();
-        assert!(watch.is_in_fields());
+        assert!(watch.is_in_fields() && watch.is_torn());
+        watch.see(&frame(kind::CONTINUATION, 4, 3, b"")[..5], 0).unwrap();
+        assert!(watch.is_torn());
     }
 }
