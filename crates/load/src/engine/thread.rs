@@ -33,8 +33,10 @@ use crate::record::Failure;
 const BUFFER: usize = 128 << 10;
 /// Events that are looked at before arrivals and timers have their turn again.
 const EVENTS: usize = 512;
-/// How often time limits and the number of users are looked at.
-const SWEEP: u64 = SECOND / 20;
+/// How often it is looked at whether the run is over.
+const TICK: u64 = SECOND / 20;
+/// How often time limits are looked at, at most so seldom: with 20,000 connections a thread, looking at all costs.
+const SWEEP: u64 = SECOND;
 /// Users that are started at once, before events have their turn.
 const STARTS: usize = 64;
 
@@ -68,6 +70,7 @@ pub struct Thread {
     random: u64,
     reports: Sender<Report>,
     second: u32,
+    next_tick: u64,
     next_sweep: u64,
     latest_start: u64,
     most_connections: usize,
@@ -128,6 +131,7 @@ impl Thread {
             random: 0x9E37_79B9_7F4A_7C15 ^ ((number as u64 + 1) << 32),
             reports,
             second: 0,
+            next_tick: 0,
             next_sweep: 0,
             latest_start: 0,
             most_connections: 0,
@@ -145,15 +149,15 @@ impl Thread {
         loop {
             let now = self.lent.clock.now();
             self.end_second(now);
-            let sweeps = now >= self.next_sweep;
-            if sweeps {
-                self.sweep(now);
+            let ticks = now >= self.next_tick;
+            if ticks {
+                self.tick(now);
             }
             // Looking at all connections is quick where there are few.
-            if (sweeps || self.connections.len() < 256) && self.is_done(now) {
+            if (ticks || self.connections.len() < 256) && self.is_done(now) {
                 break;
             }
-            let next = self.start_due(now).min(self.next_sweep);
+            let next = self.start_due(now).min(self.next_tick);
             self.settle();
             let left = next.saturating_sub(self.lent.clock.now());
             let wait = Timespec { tv_sec: (left / SECOND) as i64, tv_nsec: (left % SECOND) as i64 };
@@ -422,9 +426,20 @@ impl Thread {
         }
     }
 
+    /// Looks at what the outside wants, and at the time.
+    fn tick(&mut self, now: u64) {
+        let sweep_every = SWEEP.min(self.shared.timeout / 8).max(SECOND / 1000);
+        self.next_tick = now + TICK.min(sweep_every);
+        if now >= self.next_sweep {
+            self.next_sweep = now + sweep_every;
+            self.sweep(now);
+        }
+        let end = nanoseconds(self.shared.duration);
+        self.is_over = self.is_over || now >= end || self.shared.stop.load(Ordering::Relaxed);
+    }
+
     /// Looks at time limits.
     fn sweep(&mut self, now: u64) {
-        self.next_sweep = now + SWEEP.min(self.shared.timeout / 8).max(SECOND / 1000);
         let limit = now.saturating_sub(self.shared.timeout);
         let late: Vec<u32> = self
             .connections
@@ -451,8 +466,6 @@ impl Thread {
                 }
             }
         }
-        let end = nanoseconds(self.shared.duration);
-        self.is_over = self.is_over || now >= end || self.shared.stop.load(Ordering::Relaxed);
     }
 
     /// Whether the thread may end: closed arrivals are cut off at the end, as what is under way then would only be counted where
