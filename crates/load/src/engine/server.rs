@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::limits::{is_private, kilobytes};
@@ -99,22 +100,18 @@ fn listeners(port: u16) -> Vec<u32> {
             }
         }
     }
-    let mut found = Vec::new();
-    for pid in processes() {
-        // A thread may have a table of its own: the listening sockets are looked for there, too.
-        let holds = |folder: String| {
-            fs::read_dir(folder).into_iter().flatten().flatten().any(|descriptor| {
-                fs::read_link(descriptor.path()).is_ok_and(|to| sockets.contains(&*to.to_string_lossy()))
-            })
-        };
-        let threads = || fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        if holds(format!("/proc/{pid}/fd"))
-            || threads().any(|thread| holds(format!("{}/fd", thread.path().display())))
-        {
-            found.push(pid);
-        }
+    let holds = |folder: &Path| {
+        fs::read_dir(folder).into_iter().flatten().flatten().any(|descriptor| {
+            fs::read_link(descriptor.path()).is_ok_and(|to| sockets.contains(&*to.to_string_lossy()))
+        })
+    };
+    let found: Vec<u32> = processes().filter(|pid| holds(Path::new(&format!("/proc/{pid}/fd")))).collect();
+    if !found.is_empty() {
+        return found;
     }
-    found
+    // Threads may have tables of their own. There are many of them: they are looked at only where nothing else is found.
+    let threads = |pid: &u32| fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    processes().filter(|pid| threads(pid).any(|thread| holds(&thread.path().join("fd")))).collect()
 }
 
 fn processes() -> impl Iterator<Item = u32> {
