@@ -282,6 +282,7 @@ impl Server {
         self.process.log.reopen(&setup.plan.log);
         self.process.replace_setup(setup.clone());
         acme::attend(&self.process);
+        self.renew_certificates();
         renewals.into_iter().for_each(Renewal::commit);
         for (address, bound) in bound {
             self.listen(address, bound);

@@ -286,7 +286,7 @@ impl TlsStream {
                 // Nothing more can be made of what has come.
                 Ok(_) => done = true,
                 Err(error) => {
-                    self.say_alert();
+                    self.say_alert(&mut input[at + discard..]);
                     return Err(broken(error));
                 }
             }
@@ -297,9 +297,10 @@ impl TlsStream {
         }
     }
 
-    /// Sends the alert that tells the client what it did wrong, as far as the socket takes it.
-    fn say_alert(&mut self) {
-        if let Ok(ConnectionState::EncodeTlsData(mut data)) = self.tls.process_tls_records(&mut []).state {
+    /// Sends the alert that tells the client what it did wrong, as far as the socket takes it. `rest` is what has not been taken:
+    /// rustls may have looked at the start of it, and relies on finding it again.
+    fn say_alert(&mut self, rest: &mut [u8]) {
+        if let Ok(ConnectionState::EncodeTlsData(mut data)) = self.tls.process_tls_records(rest).state {
             let mut alert = [0; 512];
             if let Ok(length) = data.encode(&mut alert) {
                 self.outgoing.extend_from_slice(&alert[..length]);
@@ -340,7 +341,8 @@ impl TlsStream {
 
     /// Says that nothing more comes (RFC 8446 section 6.1), as far as the socket takes it.
     pub fn say_end(&mut self) {
-        if let Ok(ConnectionState::WriteTraffic(mut traffic)) = self.tls.process_tls_records(&mut []).state {
+        let rest = &mut self.incoming[..];
+        if let Ok(ConnectionState::WriteTraffic(mut traffic)) = self.tls.process_tls_records(rest).state {
             // Who can't be told sees the end of the connection.
             let mut alert = [0; 64];
             if let Ok(length) = traffic.queue_close_notify(&mut alert) {
@@ -371,9 +373,10 @@ impl TlsStream {
         SCRATCH.with_borrow_mut(|scratch| {
             let output = &mut scratch.output[..];
             let mut length = 0;
-            // Answers to key updates go first.
+            // Answers to key updates go first. rustls may have looked at the start of a message in what is kept of the input.
             let written = loop {
-                match self.tls.process_tls_records(&mut []).state.map_err(broken)? {
+                let rest = &mut self.incoming[..];
+                match self.tls.process_tls_records(rest).state.map_err(broken)? {
                     ConnectionState::WriteTraffic(mut traffic) => {
                         let made = encipher_all(&mut traffic, pieces, from, &mut output[length..])?;
                         length += made.length;
