@@ -85,14 +85,16 @@ pub fn outcome(socket: &OwnedFd) -> Result<(), Errno> {
     }
 }
 
-/// Addresses of the loopback network for so many connections to one address and port: one where the ports of one suffice.
-pub fn loopback_sources(target: SocketAddr, connections: u64, ports: u64) -> Vec<IpAddr> {
-    if !matches!(target.ip(), IpAddr::V4(ip) if ip.is_loopback()) || connections <= ports / 2 {
+/// Addresses of the loopback network, the same number for each thread, for so many connections to one address and port; none
+/// where the ports of one address suffice.
+pub fn loopback_sources(target: SocketAddr, connections: u64, threads: u64, ports: u64) -> Vec<IpAddr> {
+    if !matches!(target.ip(), IpAddr::V4(ip) if ip.is_loopback()) || connections <= ports / 3 {
         return Vec::new();
     }
-    // Looking for a free port takes the kernel longer the fewer there are: half of them are left free.
-    let wanted = connections.div_ceil((ports / 2).max(1)) + 1;
-    (0..wanted.min(60_000))
+    // The kernel looks through every other port before it takes one of the rest: beyond half of them, each connection takes it a
+    // millisecond. So only 40 % of an address's ports are used.
+    let each = connections.div_ceil(threads).div_ceil((ports * 2 / 5).max(1));
+    (0..(threads * each).min(60_000))
         .map(|n| IpAddr::V4(Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 1, 0, 1)) + n as u32)))
         .collect()
 }
@@ -114,9 +116,10 @@ mod tests {
     #[test]
     fn many_connections_have_many_sources() {
         let local: SocketAddr = "127.0.0.1:80".parse().unwrap();
-        assert!(loopback_sources(local, 10_000, 28_000).is_empty());
-        assert_eq!(loopback_sources(local, 1_000_000, 28_000).len(), 73);
-        assert!(loopback_sources("10.0.0.1:80".parse().unwrap(), 1_000_000, 28_000).is_empty());
+        assert!(loopback_sources(local, 9_000, 2, 28_000).is_empty());
+        assert_eq!(loopback_sources(local, 100_000, 5, 28_000).len(), 10);
+        assert_eq!(loopback_sources(local, 1_000_000, 51, 28_000).len(), 102);
+        assert!(loopback_sources("10.0.0.1:80".parse().unwrap(), 1_000_000, 51, 28_000).is_empty());
     }
 
     #[test]

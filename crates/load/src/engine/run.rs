@@ -141,7 +141,7 @@ impl Engine<'_> {
         run.description.threads = threads;
         let ports = ports();
         let sources = match plan.sources.is_empty() {
-            true => loopback_sources(self.target, most, ports),
+            true => loopback_sources(self.target, most, threads as u64, ports),
             false => plan.sources.clone(),
         };
         let around = Surroundings {
