@@ -1,4 +1,4 @@
-//! Scenarios as people write them: TOML. `docs/load.md` describes the format.
+//! Scenarios as people write them: TOML. `docs/load-scenarios.md` describes the format.
 //!
 //! Every mistake is found, not only the first one; each has its line and its cure.
 
@@ -22,7 +22,7 @@ pub fn read(text: &str, origin: Option<&Origin>) -> Result<Scenario, Vec<Problem
         vec![Problem::new(
             line,
             format!("it is no TOML: {error}"),
-            "see https://toml.io, or docs/load.md for an example",
+            "see https://toml.io, or docs/load-scenarios.md for an example",
         )]
     })?;
     let mut reader = Reader { text, problems: Vec::new() };
@@ -485,7 +485,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// As in docs/load.md.
+    /// As in docs/load-scenarios.md.
     const SHOP: &str = r#"
 name = "shop"
 url = "http://127.0.0.1:8080"
@@ -555,6 +555,21 @@ think = "500ms"
         assert_eq!(read("a = ", None).unwrap_err()[0].line, 1);
         assert!(read("", None).unwrap_err()[0].cure.contains("[[step]]"));
         assert!(read("[[step]]\nget = \"/\"", None).unwrap_err()[0].what.contains("which server"));
+    }
+
+    #[test]
+    fn the_documented_ones_can_be_read() {
+        const PAGE: &str = include_str!("../../../../docs/load-scenarios.md");
+        let examples: Vec<&str> = PAGE
+            .split("```toml\n")
+            .skip(1)
+            .filter_map(|rest| rest.split_once("```"))
+            .map(|(text, _)| text)
+            .collect();
+        assert_eq!(examples.len(), 2);
+        for text in examples {
+            assert!(read(text, None).is_ok(), "{:?}", read(text, None));
+        }
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub struct LoadArgs {
 #[command(next_help_heading = "Scenarios from files (a URL beside them says which server is meant)")]
 #[command(group(clap::ArgGroup::new("scenario_source").args(["scenario", "urls_from", "sitemap", "replay", "from_har"])))]
 pub struct SourceArgs {
-    /// A scenario: steps with forms, checks, and values that are taken out of responses (TOML; see docs/load.md)
+    /// A scenario: steps with forms, checks, and values that are taken out of responses (TOML; see docs/load-scenarios.md)
     #[arg(long, value_name = "FILE")]
     pub scenario: Option<PathBuf>,
     /// A list of URLs: [WEIGHT] URL, a line each
