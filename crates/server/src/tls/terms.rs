@@ -191,6 +191,8 @@ fn config(
     };
     let mut config = builder.with_cert_resolver(certificates.clone());
     config.alpn_protocols = protocols;
+    // All of ours are good; that the server decides is what those look for who examine one.
+    config.ignore_client_order = true;
     config.session_storage = memory.sessions.clone();
     if early {
         // A ticket could be used twice, and early data come twice with it; rustls takes it only without.
