@@ -14,6 +14,8 @@ pub struct Machine {
     pub descriptors: u64,
     /// Most file descriptors at once; 0: no limit.
     pub descriptor_limit: u64,
+    /// Connections that the kernel lost because a listening queue was full: of all programs, since boot. `None`: unknown.
+    pub listen_overflows: Option<u64>,
 }
 
 impl Machine {
@@ -29,6 +31,10 @@ impl Machine {
             descriptors: fs::read_dir("/proc/self/fd")
                 .map_or(0, |entries| (entries.count() as u64).saturating_sub(1)),
             descriptor_limit: limit.current.unwrap_or(0),
+            listen_overflows: fs::read_to_string("/proc/self/net/netstat")
+                .ok()
+                .as_deref()
+                .and_then(listen_overflows),
         }
     }
 }
@@ -46,6 +52,14 @@ fn cpu(stat: &str, ticks_per_second: u64) -> Duration {
     Duration::from_millis(ticks * 1_000 / ticks_per_second.max(1))
 }
 
+/// `ListenOverflows` of `TcpExt`: a line of names, then a line of values.
+fn listen_overflows(netstat: &str) -> Option<u64> {
+    let mut lines = netstat.lines().filter_map(|line| line.strip_prefix("TcpExt:"));
+    let (names, values) = (lines.next()?, lines.next()?);
+    let place = names.split_ascii_whitespace().position(|name| name == "ListenOverflows")?;
+    values.split_ascii_whitespace().nth(place)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,6 +70,8 @@ mod tests {
         let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 100 0 0 0 123 77 5 6 20 0 1 0 1 1 1";
         assert_eq!(cpu(stat, 100), Duration::from_secs(2));
         assert_eq!((resident_pages(""), cpu("", 100)), (0, Duration::ZERO));
+        let netstat = "TcpExt: SyncookiesSent ListenOverflows ListenDrops\nTcpExt: 1 22 333\nIpExt: InNoRoutes\nIpExt: 0\n";
+        assert_eq!((listen_overflows(netstat), listen_overflows("TcpExt: A\n")), (Some(22), None));
     }
 
     #[test]

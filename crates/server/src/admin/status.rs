@@ -29,24 +29,38 @@ struct Note {
     at: Instant,
     requests: u64,
     sent: u64,
+    accepted: u64,
+}
+
+/// What happened in a second of the last minute.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Lately {
+    requests: f64,
+    bytes: f64,
+    accepted: f64,
 }
 
 impl Rates {
     /// Notes the counters as they are now.
     pub fn note(&mut self, now: Instant, stats: &Registry) {
         let (requests, sent) = (stats.value(Counter::Requests), stats.value(Counter::BytesSent));
-        self.notes.push_back(Note { at: now, requests, sent });
+        let accepted = stats.value(Counter::ConnectionsAccepted);
+        self.notes.push_back(Note { at: now, requests, sent, accepted });
         while self.notes.front().is_some_and(|n| now - n.at > Duration::from_secs(60)) {
             self.notes.pop_front();
         }
     }
 
-    /// Requests and bytes a second since the oldest note, which is at most a minute old.
-    fn lately(&self, now: Instant, stats: &Registry) -> (f64, f64) {
-        let Some(oldest) = self.notes.front() else { return (0.0, 0.0) };
+    /// What happened a second since the oldest note, which is at most a minute old.
+    fn lately(&self, now: Instant, stats: &Registry) -> Lately {
+        let Some(oldest) = self.notes.front() else { return Lately::default() };
         let seconds = (now - oldest.at).as_secs_f64();
         let rate = |counter, then: u64| per_second(stats.value(counter).saturating_sub(then), seconds);
-        (rate(Counter::Requests, oldest.requests), rate(Counter::BytesSent, oldest.sent))
+        Lately {
+            requests: rate(Counter::Requests, oldest.requests),
+            bytes: rate(Counter::BytesSent, oldest.sent),
+            accepted: rate(Counter::ConnectionsAccepted, oldest.accepted),
+        }
     }
 }
 
@@ -57,8 +71,7 @@ pub struct Status {
     uptime: Duration,
     stage: Stage,
     machine: Machine,
-    requests_lately: f64,
-    bytes_lately: f64,
+    lately: Lately,
     answers: [Summary; Class::ALL.len()],
     first_bytes: [Summary; Class::ALL.len()],
     pages: Figures,
@@ -71,15 +84,13 @@ pub struct Status {
 /// Collects the status.
 pub fn gather(state: &State, rates: &Rates) -> Status {
     let stats = &state.process.stats;
-    let (requests_lately, bytes_lately) = rates.lately(Instant::now(), stats);
     Status {
         counters: ALL.iter().map(|&counter| stats.value(counter)).collect(),
         started: state.started,
         uptime: state.started.elapsed().unwrap_or_default(),
         stage: state.process.stage(),
         machine: Machine::read(),
-        requests_lately,
-        bytes_lately,
+        lately: rates.lately(Instant::now(), stats),
         answers: Class::ALL.map(|class| stats.answer(class)),
         first_bytes: Class::ALL.map(|class| stats.first_byte(class)),
         pages: Figures::gather(&state.process),
@@ -104,9 +115,11 @@ impl Status {
             ("threads", (self.setup.plan.server.threads as u64).into()),
             ("listen", self.setup.plan.server.listen.iter().map(shown).collect()),
             ("connections_open", self.open().into()),
-            ("requests_per_second", self.requests_lately.into()),
+            ("connections_accepted_per_second", self.lately.accepted.into()),
+            ("listen_overflows", self.machine.listen_overflows.into()),
+            ("requests_per_second", self.lately.requests.into()),
             ("requests_per_second_since_start", per_second(requests, self.uptime.as_secs_f64()).into()),
-            ("sent_bytes_per_second", self.bytes_lately.into()),
+            ("sent_bytes_per_second", self.lately.bytes.into()),
             ("counters", self.counters_json()),
             ("latency", self.latency_json()),
             ("uploads", uploads::json(&self.uploads, Instant::now())),
@@ -206,7 +219,8 @@ impl Status {
         let of = |counter| grouped(self.value(counter));
         writeln!(
             text,
-            "{:<14}{} open: {} idle, {} reading, {} running, {} writing; {} accepted, {} refused, {} timed out",
+            "{:<14}{} open: {} idle, {} reading, {} running, {} writing; {} accepted, {:.1}/s in the last minute, {} refused, {} timed \
+             out",
             "Connections",
             grouped(self.open()),
             of(Counter::ConnectionsIdle),
@@ -214,16 +228,25 @@ impl Status {
             of(Counter::ConnectionsRunning),
             of(Counter::ConnectionsWriting),
             of(Counter::ConnectionsAccepted),
+            self.lately.accepted,
             of(Counter::ConnectionsRefused),
             of(Counter::ConnectionsTimedOut)
         )?;
+        if let Some(lost) = self.machine.listen_overflows.filter(|lost| *lost > 0) {
+            let lost = grouped(lost);
+            writeln!(
+                text,
+                "{:<14}{lost} connections lost since boot, of all programs: a queue was full",
+                "Listen queues"
+            )?;
+        }
         let since_start = per_second(self.value(Counter::Requests), self.uptime.as_secs_f64());
         writeln!(
             text,
             "{:<14}{}; {:.1}/s in the last minute, {since_start:.1}/s since the start; {} malformed",
             "Requests",
             of(Counter::Requests),
-            self.requests_lately,
+            self.lately.requests,
             of(Counter::RequestsMalformed)
         )?;
         writeln!(
@@ -241,7 +264,7 @@ impl Status {
             "Bytes",
             bytes(self.value(Counter::BytesReceived)),
             bytes(self.value(Counter::BytesSent)),
-            bytes(self.bytes_lately as u64)
+            bytes(self.lately.bytes as u64)
         )?;
         let (hits, misses) = (self.value(Counter::FileHits), self.value(Counter::FileMisses));
         writeln!(
@@ -454,14 +477,15 @@ mod tests {
         let slot = stats.slot(0);
         let start = Instant::now();
         let mut rates = Rates::default();
-        assert_eq!(rates.lately(start, &stats), (0.0, 0.0));
+        assert_eq!(rates.lately(start, &stats), Lately::default());
         slot.add(Counter::Requests, 1_000_000);
         for second in (0..=120).step_by(5) {
             rates.note(start + Duration::from_secs(second), &stats);
             slot.add(Counter::Requests, 50);
+            slot.add(Counter::ConnectionsAccepted, 5);
         }
-        let (requests, bytes) = rates.lately(start + Duration::from_secs(125), &stats);
-        assert_eq!((requests, bytes), (10.0, 0.0));
+        let lately = rates.lately(start + Duration::from_secs(125), &stats);
+        assert_eq!(lately, Lately { requests: 10.0, bytes: 0.0, accepted: 1.0 });
         assert_eq!(rates.notes.len(), 13);
     }
 }
