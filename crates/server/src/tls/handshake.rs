@@ -130,8 +130,13 @@ impl Handshake {
     /// The connection, and the number of the policy by which the client was asked for a certificate. What it has sent behind its
     /// last message is kept for the first read.
     async fn run(mut self, socket: TcpStream) -> Result<(TlsStream, Option<u64>), Failure> {
-        self.readable(&socket).await?;
-        if hello::speaks_http(&socket)? {
+        let speaks_http = loop {
+            self.readable(&socket).await?;
+            if let Some(answer) = hello::speaks_http(&socket)? {
+                break answer;
+            }
+        };
+        if speaks_http {
             self.busy = None;
             hello::refuse_http(&socket).await;
             return Err(Failure::PlainHttp);

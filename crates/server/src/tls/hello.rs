@@ -27,14 +27,15 @@ pub(super) struct Chosen {
 }
 
 /// Whether the first byte that has come begins a method of HTTP. A record of a handshake begins with 22 (RFC 8446 section 5.1).
-pub(super) fn speaks_http(socket: &TcpStream) -> io::Result<bool> {
+/// `None`: nothing has come after all.
+pub(super) fn speaks_http(socket: &TcpStream) -> io::Result<Option<bool>> {
     let mut first = [0; 1];
     let seen = socket.try_io(Interest::READABLE, || {
         Ok(rustix::net::recv(socket, &mut first, RecvFlags::PEEK).map(|(_, length)| length)?)
     });
     match seen {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-        seen => Ok(seen? == 1 && first[0].is_ascii_uppercase()),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        seen => Ok(Some(seen? == 1 && first[0].is_ascii_uppercase())),
     }
 }
 
