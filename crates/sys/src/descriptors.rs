@@ -1,6 +1,7 @@
 //! Descriptor tables of single threads.
 
 use std::io;
+use std::os::fd::RawFd;
 
 /// Gives the calling thread a descriptor table of its own (`unshare(CLONE_FILES)`): a copy of the present one. From then on
 /// no lock is shared with other threads when it opens and closes, and the limit of descriptors counts for it alone.
@@ -14,6 +15,41 @@ pub fn own_descriptor_table() -> io::Result<()> {
     // SAFETY: no pointers. Descriptors that exist go on to mean the same in this thread: the table is copied.
     let result = unsafe { libc::unshare(libc::CLONE_FILES) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The same, and closes there all but the descriptors of `keep`: what other threads close is then closed, and not held open by the
+/// copy. The calling thread must not use any other that it knew before.
+///
+/// # Errors
+/// As [`own_descriptor_table`].
+pub fn own_descriptor_table_of(keep: &[RawFd]) -> io::Result<()> {
+    own_descriptor_table()?;
+    let mut keep: Vec<u32> = keep.iter().filter_map(|fd| u32::try_from(*fd).ok()).collect();
+    keep.sort_unstable();
+    let mut next = 0;
+    for fd in keep {
+        if fd > next {
+            close_range(next, fd - 1);
+        }
+        next = next.max(fd + 1);
+    }
+    close_range(next, u32::MAX);
+    Ok(())
+}
+
+fn close_range(first: u32, last: u32) {
+    // SAFETY: no pointers. It concerns this thread's table alone, of which the caller says that nothing else is used.
+    let done = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+    if done != 0 {
+        // Before Linux 5.9.
+        let last = last
+            .min(rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20)
+                as u32);
+        for fd in first..=last {
+            // SAFETY: as above.
+            unsafe { libc::close(fd as RawFd) };
+        }
+    }
 }
 
 #[cfg(test)]
@@ -35,5 +71,19 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn what_is_not_kept_is_closed_for_the_thread_alone() {
+        let (kept, other) = (File::open("/dev/null").unwrap(), File::open("/dev/null").unwrap());
+        let numbers = (kept.as_raw_fd(), other.as_raw_fd());
+        std::thread::spawn(move || {
+            own_descriptor_table_of(&[2, numbers.0, 1, 0]).unwrap();
+            let open = |fd: i32| Path::new(&format!("/proc/thread-self/fd/{fd}")).exists();
+            assert!(open(0) && open(2) && open(numbers.0) && !open(numbers.1));
+        })
+        .join()
+        .unwrap();
+        assert!(other.metadata().is_ok());
     }
 }

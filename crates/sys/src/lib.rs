@@ -14,12 +14,14 @@ mod prefetch;
 mod process;
 mod schedule;
 mod shared;
+mod signals;
 
 pub use child::give_descriptors;
-pub use descriptors::own_descriptor_table;
+pub use descriptors::{own_descriptor_table, own_descriptor_table_of};
 pub use limits::raise_descriptor_limit;
 pub use network::choose_port_when_connecting;
 pub use prefetch::prefetch;
 pub use process::{Process, Signal};
 pub use schedule::run_when_idle;
 pub use shared::SharedWords;
+pub use signals::block_signals;

@@ -50,7 +50,7 @@ impl Limits {
             *open += 1;
         }
         self.open.fetch_add(1, Ordering::Relaxed);
-        Some(Permit { limits: self.clone(), counted })
+        Some(Permit { limits: self.clone(), counted, other: None })
     }
 }
 
@@ -59,6 +59,16 @@ impl Limits {
 pub struct Permit {
     limits: Arc<Limits>,
     counted: Option<IpAddr>,
+    /// A place elsewhere that it has as well.
+    other: Option<Box<Permit>>,
+}
+
+impl Permit {
+    /// Both places in one.
+    pub fn and(mut self, other: Permit) -> Permit {
+        self.other = Some(Box::new(other));
+        self
+    }
 }
 
 impl Drop for Permit {

@@ -1,6 +1,7 @@
 //! Listening sockets.
 
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::Path;
@@ -10,7 +11,7 @@ use millrace_settings::plan::Address;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 
-use super::{Limits, Stream, tcp_ends};
+use super::{Limits, Stream, Supply, tcp_ends};
 use crate::request::{Ends, Scheme};
 
 /// A listening socket of one thread.
@@ -36,6 +37,20 @@ pub struct Unstarted {
     is_tcp: bool,
     is_secure: bool,
     limits: Arc<Limits>,
+}
+
+/// All but the descriptor of a TCP listening socket that was sent to an event loop with another table.
+#[derive(Debug)]
+pub struct Supplied {
+    is_secure: bool,
+    limits: Arc<Limits>,
+}
+
+impl Supplied {
+    /// With the descriptor as it has come.
+    pub fn with(self, socket: OwnedFd) -> Unstarted {
+        Unstarted { socket: socket.into(), is_tcp: true, is_secure: self.is_secure, limits: self.limits }
+    }
 }
 
 /// Binds `address` once a thread.
@@ -123,6 +138,15 @@ impl Unstarted {
     /// The address, with the port that port 0 became; `None` for a Unix socket.
     pub fn local_addr(&self) -> Option<std::net::SocketAddr> {
         self.socket.local_addr().ok()?.as_socket()
+    }
+
+    /// Sends the socket to an event loop with another descriptor table; returns all else, which goes there by an order.
+    ///
+    /// # Errors
+    /// The event loop does not take it.
+    pub fn supply(self, to: &Supply) -> io::Result<Supplied> {
+        to.send(self.socket.as_fd())?;
+        Ok(Supplied { is_secure: self.is_secure, limits: self.limits })
     }
 
     /// Makes the calling thread's event loop look after the socket.

@@ -2,6 +2,7 @@
 
 mod limits;
 mod listener;
+mod passing;
 mod stream;
 
 use std::io;
@@ -9,7 +10,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 pub use limits::{Limits, Permit};
-pub use listener::{Listener, Unstarted, bind};
+pub use listener::{Listener, Supplied, Unstarted, bind};
+pub use passing::{Entry, Exit, Supply, passage, take_in};
 pub use stream::Stream;
 use tokio::sync::watch;
 

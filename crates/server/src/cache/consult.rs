@@ -34,6 +34,8 @@ pub enum Consulted {
     Wait(Pin<Box<dyn Future<Output = Waited>>>),
     /// The script runs for this request alone.
     Run(Told),
+    /// None that is ready answers it, and this event loop only passes others on.
+    Elsewhere,
 }
 
 /// What came of waiting for a page.
@@ -62,6 +64,7 @@ pub fn consult(
             return Consulted::Run(Told::NOTHING);
         }
         match ask(rules, &settle::asked(site, request, path), key) {
+            Err(_) if thread.exit.is_some() => Consulted::Elsewhere,
             Err(bypass) => {
                 thread.stats.add(Counter::CacheBypassed, 1);
                 thread.stats.bypassed(bypass.word(), bypass.what());
@@ -88,7 +91,11 @@ struct Consultation<'a> {
 
 impl Consultation<'_> {
     fn look(self, key: Key<'_>) -> Consulted {
+        let passes_on = self.thread.exit.is_some();
         if passed::is_noted(key, self.thread.clock.ticks()) {
+            if passes_on {
+                return Consulted::Elsewhere;
+            }
             self.thread.stats.add(Counter::CachePassed, 1);
             return Consulted::Run(Told::PASS);
         }
@@ -103,6 +110,11 @@ impl Consultation<'_> {
                 drop(shard);
                 return self.hit(&hit);
             }
+            Look::Stale(hit, grace, Some(_)) if passes_on && grace.while_revalidating && !grace.purged => {
+                drop(shard);
+                return self.stale(&hit);
+            }
+            _ if passes_on => return Consulted::Elsewhere,
             Look::Fresh(hit) => (Some((hit, NOT_ON_ITS_OWN)), None, Told::REQUEST),
             Look::Stale(hit, grace, running) => (Some((hit, grace)), running, Told::STALE),
             Look::Miss(running) => (None, running, Told::MISS),

@@ -6,19 +6,24 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{Builder, LocalOptions};
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_local;
 
+use super::crowd::{self, Ways};
 use super::deadlines::SWEEP_MS;
 use super::thread::{Process, Thread};
-use crate::accept::{self, Unstarted};
+use crate::accept::{self, Entry, Limits, Supplied, Supply, Unstarted};
 use crate::warm;
 
 /// What the control thread wants of an event loop.
 pub enum Order {
     /// Accept from this socket, until the flag is set.
     Listen(Unstarted, watch::Receiver<bool>),
+    /// The same in a crowd loop, to which the socket was sent.
+    Supplied(Supplied, watch::Receiver<bool>),
+    /// Take in connections that a crowd loop passes on.
+    TakeIn(Entry),
     /// Fetch a page for the cache.
     Fetch(warm::Errand),
     /// Close what is idle, finish the rest, and end; at `until` whatever is left.
@@ -34,6 +39,8 @@ const DISK_THREADS: usize = 4;
 /// An event loop, as the control thread sees it.
 pub struct EventLoop {
     orders: mpsc::UnboundedSender<Order>,
+    /// Only of a crowd loop.
+    supply: Option<Supply>,
     thread: JoinHandle<()>,
 }
 
@@ -41,6 +48,23 @@ impl EventLoop {
     /// Gives an order; one that comes too late is not missed by anybody.
     pub fn order(&self, order: Order) {
         let _ = self.orders.send(order);
+    }
+
+    /// Has it accept from a socket until the flag is set.
+    ///
+    /// # Errors
+    /// A crowd loop does not take it.
+    pub fn listen(&self, socket: Unstarted, closed: watch::Receiver<bool>) -> io::Result<()> {
+        self.order(match &self.supply {
+            None => Order::Listen(socket, closed),
+            Some(supply) => Order::Supplied(socket.supply(supply)?, closed),
+        });
+        Ok(())
+    }
+
+    /// Whether it is a crowd loop.
+    pub fn is_crowd(&self) -> bool {
+        self.supply.is_some()
     }
 
     /// Where to send orders to, for somebody who outlives this.
@@ -54,13 +78,29 @@ impl EventLoop {
     }
 }
 
-/// Starts as many event loops as the process's plan says.
+/// Starts as many event loops as the process's plan says, and after them so many crowd loops, which together pass on as many
+/// connections as `room` allows.
 ///
 /// # Errors
-/// No thread or runtime can be had.
-pub fn start(process: &Arc<Process>) -> io::Result<Vec<EventLoop>> {
+/// No thread, runtime or descriptor can be had.
+pub fn start(process: &Arc<Process>, crowd: usize, room: &Arc<Limits>) -> io::Result<Vec<EventLoop>> {
     let server = process.setup().plan.server.clone();
-    (0..server.threads).map(|index| start_one(index, process.clone(), server.pin_threads)).collect()
+    let mut loops = Vec::with_capacity(server.threads + crowd);
+    for index in 0..server.threads {
+        loops.push(start_one(index, process.clone(), server.pin_threads)?);
+    }
+    for number in 0..crowd {
+        let (event_loop, entry) = start_crowd(number, server.threads, crowd, process.clone(), room.clone())?;
+        loops[number % server.threads].order(Order::TakeIn(entry));
+        loops.push(event_loop);
+    }
+    Ok(loops)
+}
+
+/// The runtime of an event loop. A local one spawns what is not Send by itself; a LocalSet would be a second scheduler on top.
+pub(super) fn runtime() -> io::Result<LocalRuntime> {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all().max_blocking_threads(DISK_THREADS).build_local(LocalOptions::default())
 }
 
 fn start_one(index: usize, process: Arc<Process>, pinned: bool) -> io::Result<EventLoop> {
@@ -70,12 +110,7 @@ fn start_one(index: usize, process: Arc<Process>, pinned: bool) -> io::Result<Ev
         if pinned {
             pin(index);
         }
-        // A local runtime spawns what is not Send by itself; a LocalSet would be a second scheduler on top.
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(DISK_THREADS)
-            .build_local(LocalOptions::default());
-        match runtime {
+        match runtime() {
             Ok(runtime) => {
                 let _ = started.send(Ok(()));
                 runtime.block_on(live(Thread::new(index, process), inbox));
@@ -84,7 +119,30 @@ fn start_one(index: usize, process: Arc<Process>, pinned: bool) -> io::Result<Ev
         }
     })?;
     has_started.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
-    Ok(EventLoop { orders, thread })
+    Ok(EventLoop { orders, supply: None, thread })
+}
+
+fn start_crowd(
+    number: usize,
+    threads: usize,
+    crowd: usize,
+    process: Arc<Process>,
+    room: Arc<Limits>,
+) -> io::Result<(EventLoop, Entry)> {
+    let (orders, inbox) = mpsc::unbounded_channel();
+    let (started, has_started) = std::sync::mpsc::sync_channel(1);
+    let thread = std::thread::Builder::new().name(format!("crowd-{number}")).spawn(move || {
+        match crowd::secede(&room) {
+            Ok((runtime, Ways { exit, entry, supply })) => {
+                let _ = started.send(Ok((entry, supply)));
+                let thread = Thread::of_loops(threads + number, process, threads + crowd, Some(exit));
+                runtime.block_on(live(thread, inbox));
+            }
+            Err(error) => drop(started.send(Err(error))),
+        }
+    })?;
+    let (entry, supply) = has_started.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
+    Ok((EventLoop { orders, supply: Some(supply), thread }, entry))
 }
 
 /// Binds the thread to one of the cores that the process may use. Without that it is only a little slower.
@@ -102,14 +160,27 @@ fn pin(index: usize) {
 
 async fn live(thread: Rc<Thread>, mut inbox: mpsc::UnboundedReceiver<Order>) {
     spawn_local(sweep(thread.clone()));
-    spawn_local(warm::refill(thread.clone()));
+    if thread.exit.is_none() {
+        spawn_local(warm::refill(thread.clone()));
+    }
     let mut accepting = Vec::new();
     while let Some(order) = inbox.recv().await {
         match order {
             Order::Listen(socket, closed) => match socket.start() {
                 Ok(listener) => accepting.push(spawn_local(accept::accept(thread.clone(), listener, closed))),
-                Err(error) => thread.process.log.error(format_args!("cannot accept connections: {error}")),
+                Err(error) => cannot_accept(&thread, &error),
             },
+            Order::Supplied(supplied, closed) => match thread.exit.as_ref().map(|exit| exit.listening()) {
+                Some(Ok(socket)) => match supplied.with(socket).start() {
+                    Ok(listener) => {
+                        accepting.push(spawn_local(accept::accept(thread.clone(), listener, closed)))
+                    }
+                    Err(error) => cannot_accept(&thread, &error),
+                },
+                Some(Err(error)) => cannot_accept(&thread, &error),
+                None => {}
+            },
+            Order::TakeIn(entry) => drop(spawn_local(accept::take_in(thread.clone(), entry))),
             Order::Fetch(errand) => drop(spawn_local(warm::run(thread.clone(), errand))),
             Order::Drain { until } => {
                 drain(&thread, accepting, until).await;
@@ -118,6 +189,10 @@ async fn live(thread: Rc<Thread>, mut inbox: mpsc::UnboundedReceiver<Order>) {
         }
     }
     thread.access.flush(&thread);
+}
+
+fn cannot_accept(thread: &Thread, error: &io::Error) {
+    thread.process.log.error(format_args!("cannot accept connections: {error}"));
 }
 
 async fn drain(thread: &Rc<Thread>, accepting: Vec<tokio::task::JoinHandle<()>>, until: Instant) {

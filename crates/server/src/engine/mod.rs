@@ -1,6 +1,7 @@
 //! The event loops and the life of the process: start, reload, drain, end.
 
 mod clock;
+mod crowd;
 mod deadlines;
 mod event_loop;
 mod pools;

@@ -12,6 +12,7 @@ use millrace_settings::plan::Address;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::crowd;
 use super::event_loop::{self, EventLoop, Order};
 use super::pools::Pools;
 use super::thread::{Process, Setup, Stage};
@@ -94,6 +95,8 @@ struct Server {
     listeners: BTreeMap<Address, Active>,
     /// Descriptors that the process may open.
     descriptors: u64,
+    /// Set-ups that were in force. The last to let go of one may not be a crowd loop, which would close the wrong descriptors.
+    retired: Vec<Arc<Setup>>,
     started: SystemTime,
     /// Until it is served.
     admin: Option<admin::Listener>,
@@ -104,6 +107,7 @@ struct Server {
 struct Active {
     limits: Arc<Limits>,
     is_secure: bool,
+    is_crowd: bool,
     closed: watch::Sender<bool>,
 }
 
@@ -111,11 +115,12 @@ impl Server {
     fn start(plan: Plan) -> Result<Server, StartError> {
         let descriptors = millrace_sys::raise_descriptor_limit(DESCRIPTORS_WANTED).unwrap_or(1024);
         let log = Log::open(&plan.log).map_err(|e| StartError(e.to_string()))?;
-        let stats = Registry::new(plan.server.threads);
+        let crowd = crowd::loops(plan.server.connections, descriptors);
+        let stats = Registry::new(plan.server.threads + crowd);
         // Addresses first: that the port is taken should not cost the start of PHP.
         let mut bound = Vec::new();
         for (address, is_secure) in addresses(&plan) {
-            bound.push((address.clone(), Bound::new(address, is_secure, &plan, descriptors)?));
+            bound.push((address.clone(), Bound::new(address, is_secure, &plan, descriptors, crowd)?));
         }
         let admin = bind_admin(&plan, &log)?;
         let disk = match &plan.cache.dir {
@@ -127,10 +132,27 @@ impl Server {
         let (setup, _) = build(plan, None, &log, &stats, &cache)?;
         cache.begin_to_load();
         let process = Process::new(setup.clone(), stats, log, cache);
-        let loops = event_loop::start(&process)
+        // Half: scripts need descriptors, too, and other listeners.
+        let room = Limits::new((descriptors / 2) as usize, 0);
+        let loops = event_loop::start(&process, crowd, &room)
             .map_err(|e| StartError(format!("cannot start an event loop: {e}")))?;
+        if crowd > 0 {
+            process.log.info(format_args!(
+                "server.connections = {}, and no more than {descriptors} descriptors a table: {crowd} crowd loops hold them",
+                process.setup().plan.server.connections
+            ));
+        }
         let (listeners, started) = (BTreeMap::new(), SystemTime::now());
-        let mut server = Server { process, loops, listeners, descriptors, started, admin, admin_task: None };
+        let mut server = Server {
+            process,
+            loops,
+            listeners,
+            descriptors,
+            retired: Vec::new(),
+            started,
+            admin,
+            admin_task: None,
+        };
         for (address, bound) in bound {
             server.listen(address, bound);
         }
@@ -142,11 +164,15 @@ impl Server {
     fn listen(&mut self, address: Address, bound: Bound) {
         let (closed, is_closed) = watch::channel(false);
         let shown = bound.shown(&address);
-        for (event_loop, socket) in self.loops.iter().zip(bound.sockets) {
-            event_loop.order(Order::Listen(socket, is_closed.clone()));
+        let loops = self.loops.iter().filter(|event_loop| event_loop.is_crowd() == bound.is_crowd);
+        for (event_loop, socket) in loops.zip(bound.sockets) {
+            if let Err(error) = event_loop.listen(socket, is_closed.clone()) {
+                self.process.log.error(format_args!("an event loop does not listen on {shown}: {error}"));
+            }
         }
         self.process.log.info(format_args!("listening on {shown}"));
-        let active = Active { limits: bound.limits, is_secure: bound.is_secure, closed };
+        let active =
+            Active { limits: bound.limits, is_secure: bound.is_secure, is_crowd: bound.is_crowd, closed };
         self.listeners.insert(address, active);
     }
 
@@ -162,6 +188,11 @@ impl Server {
         }
     }
 
+    /// How many crowd loops there are.
+    fn crowd(&self) -> usize {
+        self.loops.iter().filter(|event_loop| event_loop.is_crowd()).count()
+    }
+
     /// Waits for signals and the admin address until the server has to end.
     async fn control(&mut self, reload: Arc<Reload>, mut signals: Signals) -> Result<(), StartError> {
         let mut reloads = self.serve_admin();
@@ -173,7 +204,10 @@ impl Server {
                 _ = signals.reopen.recv() => self.process.log.reopen(&self.process.setup().plan.log),
                 _ = signals.terminate.recv() => break,
                 _ = signals.interrupt.recv() => break,
-                _ = look_again.tick() => self.renew_certificates(),
+                _ = look_again.tick() => {
+                    self.renew_certificates();
+                    self.retired.retain(|setup| Arc::strong_count(setup) > 1);
+                }
             }
         }
         let until = Instant::now() + self.process.setup().plan.server.shutdown_grace;
@@ -198,7 +232,8 @@ impl Server {
         let (ask, reloads) = mpsc::unbounded_channel::<ReloadAsked>();
         if let Some(listener) = self.admin.take() {
             let process = self.process.clone();
-            let loops: Vec<_> = self.loops.iter().map(EventLoop::orders).collect();
+            let scripted = self.loops.iter().filter(|event_loop| !event_loop.is_crowd());
+            let loops: Vec<_> = scripted.map(EventLoop::orders).collect();
             let next = Cell::new(0);
             let state = admin::State {
                 process: self.process.clone(),
@@ -251,12 +286,19 @@ impl Server {
 
     fn take_over(&mut self, mut plan: Plan) -> Result<Vec<String>, String> {
         let old = self.process.setup();
-        let warnings: Vec<String> = old
+        let mut warnings: Vec<String> = old
             .plan
             .restart_needed(&plan)
             .iter()
             .map(|key| format!("{key} has changed: it takes effect when Millrace is started again"))
             .collect();
+        let crowd = crowd::loops(plan.server.connections, self.descriptors);
+        if crowd > self.crowd() {
+            warnings.push(format!(
+                "server.connections needs {crowd} crowd loops, and there are {}: start Millrace again to have them",
+                self.crowd()
+            ));
+        }
         plan.server.threads = old.plan.server.threads;
         // Everything that can fail comes before anything that can be seen.
         let mut bound = Vec::new();
@@ -272,7 +314,8 @@ impl Server {
                     if is_secure { "HTTP" } else { "HTTPS" }
                 ));
             }
-            let new = Bound::new(address, is_secure, &plan, self.descriptors).map_err(|e| e.0)?;
+            let new =
+                Bound::new(address, is_secure, &plan, self.descriptors, self.crowd()).map_err(|e| e.0)?;
             bound.push((address.clone(), new));
         }
         let (setup, renewals) =
@@ -288,7 +331,7 @@ impl Server {
             self.listen(address, bound);
         }
         self.listeners.retain(|address, active| {
-            let (most, per_address) = connection_limits(&setup.plan, self.descriptors);
+            let (most, per_address) = connection_limits(&setup.plan, self.descriptors, active.is_crowd);
             active.limits.change(most, per_address);
             let stays = addresses(&setup.plan).any(|(other, _)| other == address);
             if !stays {
@@ -302,6 +345,8 @@ impl Server {
                 pool.retire();
             }
         }
+        drop(kept);
+        self.retired.push(old);
         Ok(warnings)
     }
 
@@ -393,15 +438,26 @@ struct Bound {
     sockets: Vec<accept::Unstarted>,
     limits: Arc<Limits>,
     is_secure: bool,
+    /// For crowd loops.
+    is_crowd: bool,
 }
 
 impl Bound {
-    fn new(address: &Address, is_secure: bool, plan: &Plan, descriptors: u64) -> Result<Bound, StartError> {
-        let (most, per_address) = connection_limits(plan, descriptors);
+    fn new(
+        address: &Address,
+        is_secure: bool,
+        plan: &Plan,
+        descriptors: u64,
+        crowd: usize,
+    ) -> Result<Bound, StartError> {
+        // An encrypted connection can't be passed on, and a Unix socket is for a proxy, which has few.
+        let is_crowd = crowd > 0 && !is_secure && matches!(address, Address::Tcp(_));
+        let (most, per_address) = connection_limits(plan, descriptors, is_crowd);
         let limits = Limits::new(most, per_address);
-        let sockets = accept::bind(address, plan.server.threads, plan.server.backlog, &limits, is_secure)
+        let loops = if is_crowd { crowd } else { plan.server.threads };
+        let sockets = accept::bind(address, loops, plan.server.backlog, &limits, is_secure)
             .map_err(|error| StartError(cannot_listen(address, &error)))?;
-        Ok(Bound { sockets, limits, is_secure })
+        Ok(Bound { sockets, limits, is_secure, is_crowd })
     }
 
     /// The address as a user would type it into a browser.
@@ -443,7 +499,10 @@ fn cannot_listen(address: &Address, error: &std::io::Error) -> String {
 }
 
 /// Connections a listener, and from one address. Some descriptors are kept for files and PHP.
-fn connection_limits(plan: &Plan, descriptors: u64) -> (usize, usize) {
+fn connection_limits(plan: &Plan, descriptors: u64, is_crowd: bool) -> (usize, usize) {
+    if is_crowd {
+        return (plan.server.connections, plan.server.connections_per_address);
+    }
     let kept = (descriptors / 16).clamp(64, 2048);
     let room = usize::try_from(descriptors.saturating_sub(kept)).unwrap_or(usize::MAX);
     let most = if plan.server.connections == 0 { room } else { plan.server.connections.min(room) };

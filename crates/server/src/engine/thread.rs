@@ -9,6 +9,7 @@ use millrace_settings::Plan;
 
 use super::clock::Clock;
 use super::deadlines::Deadlines;
+use crate::accept::Exit;
 use crate::acme::Acme;
 use crate::cache::Cache;
 use crate::files;
@@ -155,6 +156,10 @@ pub struct Thread {
     pub handshakes: Handshakes,
     /// Its connections to php-fpm.
     pub fastcgi: php::Kept,
+    /// Only of a crowd loop: where connections go that need more than what is ready.
+    pub exit: Option<Rc<Exit>>,
+    /// How many event loops share what there is one of a process.
+    loops: usize,
     setup: RefCell<SharedSetup>,
     generation: Cell<u64>,
 }
@@ -162,12 +167,20 @@ pub struct Thread {
 impl Thread {
     /// The things of thread `index`.
     pub fn new(index: usize, process: Arc<Process>) -> Rc<Thread> {
+        let loops = process.setup().plan.server.threads;
+        Thread::of_loops(index, process, loops, None)
+    }
+
+    /// The things of thread `index` of so many; with an `exit`, of a crowd loop.
+    pub fn of_loops(index: usize, process: Arc<Process>, loops: usize, exit: Option<Exit>) -> Rc<Thread> {
         let setup = process.setup();
         Rc::new(Thread {
             index,
+            loops,
+            exit: exit.map(Rc::new),
             clock: Clock::default(),
             stats: process.stats.slot(index),
-            files: files::Cache::new(&setup.plan.files, setup.plan.server.threads),
+            files: files::Cache::new(&setup.plan.files, loops),
             access: AccessBuffer::default(),
             deadlines: Deadlines::default(),
             buffers: Buffers::default(),
@@ -184,7 +197,7 @@ impl Thread {
         let generation = self.process.generation.load(Ordering::Acquire);
         if self.generation.replace(generation) != generation {
             let setup = self.process.setup();
-            self.files.reset(&setup.plan.files, setup.plan.server.threads);
+            self.files.reset(&setup.plan.files, self.loops);
             *self.setup.borrow_mut() = Rc::new(setup);
         }
         self.setup.borrow().clone()

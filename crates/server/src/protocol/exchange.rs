@@ -156,6 +156,8 @@ impl Exchange {
                     _ => self.script(thread, client, &script, Told::PASS).await,
                 },
                 Response::Script(script, told) => self.script(thread, client, &script, told).await,
+                // Only crowd loops say so, and they begin no exchange.
+                Response::Elsewhere => Ok(reply::plain(503)),
             };
         }
     }

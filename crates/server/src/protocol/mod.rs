@@ -15,11 +15,12 @@ mod phase;
 
 use std::future::poll_fn;
 use std::io;
+use std::os::fd::AsFd;
 use std::rc::Rc;
 
 pub use buffers::Buffers;
 
-use crate::accept::{Accepted, Stream};
+use crate::accept::{Accepted, Exit, Stream};
 use crate::engine::Thread;
 use crate::stats::Counter;
 
@@ -35,6 +36,13 @@ pub fn start(thread: &Rc<Thread>, accepted: Accepted) {
     }
 }
 
+/// Goes on with a connection without TLS that has come from another event loop, which has read `begun` of it.
+pub fn resume(thread: &Rc<Thread>, accepted: Accepted, begun: Vec<u8>) {
+    let is_h2 = thread.setup().plan.http.h2c && h2::is_preface(&begun) == Some(true);
+    let serve = if is_h2 { serve_h2 } else { serve_h1 };
+    serve(thread.clone(), accepted, begun);
+}
+
 fn serve_h1(thread: Rc<Thread>, accepted: Accepted, begun: Vec<u8>) {
     tokio::task::spawn_local(h1::serve(h1::Connection::new(thread, accepted), begun));
 }
@@ -48,10 +56,22 @@ async fn find_out(thread: Rc<Thread>, mut accepted: Accepted) {
     let patience = thread.setup().plan.http.head_timeout;
     let begun = tokio::time::timeout(patience, first_bytes(&thread, &mut accepted.stream)).await;
     match begun {
-        Ok(Ok((begun, true))) => serve_h2(thread, accepted, begun),
+        Ok(Ok((begun, true))) => match thread.exit.clone() {
+            Some(exit) => pass_on(&exit, accepted, begun).await,
+            None => serve_h2(thread, accepted, begun),
+        },
         Ok(Ok((begun, false))) => serve_h1(thread, accepted, begun),
         Ok(Err(_)) => {}
         Err(_) => thread.stats.add(Counter::ConnectionsTimedOut, 1),
+    }
+}
+
+/// HTTP/2 is for event loops that run PHP.
+async fn pass_on(exit: &Exit, accepted: Accepted, begun: Vec<u8>) {
+    let Accepted { stream, ends, permit } = accepted;
+    if let Ok(socket) = stream.as_fd().try_clone_to_owned() {
+        drop(stream);
+        exit.pass(socket, ends, permit, begun).await;
     }
 }
 

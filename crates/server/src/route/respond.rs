@@ -24,6 +24,8 @@ pub enum Response {
     Page(Pin<Box<dyn Future<Output = Waited>>>, Script),
     /// What a script has to say, once the request's content is there; and what the page cache said.
     Script(Script, Told),
+    /// Nothing here: the connection has to go to an event loop that runs PHP.
+    Elsewhere,
 }
 
 /// What `request` gets from `site`, and from whom.
@@ -83,6 +85,7 @@ fn from_script(
         Consulted::Hit(reply) => (Class::Page, Response::Ready(reply)),
         Consulted::Wait(reply) => (Class::Php, Response::Page(reply, script)),
         Consulted::Run(told) => (Class::Php, Response::Script(script, told)),
+        Consulted::Elsewhere => (Class::Php, Response::Elsewhere),
     }
 }
 

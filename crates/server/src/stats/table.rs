@@ -53,6 +53,7 @@ macro_rules! table {
 table! {
     ConnectionsAccepted Counter "connections_accepted_total" "Client connections accepted."
     ConnectionsRefused  Counter "connections_refused_total"  "Client connections closed at once because a limit was reached."
+    ConnectionsPassed   Counter "connections_passed_total"   "Connections passed on from an event loop that only holds them to one that runs PHP."
     ConnectionsIdle     Gauge   "connections_idle"           "Open connections that wait for a request."
     ConnectionsReading  Gauge   "connections_reading"        "Connections in the middle of a request's head or content."
     ConnectionsRunning  Gauge   "connections_running"        "Connections whose request is being answered."

@@ -197,7 +197,7 @@ async fn ask(thread: &Rc<Thread>, site: &Arc<Site>, wanted: &Wanted) -> Fetched 
             Waited::Alone => return Fetched::because("not kept", 0, "its answer is for one visitor only"),
         },
         // It would be made and thrown away.
-        Response::Script(_, _) => {
+        Response::Script(_, _) | Response::Elsewhere => {
             return Fetched::because("not kept", 0, "such a request goes around the cache");
         }
     };

@@ -173,7 +173,8 @@ static SERVER: &[Setting] = &[
         default: Default::Fixed("0"),
         line: "Open client connections a listener.",
         reason: "Beyond it, new connections wait in the kernel's queue. The descriptor limit is the natural bound; \
-                 lower it to leave room for other programs.",
+                 lower it to leave room for other programs. Higher than the limit, where that can't be raised: plain HTTP \
+                 is held by threads with descriptor tables of their own.",
         example: "20000",
         elsewhere: &["worker_connections", "max_connections", "maxclients", "max_clients"],
         ..ROW

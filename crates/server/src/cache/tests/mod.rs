@@ -178,6 +178,7 @@ impl Scene {
                     Waited::Alone => self.alone(request, same, script, super::Told::PASS).await,
                 },
                 Consulted::Run(told) => self.alone(request, same, script, told).await,
+                Consulted::Elsewhere => unreachable!("this is no crowd loop"),
             };
         };
         read(reply, method == "HEAD").await

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::io::IoSlice;
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
@@ -34,7 +35,8 @@ pub struct Connection {
     timed_out: Cell<bool>,
     /// Bytes that have come before the handshake was over are part of what is being read.
     early: Cell<bool>,
-    _permit: Permit,
+    passed_on: Cell<bool>,
+    permit: RefCell<Option<Permit>>,
 }
 
 impl Connection {
@@ -53,7 +55,8 @@ impl Connection {
             unsent_hints: RefCell::default(),
             timed_out: Cell::new(false),
             early: Cell::new(false),
-            _permit: permit,
+            passed_on: Cell::new(false),
+            permit: RefCell::new(Some(permit)),
         })
     }
 
@@ -150,6 +153,23 @@ impl Connection {
             && !reply.close
             && (most == 0 || self.requests.get() < most)
             && self.thread.process.stage() == Stage::Running
+    }
+
+    /// Another event loop has to go on with it. Always false: here it ends.
+    pub(super) fn pass_on(&self) -> bool {
+        self.passed_on.set(true);
+        false
+    }
+
+    /// Whether another event loop has to go on with it.
+    pub(super) fn is_passed_on(&self) -> bool {
+        self.passed_on.get()
+    }
+
+    /// Its socket and its place, to be used elsewhere. `None` if no descriptor is left.
+    pub(super) fn take_out(&self) -> Option<(OwnedFd, Permit)> {
+        let socket = self.stream().as_fd().try_clone_to_owned().ok()?;
+        Some((socket, self.permit.take()?))
     }
 
     /// Whether it was ended because the client took too long.

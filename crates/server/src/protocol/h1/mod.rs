@@ -31,12 +31,13 @@ use super::framing::has_content;
 use super::linger;
 use super::phase::Phase;
 
+use crate::accept::Exit;
 use crate::engine::{Setup, SharedSetup, Stage, Thread};
 use crate::log::{Asked, Entry};
 use crate::reply::{self, Body, Reply};
 use crate::request::Request;
-use crate::route::{self, Response};
-use crate::stats::Counter;
+use crate::route::{self, Response, Site};
+use crate::stats::{Class, Counter};
 
 /// Content up to this size is copied behind its head: a system call with two pieces costs as much. More of it is
 /// written from where it lies.
@@ -52,28 +53,35 @@ pub async fn serve(connection: Rc<Connection>, begun: Vec<u8>) {
     connection.await_first_head();
     // Bytes that have come but are not a whole head yet; no buffer while there are none.
     let mut rest = begun;
-    if !rest.is_empty() && !Box::pin(go_on(&connection, &mut rest, Step::More)).await {
-        return connection.stream().say_end();
-    }
-    loop {
+    let mut keep = rest.is_empty() || Box::pin(go_on(&connection, &mut rest, Step::More)).await;
+    while keep {
         let step = match wait(&connection, rest.is_empty()).await {
             Ok(read) => advance(&thread, &connection, &mut rest, read),
             Err(_) => break,
         };
-        let keep = match step {
+        keep = match step {
             Step::Wait => true,
             Step::Close => false,
             Step::Linger => {
                 Box::pin(linger(&connection)).await;
                 false
             }
+            Step::PassOn => connection.pass_on(),
             step => Box::pin(go_on(&connection, &mut rest, step)).await,
         };
-        if !keep {
-            break;
-        }
     }
-    connection.stream().say_end();
+    match &thread.exit {
+        Some(exit) if connection.is_passed_on() => Box::pin(leave(connection, exit, rest)).await,
+        _ => connection.stream().say_end(),
+    }
+}
+
+/// The connection goes to another event loop, with what has come of it.
+async fn leave(connection: Rc<Connection>, exit: &Exit, rest: Vec<u8>) {
+    let Some((socket, permit)) = connection.take_out() else { return };
+    let ends = connection.ends.clone();
+    drop(connection);
+    exit.pass(socket, ends, permit, rest).await;
 }
 
 /// What has to happen next.
@@ -90,6 +98,8 @@ enum Step {
     Write(Vec<u8>, Tail, Box<Step>),
     /// A request that can't be answered on the spot.
     Exchange(Box<Exchange>),
+    /// The same, and the connection goes to another event loop with it.
+    PassOn,
 }
 
 /// Content that is written after the collected answers, from where it is kept.
@@ -190,6 +200,7 @@ fn answer_all(
                         return Answers { step, taken, tail: tail.unwrap_or_default() };
                     }
                     Answered::Waits(exchange) => return after(Step::Exchange(exchange), taken),
+                    Answered::Elsewhere => return after(Step::PassOn, taken - length),
                 }
             }
             Err(refusal) => {
@@ -231,6 +242,8 @@ enum Answered {
     Ready { close: bool, tail: Option<Tail> },
     /// It isn't; everything that is needed to go on.
     Waits(Box<Exchange>),
+    /// It isn't, and won't be by this event loop.
+    Elsewhere,
 }
 
 fn answer(
@@ -241,6 +254,9 @@ fn answer(
     output: &mut Vec<u8>,
 ) -> Answered {
     let site = setup.site_for(request.authority());
+    if let Some(exit) = &thread.exit {
+        return answer_or_pass_on(thread, connection, exit, site, request, output);
+    }
     if request.head.framing() != Framing::None {
         return Answered::Waits(Box::new(Exchange::new(thread, setup, site, request)));
     }
@@ -257,6 +273,40 @@ fn answer(
             Answered::Waits(Box::new(Exchange::new(thread, setup, site, request).with(class, response)))
         }
     }
+}
+
+/// The same in an event loop that only answers what is ready.
+fn answer_or_pass_on(
+    thread: &Rc<Thread>,
+    connection: &Connection,
+    exit: &Exit,
+    site: &Arc<Site>,
+    request: Request,
+    output: &mut Vec<u8>,
+) -> Answered {
+    let ready = match request.head.framing() {
+        Framing::None => match route::respond(thread, site, &request) {
+            (class, Response::Ready(reply)) if is_short(&reply) => Some((class, reply)),
+            _ => None,
+        },
+        _ => None,
+    };
+    let (class, reply) = match ready {
+        Some(ready) => ready,
+        None if exit.is_full() => {
+            (Class::Other, Reply { close: true, ..reply::plain(503) }.with("Retry-After", "5"))
+        }
+        None => {
+            thread.buffers.give_back(request.head);
+            return Answered::Elsewhere;
+        }
+    };
+    let close = !connection.keeps(&request, &reply);
+    let tail = tail(&request, &reply);
+    send::short(thread, &request, &reply, tail.is_none(), close, output);
+    record_at_once(thread, &request, class, &reply);
+    thread.buffers.give_back(request.head);
+    Answered::Ready { close, tail }
 }
 
 /// Whether the answer is written at once, behind others.
@@ -352,6 +402,7 @@ async fn go_on(connection: &Rc<Connection>, rest: &mut Vec<u8>, mut step: Step) 
                 linger(connection).await;
                 return false;
             }
+            Step::PassOn => return connection.pass_on(),
         };
     }
 }
