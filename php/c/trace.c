@@ -146,8 +146,8 @@ static void put_place(struct text *text, pid_t pid, const zend_op_array *code, c
 	}
 }
 
-/* One frame, as a line; false if it cannot be read. */
-static bool put_frame(struct text *text, pid_t pid, const zend_execute_data *frame, unsigned number)
+/* One frame, as a line, and whether it is one of PHP code; false if it cannot be read. */
+static bool put_frame(struct text *text, pid_t pid, const zend_execute_data *frame, unsigned number, bool *is_code)
 {
 	uint8_t type;
 	zend_string *name;
@@ -167,7 +167,8 @@ static bool put_frame(struct text *text, pid_t pid, const zend_execute_data *fra
 	} else {
 		text_put(text, frame->prev_execute_data ? "include" : "{main}");
 	}
-	if (ZEND_USER_CODE(type)) {
+	*is_code = ZEND_USER_CODE(type);
+	if (*is_code) {
 		put_place(text, pid, &function->op_array, frame->opline);
 	}
 	return true;
@@ -181,7 +182,6 @@ static bool put_frames(struct text *text, pid_t pid, const zend_execute_data *at
 	/* Frames without a function, which PHP puts between some, count too: a circle must end. */
 	for (unsigned seen = 0; at && seen < 2 * FRAMES; seen++) {
 		zend_execute_data frame;
-		uint8_t type;
 		if (!read_memory(pid, at, &frame, sizeof frame)) {
 			return false;
 		}
@@ -190,10 +190,9 @@ static bool put_frames(struct text *text, pid_t pid, const zend_execute_data *at
 				text_put(text, "\n...");
 				return true;
 			}
-			if (!put_frame(text, pid, &frame, number++)) {
+			if (!put_frame(text, pid, &frame, number++, &ends_in_code)) {
 				return false;
 			}
-			ends_in_code = read_memory(pid, &frame.func->type, &type, sizeof type) && ZEND_USER_CODE(type);
 		}
 		at = frame.prev_execute_data;
 	}
