@@ -434,6 +434,18 @@ impl Outcome {
 }
 
 impl Summary {
+    /// What was timed, with its name: each part of a request, and whole pages.
+    pub fn latencies(&self) -> impl Iterator<Item = (&'static str, &Latency)> {
+        let all = [
+            ("Connecting", &self.connect),
+            ("TLS handshake", &self.tls),
+            ("First byte", &self.first_byte),
+            ("Last byte", &self.last_byte),
+            ("Full page", &self.page),
+        ];
+        all.into_iter().filter(|(_, latency)| latency.count > 0)
+    }
+
     fn of<'a>(tally: &Tally, time: Duration, seconds: impl Iterator<Item = &'a Second>) -> Summary {
         let length = time.as_secs_f64();
         let rate = |count: u64| if length > 0.0 { round(count as f64 / length) } else { 0.0 };

@@ -83,16 +83,7 @@ fn write_latencies(total: &Summary, text: &mut String) -> std::fmt::Result {
         "\n{:<14}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}",
         "Time", "mean", "50 %", "90 %", "99 %", "99.9 %", "most"
     )?;
-    let all = [
-        ("Connecting", &total.connect),
-        ("TLS handshake", &total.tls),
-        ("First byte", &total.first_byte),
-        ("Last byte", &total.last_byte),
-        ("Full page", &total.page),
-    ];
-    for (name, Latency { mean_us, p50_us, p90_us, p99_us, p999_us, max_us, .. }) in
-        all.into_iter().filter(|(_, latency)| latency.count > 0)
-    {
+    for (name, Latency { mean_us, p50_us, p90_us, p99_us, p999_us, max_us, .. }) in total.latencies() {
         write!(text, "{name:<14}{:>10}", time(*mean_us))?;
         for us in [p50_us, p90_us, p99_us, p999_us, max_us] {
             write!(text, "{:>10}", time(*us as f64))?;

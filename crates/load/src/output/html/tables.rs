@@ -148,14 +148,7 @@ fn bytes_cell(number: Option<u64>) -> Cell {
 pub fn latencies(total: &Summary) -> String {
     let mut table =
         Table::new(["", "Timed", "Mean", "Least", "50 %", "90 %", "95 %", "99 %", "99.9 %", "Most"]);
-    let all = [
-        ("Connecting", &total.connect),
-        ("TLS handshake", &total.tls),
-        ("First byte", &total.first_byte),
-        ("Last byte", &total.last_byte),
-        ("Full page", &total.page),
-    ];
-    for (name, latency) in all.into_iter().filter(|(_, latency)| latency.count > 0) {
+    for (name, latency) in total.latencies() {
         let Latency { count, mean_us, min_us, p50_us, p90_us, p95_us, p99_us, p999_us, max_us } = *latency;
         let mut cells = vec![Cell::key(name), Cell::number(grouped(count)), Cell::number(time(mean_us))];
         let times = [min_us, p50_us, p90_us, p95_us, p99_us, p999_us, max_us];
