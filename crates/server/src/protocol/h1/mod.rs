@@ -262,12 +262,7 @@ fn answer(
     }
     match route::respond(thread, site, &request) {
         (class, Response::Ready(reply)) if is_short(&reply) => {
-            let close = !connection.keeps(&request, &reply);
-            let tail = tail(&request, &reply);
-            send::short(thread, &request, &reply, tail.is_none(), close, output);
-            record_at_once(thread, &request, class, &reply);
-            thread.buffers.give_back(request.head);
-            Answered::Ready { close, tail }
+            ready(thread, connection, request, class, &reply, output)
         }
         (class, response) => {
             Answered::Waits(Box::new(Exchange::new(thread, setup, site, request).with(class, response)))
@@ -284,27 +279,33 @@ fn answer_or_pass_on(
     request: Request,
     output: &mut Vec<u8>,
 ) -> Answered {
-    let ready = match request.head.framing() {
-        Framing::None => match route::respond(thread, site, &request) {
-            (class, Response::Ready(reply)) if is_short(&reply) => Some((class, reply)),
-            _ => None,
-        },
-        _ => None,
-    };
-    let (class, reply) = match ready {
-        Some(ready) => ready,
-        None if exit.is_full() => {
-            (Class::Other, Reply { close: true, ..reply::plain(503) }.with("Retry-After", "5"))
-        }
-        None => {
-            thread.buffers.give_back(request.head);
-            return Answered::Elsewhere;
-        }
-    };
-    let close = !connection.keeps(&request, &reply);
-    let tail = tail(&request, &reply);
-    send::short(thread, &request, &reply, tail.is_none(), close, output);
-    record_at_once(thread, &request, class, &reply);
+    if request.head.framing() == Framing::None
+        && let (class, Response::Ready(reply)) = route::respond(thread, site, &request)
+        && is_short(&reply)
+    {
+        return ready(thread, connection, request, class, &reply, output);
+    }
+    if exit.is_full() {
+        let reply = Reply { close: true, ..reply::plain(503) }.with("Retry-After", "5");
+        return ready(thread, connection, request, Class::Other, &reply, output);
+    }
+    thread.buffers.give_back(request.head);
+    Answered::Elsewhere
+}
+
+/// Appends an answer that is there.
+fn ready(
+    thread: &Thread,
+    connection: &Connection,
+    request: Request,
+    class: Class,
+    reply: &Reply,
+    output: &mut Vec<u8>,
+) -> Answered {
+    let close = !connection.keeps(&request, reply);
+    let tail = tail(&request, reply);
+    send::short(thread, &request, reply, tail.is_none(), close, output);
+    record_at_once(thread, &request, class, reply);
     thread.buffers.give_back(request.head);
     Answered::Ready { close, tail }
 }
