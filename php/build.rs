@@ -10,7 +10,7 @@ use std::process::Command;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 21] = [
+const SOURCES: [&str; 22] = [
     "main.c",
     "host.c",
     "check.c",
@@ -20,6 +20,7 @@ const SOURCES: [&str; 21] = [
     "limits.c",
     "crash.c",
     "trace.c",
+    "programs.c",
     "sapi.c",
     "vars.c",
     "functions.c",

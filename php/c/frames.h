@@ -57,8 +57,10 @@
 #define MR_FLAG_FAILED 4u
 /* END: the client had gone, the script was aborted. */
 #define MR_FLAG_ABORTED 8u
-/* TRACE: the time of the worker's request is up; no TRACED comes. */
+/* TRACE: the time of the worker's request is up; no TRACED comes. Programs that it waits for are asked to end. */
 #define MR_FLAG_LET_GO 1u
+/* TRACE, with FLAG_LET_GO: its time of grace is nearly over, too; those programs are killed. */
+#define MR_FLAG_AT_LAST 2u
 /* NOTE: tags of the page, `Millrace-Tag`. */
 #define MR_NOTE_TAG 1u
 /* NOTE: what to purge, `Millrace-Purge`. Sent when the script says it and again before END and READY. */

@@ -123,15 +123,26 @@ static void worker_ended(uint32_t slot, pid_t pid, int status, uint64_t max_rss_
 	send_control(MR_CONTROL_EXITED, 0, &ended, sizeof ended - MR_TRACE_MAX + length);
 }
 
+/* The time of a worker's request is up: gets it out of what it waits for. */
+static void let_go(uint32_t slot, bool at_last)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	uint64_t ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	ms -= MIN(ms, board_get64(board_slot(host.board, slot), MR_SLOT_STARTED_MS));
+	trace_let_go(host.pids[slot]);
+	programs_end(host.pids[slot], ms, at_last ? SIGKILL : SIGTERM);
+}
+
 /* TRACE: tells the server where a worker is, or gets it out of where it is. */
-static void trace(uint32_t slot, bool let_go)
+static void trace(uint32_t slot, uint8_t flags)
 {
 	pid_t pid = slot < host.slots ? host.pids[slot] : 0;
 	if (!pid) {
 		return;
 	}
-	if (let_go) {
-		trace_let_go(pid);
+	if (flags & MR_FLAG_LET_GO) {
+		let_go(slot, flags & MR_FLAG_AT_LAST);
 		return;
 	}
 	const char *board = board_slot(host.board, slot);
@@ -243,7 +254,7 @@ static void read_control(void)
 	if (got == sizeof frame && frame.kind == MR_CONTROL_SPAWN) {
 		spawn(frame.slot, socket);
 	} else if (got == sizeof frame && frame.kind == MR_CONTROL_TRACE) {
-		trace(frame.slot, frame.flags & MR_FLAG_LET_GO);
+		trace(frame.slot, frame.flags);
 	} else if (got >= (ssize_t)MR_HEADER_BYTES && frame.kind == MR_CONTROL_RETIRE) {
 		/* For the second time: nobody has one of its workers any more, and still some have not ended. */
 		host.deadline = host.retiring && !host.deadline ? monotonic() : host.deadline;

@@ -2,16 +2,20 @@
  * The end of a request whose time is up. The server writes the request's number into the scoreboard and sends SIGURG; the
  * handler makes the VM look up from its work, and there a fatal error ends the script, as for max_execution_time: shutdown
  * functions run, buffers are flushed. A call that blocks ends early, because the handler is installed without SA_RESTART;
- * PHP begins some again, so the host, who sees them, sends the signal once more with their descriptor (trace_let_go).
+ * PHP begins some again, so the host, who sees them, sends the signal once more with their descriptor (trace_let_go), and
+ * ends the programs that the script waits for (programs.c).
  * Whoever does not end in time by that is killed by the server.
  */
 #include "worker.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 static void (*next_interrupt)(zend_execute_data *frame);
 
@@ -20,6 +24,23 @@ static bool is_up(void)
 {
 	uint64_t sequence = worker->request.sequence;
 	return worker->answer != ANSWER_NONE && sequence && board_get64(worker->board, MR_SLOT_TERMINATE) == sequence;
+}
+
+/*
+ * Has a descriptor come to its end. A pipe cannot be shut down: nothing takes its place. Whoever else holds it - a program in
+ * the background that was started without a redirection - keeps it.
+ */
+static void cut_off(int descriptor)
+{
+	struct stat what;
+	if (shutdown(descriptor, SHUT_RDWR) == 0 || fstat(descriptor, &what) != 0 || !S_ISFIFO(what.st_mode)) {
+		return;
+	}
+	int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (nothing >= 0) {
+		dup3(nothing, descriptor, O_CLOEXEC);
+		close(nothing);
+	}
 }
 
 static void on_urgent(int signal, siginfo_t *info, void *context)
@@ -31,7 +52,7 @@ static void on_urgent(int signal, siginfo_t *info, void *context)
 		worker->time_is_up = true;
 		MR_INTERRUPT();
 		if (info->si_code == SI_QUEUE && info->si_int > 2 && info->si_int != worker->socket) {
-			shutdown(info->si_int, SHUT_RDWR);
+			cut_off(info->si_int);
 		}
 	}
 	errno = error;

@@ -15,6 +15,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <syslog.h>
 #include <time.h>
 #include <unistd.h>
@@ -159,6 +160,14 @@ static uint64_t resident(void)
 	return sscanf(text, "%llu %llu", &size, &pages) == 2 ? pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
+/* Programs that scripts have left behind by proc_open() and that have ended since: nobody else will ask how. */
+static void forget_programs(void)
+{
+	/* A persistent worker's script may yet ask. */
+	while (!options.worker_script && waitpid(-1, NULL, WNOHANG) > 0) {
+	}
+}
+
 /* Bookkeeping between two requests. */
 void loop_finished(void)
 {
@@ -171,6 +180,7 @@ void loop_finished(void)
 	board_set64(worker->board, MR_SLOT_REQUESTS, worker->requests);
 	if ((worker->requests & (worker->requests - 1)) == 0 || worker->requests % 256 == 0) {
 		board_set64(worker->board, MR_SLOT_RSS, resident());
+		forget_programs();
 	}
 	/* PHP's signal handlers stand from the first request on: seven system calls a request saved. */
 	SIGG(reset) = 0;

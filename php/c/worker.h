@@ -123,6 +123,9 @@ void trace_frames(struct text *text, pid_t pid);
 void trace_waiting(struct text *text, pid_t pid);
 void trace_let_go(pid_t pid);
 
+/* programs.c: what a worker waits for */
+void programs_end(pid_t worker, uint64_t within, int signal);
+
 /* sandbox.c: what a worker may do; `host` and `server` are the processes that it must not touch */
 bool sandbox_has_landlock(void);
 const char *sandbox_says(void);

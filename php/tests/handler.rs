@@ -658,7 +658,7 @@ fn a_signal_between_two_requests_ends_nothing() {
     let mut stage = Stage::new("", "");
     assert_eq!(stage.run("echo 'first';"), "first");
     kill_process(Pid::from_raw(stage.worker.pid as i32).unwrap(), Signal::URG).unwrap();
-    stage.host.let_go(0);
+    stage.host.let_go(0, false);
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(stage.run("echo 'second';"), "second");
 }

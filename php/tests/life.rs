@@ -56,6 +56,28 @@ fn workers_and_their_programs_are_scheduled_behind_the_server() {
 }
 
 #[test]
+fn the_kernel_ends_workers_and_not_the_server_when_memory_runs_out() {
+    let score = |text: String| text.trim().parse::<i32>().unwrap();
+    let own = score(std::fs::read_to_string("/proc/self/oom_score_adj").unwrap());
+    let (host, mut worker) = start("", &[]);
+    let script = host.script("oom.php", "<?php echo shell_exec('cat /proc/self/oom_score_adj');");
+    assert_eq!(score(worker.run(&Ask::get(&script)).text()), (own + 300).min(1000));
+}
+
+#[test]
+fn programs_that_were_left_behind_are_no_zombies() {
+    let (host, mut worker) = start("", &[]);
+    let leave = "<?php for ($i = 0; $i < 3; $i++) $p[] = proc_open(['true'], [], $ends); echo 'left';";
+    let children = format!("/proc/{0}/task/{0}/children", worker.pid);
+    assert_eq!(worker.run(&Ask::get(&host.script("leave.php", leave))).text(), "left");
+    let script = host.script("next.php", "<?php usleep(10000);");
+    for _ in 0..63 {
+        worker.run(&Ask::get(&script));
+    }
+    assert_eq!(std::fs::read_to_string(children).unwrap(), "");
+}
+
+#[test]
 fn a_closed_socket_ends_the_worker() {
     let (mut host, worker) = start("", &[]);
     assert_eq!(host.board32(0, frames::SLOT_PID), worker.pid);

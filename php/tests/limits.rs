@@ -35,7 +35,7 @@ fn end(host: &Host, worker: &mut Worker, sequence: u64) -> Answer {
     kill_process(Pid::from_raw(worker.pid as i32).unwrap(), Signal::URG).unwrap();
     std::thread::sleep(Duration::from_millis(100));
     if host.board64(0, frames::SLOT_TERMINATE) != 0 {
-        host.let_go(0);
+        host.let_go(0, false);
     }
     worker.answer()
 }
@@ -102,6 +102,45 @@ fn a_socket_that_is_waited_for_is_shut_down() {
     assert!(took < Duration::from_secs(5), "{took:?}");
 }
 
+/// Otherwise only killing would help: PHP waits for the program's end.
+#[test]
+fn a_program_that_is_waited_for_is_ended() {
+    for call in [
+        "exec('sleep 31'); ",
+        "echo shell_exec('sleep 31; echo more'); ",
+        "passthru('sleep 31 | cat'); ",
+        "$p = proc_open(['sleep', '31'], [1 => ['pipe', 'w']], $ends); fgets($ends[1]); ",
+        // Its standard output is the pipe that exec() reads to its end.
+        "exec('sleep 3 &'); ",
+    ] {
+        let code = format!("error_log('begun'); {call} function f() {{ }} f(); echo 'not this';");
+        let (answer, took) = ended(&code);
+        assert_eq!((answer.status, answer.text().as_str()), (504, ""), "{call}");
+        assert!(took < Duration::from_secs(5), "{call}: {took:?}");
+    }
+}
+
+#[test]
+fn a_program_that_does_not_end_is_killed_and_one_in_the_background_is_not() {
+    let (host, mut worker) = start("display_errors=0\n");
+    let before = "<?php $p = proc_open(['sleep', '30'], [], $ends); echo proc_get_status($p)['pid'];";
+    let before = worker.run(&Ask::get(&host.script("before.php", before))).text();
+    std::thread::sleep(Duration::from_millis(100));
+    let code = "exec('sleep 32 >/dev/null 2>&1 & echo $!', $out); file_put_contents(__DIR__ . '/pid', $out[0]); \
+                error_log('begun'); exec(\"trap '' TERM; sleep 33; sleep 34; sleep 35\");";
+    let sequence = begin(&host, &mut worker, code);
+    host.terminate(0, sequence);
+    host.let_go(0, false);
+    assert!(!worker.speaks_within(Duration::from_millis(200)), "the shell ends by SIGTERM");
+    host.let_go(0, true);
+    assert_eq!(worker.answer().status, 504);
+    let background = std::fs::read_to_string(host.root.join("pid")).unwrap();
+    for (pid, expected) in [(background, b"sleep\x0032\0"), (before, b"sleep\x0030\0")] {
+        assert_eq!(std::fs::read(format!("/proc/{pid}/cmdline")).unwrap(), expected);
+        kill_process(Pid::from_raw(pid.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    }
+}
+
 #[test]
 fn shutdown_functions_and_buffers_have_their_say() {
     let (answer, _) = ended(
@@ -164,7 +203,7 @@ fn a_signal_about_another_request_changes_nothing() {
     let sequence = begin(&host, &mut worker, code);
     host.terminate(0, sequence + 1);
     kill_process(Pid::from_raw(worker.pid as i32).unwrap(), Signal::URG).unwrap();
-    host.let_go(0);
+    host.let_go(0, false);
     let answer = worker.answer();
     assert_eq!((answer.status, answer.text().as_str(), answer.end.failed), (200, "done", false));
 }

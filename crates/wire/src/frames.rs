@@ -101,8 +101,10 @@ constants! {
     FLAG_FAILED: u8 = 4;
     /// END: the client had gone, the script was aborted.
     FLAG_ABORTED: u8 = 8;
-    /// TRACE: the time of the worker's request is up; no TRACED comes.
+    /// TRACE: the time of the worker's request is up; no TRACED comes. Programs that it waits for are asked to end.
     FLAG_LET_GO: u8 = 1;
+    /// TRACE, with FLAG_LET_GO: its time of grace is nearly over, too; those programs are killed.
+    FLAG_AT_LAST: u8 = 2;
 
     /// NOTE: tags of the page, `Millrace-Tag`.
     NOTE_TAG: u16 = 1;

@@ -245,8 +245,8 @@ impl Host {
     }
 
     /// Has the worker of a slot got out of what it waits for.
-    pub fn let_go(&self, slot: u32) {
-        send_with(self.control.as_ref().unwrap(), &control::let_go(slot), None);
+    pub fn let_go(&self, slot: u32, at_last: bool) {
+        send_with(self.control.as_ref().unwrap(), &control::let_go(slot, at_last), None);
     }
 
     /// Says that the time of that request is up; a SIGURG has to follow.

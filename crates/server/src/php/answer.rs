@@ -143,9 +143,7 @@ impl AnswerHead {
                 }
                 Some(Special::Length) => length = decimal(value),
                 Some(Special::Status) if first_status == 200 && first_reason.is_empty() => {
-                    if let Some((code, text)) = status_field(value) {
-                        (status, reason) = (code, text);
-                    }
+                    (status, reason) = status_field(value);
                 }
                 // The protocol adds one; this one says how old the answer is (RFC 9111 section 4.2.3).
                 Some(Special::Date) => ours.push(name, value),
@@ -231,12 +229,14 @@ fn decimal(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
 }
 
-/// Code and reason of a `Status` field.
-fn status_field(value: &[u8]) -> Option<(u16, &str)> {
-    let text = std::str::from_utf8(value).ok()?;
+/// Code and reason of a `Status` field. What nobody can be answered with becomes 500, as in workers of our own.
+fn status_field(value: &[u8]) -> (u16, &str) {
+    let text = std::str::from_utf8(value).unwrap_or_default();
     let (code, reason) = text.split_once(' ').unwrap_or((text, ""));
-    let code = Some(code).filter(|code| code.len() == 3)?.parse().ok()?;
-    (200..=599).contains(&code).then_some((code, reason.trim()))
+    match code.parse() {
+        Ok(code @ 200..=999) => (code, reason.trim()),
+        _ => (500, ""),
+    }
 }
 
 #[cfg(test)]
@@ -300,7 +300,10 @@ mod tests {
         assert_eq!(status(read(200, "", &["Status: 404 Not Found"])), (404, None));
         assert_eq!(status(read(200, "", &["Status: 404 Gone fishing"])), (404, Some("Gone fishing".into())));
         assert_eq!(status(read(500, "", &["Status: 404"])), (500, None), "http_response_code() was called");
-        assert_eq!(status(read(200, "", &["Status: 100"])), (200, None));
+        assert_eq!(status(read(200, "", &["Status: 999 Who knows"])), (999, Some("Who knows".into())));
+        for none in ["Status: 100", "Status: 1000", "Status: 99 x", "Status: ", "Status: OK"] {
+            assert_eq!(status(read(200, "", &[none])), (500, None), "{none}");
+        }
         assert_eq!(status(read(418, "Short and stout", &[])), (418, Some("Short and stout".into())));
         assert_eq!(status(read(404, "Not Found", &[])), (404, None));
     }

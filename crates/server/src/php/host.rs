@@ -132,10 +132,12 @@ impl Host {
         Ok(())
     }
 
-    /// Has the worker of a slot, whose time is up, got out of what it waits for.
-    pub fn let_go(&self, slot: u32) {
+    /// Has the worker of a slot, whose time is up, got out of what it waits for; programs among that are ended, `at_last`
+    /// they are killed.
+    pub fn let_go(&self, slot: u32, at_last: bool) {
         // If the host is gone or hangs, the worker is killed when its grace is over.
-        let _ = send(&self.control, &control::let_go(slot), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        let message = control::let_go(slot, at_last);
+        let _ = send(&self.control, &message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
     /// Tells it to end when its workers have.

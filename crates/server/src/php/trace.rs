@@ -51,7 +51,8 @@ impl Trace {
         Trace { reason, frames: lines.filter(|line| !line.is_empty()).collect() }
     }
 
-    /// What it waits for, in words: `the database, in mysqli_query(): poll() for 127.0.0.1:3306`. `None` if it works.
+    /// What it waits for, in words that follow "it waits": `for the database, in mysqli_query(): poll() for 127.0.0.1:3306`.
+    /// `None` if it works.
     pub fn waits(&self) -> Option<String> {
         // "#0 mysqli_query()", without a place: PHP's own functions have none.
         let innermost = self.frames.first().and_then(|frame| frame.strip_prefix("#0 "));
@@ -64,15 +65,9 @@ impl Trace {
         if self.reason == "running" || (named.is_none() && call.is_none()) {
             return None;
         }
-        let mut words = named.unwrap_or_default().to_owned();
-        for (before, part) in [(", in ", own), (": ", call)] {
-            if let Some(part) = part {
-                let before =
-                    if words.is_empty() { before.trim_start_matches([',', ':', ' ']) } else { before };
-                words.push_str(before);
-                words.push_str(part);
-            }
-        }
+        let mut words = named.map(|what| format!("for {what}, ")).unwrap_or_default();
+        words.extend(own.iter().flat_map(|own| ["in ", own]));
+        words.extend(call.iter().flat_map(|call| [if own.is_some() { ": " } else { "in " }, call]));
         Some(words)
     }
 }
@@ -96,12 +91,12 @@ mod tests {
         let cases = [
             (
                 "poll() for 127.0.0.1:3306\n#0 mysqli_query()\n#1 {main} in /x.php:2",
-                Some("the database, in mysqli_query(): poll() for 127.0.0.1:3306"),
+                Some("for the database, in mysqli_query(): poll() for 127.0.0.1:3306"),
             ),
-            ("\n#0 PDOStatement::execute()", Some("the database, in PDOStatement::execute()")),
-            ("sleep()\n#0 sleep()\n#1 nap() in /x.php:3", Some("time to pass, in sleep(): sleep()")),
+            ("\n#0 PDOStatement::execute()", Some("for the database, in PDOStatement::execute()")),
+            ("sleep()\n#0 sleep()\n#1 nap() in /x.php:3", Some("for time to pass, in sleep(): sleep()")),
             ("recv() for /run/a.sock\n#0 custom_read()", Some("in custom_read(): recv() for /run/a.sock")),
-            ("read() for pipe:[1]\n#0 f() in /x.php:3", Some("read() for pipe:[1]")),
+            ("read() for pipe:[1]\n#0 f() in /x.php:3", Some("in read() for pipe:[1]")),
             ("running\n#0 mysqli_query()", None),
             ("running\n#0 f() in /x.php:3", None),
             ("\n#0 sleepless() in /x.php:3", None),

@@ -2,7 +2,8 @@
 
 use super::{
     Broken, CONTROL_EXITED, CONTROL_FAILED, CONTROL_LOG, CONTROL_READY, CONTROL_RETIRE, CONTROL_SPAWN,
-    CONTROL_STARTED, CONTROL_TRACE, CONTROL_TRACED, FLAG_LET_GO, HEADER_BYTES, Header, u32_at, u64_at,
+    CONTROL_STARTED, CONTROL_TRACE, CONTROL_TRACED, FLAG_AT_LAST, FLAG_LET_GO, HEADER_BYTES, Header, u32_at,
+    u64_at,
 };
 
 /// SPAWN: fork a worker for this slot; its socket is attached to the message.
@@ -16,8 +17,9 @@ pub fn trace(slot: u32) -> [u8; HEADER_BYTES + 4] {
 }
 
 /// TRACE: the time of what the worker of this slot does is up, and it has been told so: get it out of what it waits for.
-pub fn let_go(slot: u32) -> [u8; HEADER_BYTES + 4] {
-    about_slot(CONTROL_TRACE, FLAG_LET_GO, slot)
+/// Programs among that are ended; `at_last`, they are killed.
+pub fn let_go(slot: u32, at_last: bool) -> [u8; HEADER_BYTES + 4] {
+    about_slot(CONTROL_TRACE, if at_last { FLAG_LET_GO | FLAG_AT_LAST } else { FLAG_LET_GO }, slot)
 }
 
 fn about_slot(kind: u8, flags: u8, slot: u32) -> [u8; HEADER_BYTES + 4] {

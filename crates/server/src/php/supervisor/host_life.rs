@@ -173,11 +173,31 @@ impl Supervisor {
         Ok(Started { php_version })
     }
 
+    /// What PHP has said at its start to an ini file that is named in the settings, if it went on without some of that: it
+    /// would serve without an extension, or without all that stands behind a line that it can't read. For the distribution's
+    /// files, and for a PHP that is started again because it died, that is a warning, as under php-fpm.
+    pub(super) fn left_out(&self, words: &str) -> Option<String> {
+        let file = self.shared.settings.ini_file.as_deref()?;
+        let lines: Vec<&str> = words.lines().filter(|line| is_left_out(line)).collect();
+        let what = format!("PHP can't start as {} says:\n{}", file.display(), lines.join("\n"));
+        (!lines.is_empty()).then_some(what)
+    }
+
     fn host_ready(&mut self, text: Text<'_>) -> bool {
         let started = match self.read_ready(text) {
             Ok(started) => started,
             Err(why) => return self.lose_host(why),
         };
+        self.read_errors();
+        if self.tell.is_some()
+            && let Some(why) = self.left_out(&self.last_words)
+        {
+            if let Some(host) = self.host.take() {
+                host.retire();
+                host.end(HOST_END);
+            }
+            return self.host_failed(&why);
+        }
         let mut state = self.shared.lock();
         state.started = Some(started);
         state.trouble = None;
@@ -200,6 +220,20 @@ impl Supervisor {
             })
         });
     }
+}
+
+/// Whether that is PHP's word for a part of an ini file without which it goes on: a line that it can't read, an extension that
+/// it can't load (main/php_ini.c, ext/standard/dl.c, Zend/zend_extensions.c, Zend/zend_API.c).
+fn is_left_out(line: &str) -> bool {
+    const MODULES: [&str; 4] = [
+        "Unable to load dynamic library",
+        "Invalid library",
+        "Unable to initialize module",
+        "Cannot load module",
+    ];
+    line.starts_with("PHP:  ")
+        || line.starts_with("Failed loading ")
+        || MODULES.iter().any(|what| line.starts_with("PHP Warning:") && line.contains(what))
 }
 
 /// Keeps a line for the message of a failed start.

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!  runs ── php.slow_log ──> noted ── 4/5 of its time ──> noted ── its time ──> told to end
-//!     told again every 250 ms, by the host, which gets it out of calls that begin again after a signal
+//!     told again every 250 ms, by the host, which gets it out of calls that begin again after a signal, and ends
+//!     programs that it waits for
 //!     ── php.terminate_grace later ──> killed
 //! ```
 
@@ -133,14 +134,16 @@ impl Supervisor {
                 }
                 card.kill();
             }
-            Some(_) if slow.urged + URGE_MS <= now => {
+            Some(ended) if slow.urged + URGE_MS <= now => {
                 slow.urged = now;
-                if card.scoreboard.is_terminating(card.slot, slow.sequence) {
-                    // Not both: a worker that has just been interrupted is in no call that the host could see.
-                    match self.host_of(card) {
-                        Some(host) => host.let_go(card.slot),
-                        None => card.urge(),
-                    }
+                let waits = card.scoreboard.is_terminating(card.slot, slow.sequence);
+                // What it has started in its last words does not outlive it, either.
+                let at_last = ended + grace.as_millis() as u64 <= now + URGE_MS;
+                // Not both: a worker that has just been interrupted is in no call that the host could see.
+                match self.host_of(card) {
+                    Some(host) if waits || at_last => host.let_go(card.slot, at_last),
+                    None if waits => card.urge(),
+                    _ => (),
                 }
             }
             Some(_) => (),
@@ -164,7 +167,7 @@ impl Supervisor {
 
     /// Notes a slow request.
     fn note(&self, slow: &Slow, now: u64, trace: &Trace) {
-        let waits = trace.waits().map(|what| format!("; it waits for {what}")).unwrap_or_default();
+        let waits = trace.waits().map(|what| format!("; it waits {what}")).unwrap_or_default();
         self.shared.log.warn(format_args!(
             "slow: {} has taken {} so far (PHP worker {}){waits}{trace}",
             slow.about,

@@ -174,10 +174,13 @@ impl Supervisor {
                 Ok(None) => return,
                 Ok(Some(Message::Failed(text))) => text.to_owned(),
                 Ok(Some(Message::Ready(text))) => match self.read_ready(text) {
-                    Ok(started) => {
-                        self.fork_next(started);
-                        continue;
-                    }
+                    Ok(started) => match self.next_left_out() {
+                        None => {
+                            self.fork_next(started);
+                            continue;
+                        }
+                        Some(why) => why,
+                    },
                     Err(why) => format!("the PHP host {why}"),
                 },
                 Ok(Some(Message::WorkerStarted { slot, pid })) => {
@@ -212,6 +215,15 @@ impl Supervisor {
             };
             return self.cancel(Some(&why));
         }
+    }
+
+    /// What the next PHP has left out of its ini file, though it is up.
+    fn next_left_out(&mut self) -> Option<String> {
+        let next = self.next.as_mut()?;
+        next.read_errors(&self.shared.log);
+        // The words of the message are those that count.
+        let words = std::mem::take(&mut next.words);
+        self.left_out(&words)
     }
 
     /// Reads what workers say that boot; why one did not.

@@ -185,11 +185,20 @@ fn request(stream: &mut UnixStream, bytes: &mut Vec<u8>, seen: &Seen) -> Option<
     }
     parsed.content.clear();
     send(stream, &mut out, torn)?;
-    if early {
-        while fill(stream, bytes) {}
-        return None;
+    if early { skip_request(stream, bytes) } else { Some(()) }
+}
+
+/// Reads what is left of a request that has been answered; all of it may come, or the other end gives the connection up.
+fn skip_request(stream: &mut UnixStream, bytes: &mut Vec<u8>) -> Option<()> {
+    loop {
+        if let Some((_, taken)) = Parsed::decode(bytes).unwrap() {
+            bytes.drain(..taken);
+            return Some(());
+        }
+        if !fill(stream, bytes) {
+            return None;
+        }
     }
-    Some(())
 }
 
 /// Bytes up to the end of PARAMS.

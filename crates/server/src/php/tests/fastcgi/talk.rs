@@ -40,7 +40,8 @@ fn head_status_location_and_words_for_the_server() {
     let (rig, _fpms) = rig(1, 0, |_| ());
     rig.play(async |scene| {
         assert_eq!(scene.get("head:Location=/x;end").await.status, 302);
-        assert_eq!(scene.get("head:Status=100,A=b;body:x;end").await.status, 200, "no interim answers");
+        assert_eq!(scene.get("head:Status=100,A=b;body:x;end").await.status, 500, "no interim answers");
+        assert_eq!(scene.get("head:Status=999;body:x;end").await.status, 999);
         let reply = scene
             .ask("GET", "head:X-Accel-Redirect=/secret,Millrace-Tag=a,B=c;body:x;end", Content::Empty)
             .await;
@@ -143,17 +144,18 @@ fn content_of_any_length_and_from_a_file() {
     });
 }
 
-/// php-fpm that does not wait for the content: the answer comes, and the rest of the content is nobody's request.
+/// php-fpm that does not wait for the content: the answer comes, and the rest of the content is nobody's request. Whether all
+/// of it is sent before the answer has been read - as it is of what a socket's buffers take, and of more where php-fpm is
+/// quick to read - or the connection is given up, the next request is answered.
 #[test]
 fn an_answer_before_the_content_was_read() {
     let (rig, _fpms) = rig(1, 0, |_| ());
     rig.play(async |scene| {
         let long = || Content::Memory(vec![b'x'; 5_000_000]);
-        let answer = read(
-            scene.ask("PUT", "early;head:A=b;body:no thanks;end".replace(' ', "").as_str(), long()).await,
-        )
-        .await;
-        assert_eq!(&answer.text[..], "nothanks");
+        for content in [Content::Memory(vec![b'x'; 50_000]), long()] {
+            let answer = read(scene.ask("PUT", "early;head:A=b;body:nothanks;end", content).await).await;
+            assert_eq!(&answer.text[..], "nothanks");
+        }
         let answer = read(scene.ask("PUT", "early;head:A=b;body:no;end;close", long()).await).await;
         assert_eq!((answer.status, &answer.text[..]), (200, "no"));
         assert_eq!(scene.get(HELLO).await.text, "hello");
