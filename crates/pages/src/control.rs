@@ -142,10 +142,9 @@ impl Control {
         Some(control)
     }
 
-    /// Reads `Surrogate-Control` (Edge Architecture Specification 1.0): `max-age=60+30` allows 30 seconds of staleness;
-    /// what is meant for another by `;name` is passed over.
-    pub fn parse_surrogate(value: &[u8]) -> Control {
-        let mut control = Control::default();
+    /// Takes in a line of `Surrogate-Control` (Edge Architecture Specification 1.0): `max-age=60+30` allows 30 seconds of
+    /// staleness; what is meant for another by `;name` is passed over.
+    pub fn add_surrogate(&mut self, value: &[u8]) {
         for item in value.split(|b| *b == b',') {
             let mut parts = item.splitn(2, |b| *b == b';');
             let directive = parts.next().unwrap_or_default().trim_ascii();
@@ -155,13 +154,17 @@ impl Control {
             }
             match directive.split_once_byte(b'+') {
                 Some((life, grace)) if directive.to_ascii_lowercase().starts_with(b"max-age") => {
-                    control.add(life);
-                    smaller(&mut control.stale_while_revalidate, seconds(grace.trim_ascii()).unwrap_or(0));
+                    self.add(life);
+                    smaller(&mut self.stale_while_revalidate, seconds(grace.trim_ascii()).unwrap_or(0));
                 }
-                _ => control.add(directive),
+                _ => self.add(directive),
             }
         }
-        control
+    }
+
+    /// Whether it says if, or for how long, the answer may be stored.
+    pub fn decides(&self) -> bool {
+        self.public || self.no_store || self.private || self.no_cache || self.lifetime().is_some()
     }
 
     /// Whether it forbids a shared cache to store, or to use without asking.

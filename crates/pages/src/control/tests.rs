@@ -128,19 +128,25 @@ fn structured_lists_and_items() {
 
 #[test]
 fn surrogate_control() {
-    let read = |text: &str| Control::parse_surrogate(text.as_bytes());
+    let read = |text: &str| {
+        let mut control = Control::default();
+        text.split('\n').for_each(|line| control.add_surrogate(line.as_bytes()));
+        control
+    };
     assert_eq!(read("max-age=3600").max_age, Some(3600));
     assert_eq!(read("content=\"ESI/1.0\", max-age=60+30").stale_while_revalidate, Some(30));
     assert_eq!(read("max-age=60+30").max_age, Some(60));
     assert_eq!(read("max-age=1, max-age=3600;not-for-you").max_age, Some(1));
     assert_eq!(read("max-age=5;millrace, no-store;other").max_age, Some(5));
     assert!(read("no-store").no_store);
+    let lines = read("no-store\nmax-age=60\nmax-age=5");
+    assert!(lines.no_store && lines.max_age == Some(5));
 }
 
 proptest! {
     #[test]
     fn anything_can_be_read(value in proptest::collection::vec(any::<u8>(), 0..60)) {
-        let _ = (Control::parse(&value), Control::parse_surrogate(&value), Control::parse_targeted(&value));
+        let _ = (Control::parse(&value), Control::default().add_surrogate(&value), Control::parse_targeted(&value));
         let _ = (list(&value), dictionary(&value));
     }
 

@@ -72,7 +72,7 @@ where
     let news = || answer.fields.clone().filter(|(name, _)| is_updated(name));
     let merged = merge(&page.fields, news(), &said.keep());
     let last_modified = news().filter(|(name, _)| name.eq_ignore_ascii_case("last-modified")).last();
-    let mut terms = match said.speaks() {
+    let mut terms = match said.speaks(rules.mode) {
         true => {
             // The stored page as it is now, with what the 304 says to us alone; date and age are those of the 304.
             let told = |name: &str| {

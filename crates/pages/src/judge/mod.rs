@@ -189,9 +189,11 @@ impl Case<'_, '_> {
             ..Terms::default()
         };
         graces(rules, &word, &mut terms);
+        if terms.age >= terms.ttl && !age_graces(&mut terms) && !said.has_validators {
+            return Err(Refusal::Expired);
+        }
         let has_mark = |mark: &str| memchr::memmem::find(content, mark.as_bytes()).is_some();
-        let noted = said.note.as_ref().is_some_and(|note| note.nonce);
-        if word.control.nonce || noted || rules.nonce_marks.iter().any(|mark| has_mark(mark)) {
+        if said.nonce() || rules.nonce_marks.iter().any(|mark| has_mark(mark)) {
             cap(&mut terms, NONCE_LIFE);
         }
         Ok(terms)
@@ -260,6 +262,14 @@ fn graces(rules: &Rules, word: &Word, terms: &mut Terms) {
     }
     terms.stale_while_revalidate = asked(control.stale_while_revalidate, rules.grace.while_revalidating);
     terms.stale_if_error = asked(control.stale_if_error, rules.grace.on_error);
+}
+
+/// It was stale when it came: that time counts. Returns whether it may be used at all without validating.
+fn age_graces(terms: &mut Terms) -> bool {
+    let late = terms.age - terms.ttl;
+    terms.stale_while_revalidate = terms.stale_while_revalidate.saturating_sub(late);
+    terms.stale_if_error = terms.stale_if_error.saturating_sub(late);
+    terms.stale_while_revalidate.max(terms.stale_if_error) > 0
 }
 
 /// It lives no longer than this, in any way.

@@ -7,7 +7,7 @@ use super::keep::Keep;
 use crate::control::{Control, seconds, structured};
 use crate::notes::Notes;
 use crate::place::Place;
-use crate::rules::Rules;
+use crate::rules::{Mode, Rules};
 use crate::vary::Names;
 use crate::{Millis, terms};
 
@@ -120,7 +120,7 @@ impl<'a> Said<'a> {
                 }
                 self.cdn.extend_from_slice(value);
             }
-            17 if is("surrogate-control") => self.surrogate = Some(Control::parse_surrogate(value)),
+            17 if is("surrogate-control") => self.surrogate.get_or_insert_default().add_surrogate(value),
             19 if is("x-drupal-cache-tags") => self.split_tags(value, b" "),
             22 if is("millrace-cache-control") => {
                 self.millrace.get_or_insert_default().add(value);
@@ -167,12 +167,16 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// The control that is addressed to caches like us.
-    pub fn targeted(&self, now: Millis) -> Option<Cow<'_, Control>> {
+    /// The control that is addressed to caches like us. One that decides nothing - Symfony's `Surrogate-Control:
+    /// content="ESI/1.0"`, LiteSpeed's `esi=on` - leaves the word to the next, lest it hide a `private` there. Standard mode keeps
+    /// to RFC 9213 section 2.2: whatever `CDN-Cache-Control` holds, `Cache-Control` does not count beside it.
+    pub fn targeted(&self, mode: Mode, now: Millis) -> Option<Cow<'_, Control>> {
         let by_function = self.note.as_ref().filter(|note| !note.fallback);
-        let written = [&self.millrace, &self.litespeed, &self.cdn_read, &self.surrogate];
-        let written = by_function.into_iter().chain(written.into_iter().flatten());
-        if let Some(control) = written.into_iter().next() {
+        let before = by_function.into_iter().chain(&self.millrace).chain(&self.litespeed);
+        let cdn = self.cdn_read.as_ref().filter(|control| mode == Mode::Standard || control.decides());
+        let decided = before.filter(|control| control.decides()).chain(cdn);
+        let surrogate = self.surrogate.as_ref().filter(|control| control.decides());
+        if let Some(control) = decided.chain(surrogate).next() {
             return Some(Cow::Borrowed(control));
         }
         let accel = self.accel?;
@@ -211,8 +215,14 @@ impl<'a> Said<'a> {
     }
 
     /// Whether it says anything about lifetime.
-    pub fn speaks(&self) -> bool {
-        self.has_cache_control || self.expires.is_some() || self.note.is_some() || self.targeted(0).is_some()
+    pub fn speaks(&self, mode: Mode) -> bool {
+        let targeted = || self.targeted(mode, 0).is_some();
+        self.has_cache_control || self.expires.is_some() || self.note.is_some() || targeted()
+    }
+
+    /// Whether the application says that the page has something in it that is good for a limited time.
+    pub fn nonce(&self) -> bool {
+        [&self.note, &self.millrace].into_iter().flatten().any(|control| control.nonce)
     }
 
     pub fn keep(&self) -> Keep {

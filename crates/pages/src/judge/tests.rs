@@ -107,12 +107,16 @@ fn lifetimes_of_rfc_9111() {
         (&[("Cache-Control", "public")], Err(NoLifetime)),
         // Sections 4.2.3 and 5.1: age.
         (&[("Cache-Control", "max-age=60"), ("Age", "20")], Ok(40)),
-        (&[("Cache-Control", "max-age=60"), ("Age", "7200")], Ok(-7140)),
+        (&[("Cache-Control", "max-age=60"), ("Age", "7200")], Err(Expired)),
+        (&[("Cache-Control", "max-age=60"), ("Age", "7200"), ("ETag", "\"a\"")], Ok(-7140)),
+        (&[("Cache-Control", "max-age=60"), ("Age", "60")], Err(Expired)),
+        (&[("Cache-Control", "max-age=60, stale-if-error=60"), ("Age", "90")], Ok(-30)),
+        (&[("Cache-Control", "max-age=60, stale-if-error=60"), ("Age", "120")], Err(Expired)),
         (&[("Cache-Control", "max-age=60"), ("Date", &old)], Ok(10)),
         (&[("Cache-Control", "max-age=60"), ("Date", &old), ("Age", "55")], Ok(5)),
         (&[("Cache-Control", "max-age=60"), ("Date", &future)], Ok(60)),
         (&[("Cache-Control", "max-age=60"), ("Age", "0, 7200")], Ok(60)),
-        (&[("Cache-Control", "max-age=60"), ("Age", "7200, 0")], Ok(-7140)),
+        (&[("Cache-Control", "max-age=60"), ("Age", "7200, 0")], Err(Expired)),
         // Section 5.2.2
         (&[("Cache-Control", "max-age=60, no-store")], Err(NoStore)),
         (&[("Cache-Control", "max-age=60, private")], Err(Private)),
@@ -131,10 +135,56 @@ fn lifetimes_of_rfc_9111() {
     }
     for unclear in ["abc", "-7200", "7200.0", "7200;foo=bar", "", "1 2"] {
         let fields = [("Cache-Control", "max-age=3600"), ("Age", unclear)];
-        assert!(life(&standard, &fields).unwrap() < 0, "{unclear}");
+        assert_eq!(life(&standard, &fields), Err(Expired), "{unclear}");
     }
     let twice = [("Cache-Control", "max-age=3600"), ("Age", "0"), ("Age", "0")];
-    assert!(life(&standard, &twice).unwrap() < 0);
+    assert_eq!(life(&standard, &twice), Err(Expired));
+}
+
+#[test]
+fn what_decides_nothing_hides_no_refusal() {
+    let rules = profile();
+    let undecided = [
+        ("Surrogate-Control", "content=\"ESI/1.0\""),
+        ("Surrogate-Control", "max-age=60;other"),
+        ("X-LiteSpeed-Cache-Control", "esi=on"),
+        ("X-LiteSpeed-Cache-Control", "no-vary"),
+        ("Millrace-Cache-Control", "nonce"),
+        ("CDN-Cache-Control", "must-revalidate"),
+        ("CDN-Cache-Control", "max-age=abc"),
+    ];
+    for field in undecided {
+        for (said, expected) in [
+            ("private", Err(Refusal::Private)),
+            ("no-cache", Err(Refusal::NoCache)),
+            ("no-store", Err(Refusal::NoStore)),
+            ("max-age=60", Ok(60)),
+        ] {
+            assert_eq!(life(&rules, &[("Cache-Control", said), field]), expected, "{field:?} {said}");
+        }
+        assert_eq!(life(&rules, &[field, ("Surrogate-Control", "max-age=7")]), Ok(7), "{field:?}");
+    }
+    let both = [("Surrogate-Control", "no-store"), ("Surrogate-Control", "max-age=60")];
+    assert_eq!(life(&rules, &both), Err(Refusal::NoStore));
+    // RFC 9213 section 2.2
+    let cdn = [("Cache-Control", "max-age=60"), ("CDN-Cache-Control", "must-revalidate")];
+    assert_eq!(life(&Rules::standard(), &cdn), Err(Refusal::NoLifetime));
+    let day = [("Cache-Control", "max-age=86400"), ("Millrace-Cache-Control", "nonce")];
+    assert_eq!(life(&rules, &day), Ok(NONCE_LIFE as i64 / 1000));
+}
+
+#[test]
+fn what_was_stale_when_it_came() {
+    // The profile allows 60 s while a new page is made, and a day on errors: both count from when it became stale.
+    let graces = |age: &str| {
+        let fields = &[("Cache-Control", "max-age=60"), ("Age", age)];
+        judged(&profile(), &Given { fields, ..Given::default() })
+            .map(|(terms, _)| (terms.stale_while_revalidate / 1000, terms.stale_if_error / 1000))
+    };
+    assert_eq!(graces("30"), Ok((60, DAY)));
+    assert_eq!(graces("90"), Ok((30, DAY - 30)));
+    assert_eq!(graces("3600"), Ok((0, DAY - 3540)));
+    assert_eq!(graces("soon"), Err(Refusal::Expired));
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub(super) struct Word {
 impl Word {
     pub fn of(case: &Case<'_, '_>) -> Word {
         let Case { rules, said, status, now, .. } = *case;
-        if let Some(control) = said.targeted(now) {
+        if let Some(control) = said.targeted(rules.mode, now) {
             let mut word = Word::spoken(control.into_owned(), None);
             word.targeted = true;
             word.refuse_with(said.note.as_ref());
