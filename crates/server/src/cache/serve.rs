@@ -74,10 +74,19 @@ pub fn answer(page: &Page, asked: &Asked<'_>) -> Reply {
     }
 }
 
-/// The form that the client likes best of those that are there.
+/// The form that the client has already, by its own word, else the one it likes best of those that are there: since it came
+/// a better one may have been made.
 fn best<'a>(page: &'a Page, asked: &Asked<'_>) -> &'a Form {
+    let forms = || asked.accept.by_preference().filter_map(|coding| page.form(coding));
+    let known = |form: &&Form| asked.conditions.names(opaque(etag_of(form).unwrap_or("")));
+    let had = if asked.conditions.is_empty() { None } else { forms().find(known) };
     // Identity even where the client refuses it: RFC 9110 section 12.4.1 lets us, and it helps more than a 406.
-    asked.accept.by_preference().find_map(|coding| page.form(coding)).unwrap_or(page.identity())
+    had.or_else(|| forms().next()).unwrap_or(page.identity())
+}
+
+/// An entity-tag without what says that it is a weak one.
+fn opaque(etag: &str) -> &str {
+    etag.strip_prefix("W/").unwrap_or(etag)
 }
 
 fn whole(page: &Page, form: &Form) -> Reply {
@@ -154,7 +163,7 @@ fn validators<'a>(page: &Page, form: &'a Form) -> Validators<'a> {
     let etag = etag_of(form).unwrap_or("");
     let stored = page.stored / 1000;
     Validators {
-        etag: etag.strip_prefix("W/").unwrap_or(etag),
+        etag: opaque(etag),
         etag_is_weak: etag.starts_with("W/"),
         // RFC 9111 section 4.3.2: where there is no Last-Modified, when it came.
         modified: page.last_modified.unwrap_or(stored),

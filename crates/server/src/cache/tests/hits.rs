@@ -58,6 +58,12 @@ fn every_client_gets_the_coding_it_likes_once_it_is_made() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
             assert_eq!((&*coding, runs()), ("br", 1));
+            // Who has the other form has the page.
+            let known = format!("If-None-Match: {}", first.field("ETag"));
+            let again = scene.ask("GET", "/", &["Accept-Encoding: gzip, br, zstd", &known]).await;
+            assert_eq!((again.status, again.field("ETag")), (304, first.field("ETag")));
+            // It can't be used by a client that does not take it.
+            assert_eq!(scene.ask("GET", "/", &["Accept-Encoding: br", &known]).await.status, 200);
         },
     );
 }
