@@ -118,8 +118,8 @@ impl List<'_> {
         let items = value.split(|b| *b == b',').map(<[u8]>::trim_ascii);
         for (at, item) in items.filter(|item| !item.is_empty()).enumerate() {
             match item {
-                b"soft" if at == 0 => {}
-                b"hard" if at == 0 => how = Hardness::Hard,
+                _ if at == 0 && item.eq_ignore_ascii_case(b"soft") => {}
+                _ if at == 0 && item.eq_ignore_ascii_case(b"hard") => how = Hardness::Hard,
                 _ => {
                     if let Some(what) = self.item(item) {
                         self.push(what, how);

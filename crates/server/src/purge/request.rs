@@ -5,7 +5,7 @@
 //!  PURGE /path?query     that one
 //!  PURGE /path/*         all that begin so; soft, as all below
 //!  PURGE /path/.*        the same, with `X-Purge-Method: regex` (Proxy Cache Purge, WP Rocket)
-//!  BAN /                 with tags in Cache-Tags, Cache-Tag, Surrogate-Key, xkey, xkey-purge, xkey-softpurge, Millrace-Tag
+//!  PURGE /, BAN /        with tags in Cache-Tags, Cache-Tag, Surrogate-Key, xkey, xkey-purge, xkey-softpurge, Millrace-Tag
 //!  BAN /path             all that begin so
 //! ```
 //!
@@ -53,9 +53,10 @@ pub fn read(site: &Site, allowed: &[Network], request: &Request) -> Result<Order
     if !may(allowed, request) {
         return Err(Box::new(reply::plain(403)));
     }
-    let what = match request.head.method() {
-        "PURGE" => purge(site, request).map(|what| vec![what]),
-        _ => ban(site, request),
+    let what = match (tags(site, request), request.head.method()) {
+        (Some(tags), _) => tags,
+        (None, "PURGE") => purge(site, request).map(|what| vec![what]),
+        (None, _) => ban(site, request),
     };
     match what {
         Ok(what) => {
@@ -106,8 +107,8 @@ fn purge(site: &Site, request: &Request) -> Result<What, String> {
     order::from_target(site.index, host, &target).ok_or_else(|| "This is not a path.".to_owned())
 }
 
-/// By tags if some are named, else by the beginning of the path.
-fn ban(site: &Site, request: &Request) -> Result<Vec<What>, String> {
+/// The tags that the request names, if it has a field for them.
+fn tags(site: &Site, request: &Request) -> Option<Result<Vec<What>, String>> {
     let mut tags: Vec<&str> = Vec::new();
     let mut named = false;
     for (name, between) in TAG_FIELDS {
@@ -118,16 +119,21 @@ fn ban(site: &Site, request: &Request) -> Result<Vec<What>, String> {
             value.strip_prefix("(^|\\s)(").and_then(|rest| rest.strip_suffix(")(\\s|$)")).unwrap_or(value);
         tags.extend(value.split(*between).map(str::trim).filter(|tag| !tag.is_empty()));
     }
-    if tags.len() > MOST_TAGS {
-        return Err(format!("More than {MOST_TAGS} tags in one request."));
+    if !named {
+        return None;
     }
-    if named && tags.is_empty() {
-        return Err("No tag is named.".to_owned());
-    }
-    if named {
+    Some(if tags.is_empty() {
+        Err("No tag is named.".to_owned())
+    } else if tags.len() > MOST_TAGS {
+        Err(format!("More than {MOST_TAGS} tags in one request."))
+    } else {
         let what = |tag| order::legal_tag(tag).map(|tag| What::Tag(site.index, tag.to_owned()));
-        return tags.into_iter().map(what).collect();
-    }
+        tags.into_iter().map(what).collect()
+    })
+}
+
+/// By the beginning of the path.
+fn ban(site: &Site, request: &Request) -> Result<Vec<What>, String> {
     let path = request.raw_path();
     let prefix = [path.strip_suffix(b"*").unwrap_or(path), b"*"].concat();
     let host = Some(order::key_host(request.authority(), request.ends.scheme.text()));
@@ -211,6 +217,8 @@ mod tests {
         assert_eq!(local("BAN /\nxkey-softpurge: node:1 config:x"), tags);
         assert_eq!(local("BAN /\nxkey-purge: a"), Ok("tag a of a.example, hard".into()));
         assert_eq!(local("BAN /\nCache-Tags: "), Err(400));
+        assert_eq!(local("PURGE /\nxkey: node:1 config:x"), tags, "as Varnish's xkey is used");
+        assert_eq!(local("PURGE /\nSurrogate-Key: a"), Ok("tag a of a.example, soft".into()));
         let many: Vec<String> = (0..300).map(|n| n.to_string()).collect();
         assert_eq!(local(&format!("BAN /\nxkey: {}", many.join(" "))), Err(400));
     }
