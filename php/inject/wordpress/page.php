@@ -143,7 +143,8 @@ final class Page
             return;
         }
         self::$nonce = self::$nonce || wp_script_is('wp-api-fetch', 'done') || wp_script_is('wp-api-request', 'done');
-        $seconds = self::until_due($status >= 400 ? min(self::$seconds, self::MISSING) : self::$seconds);
+        // With is_404() also where WordPress guesses which page is meant, and redirects to it.
+        $seconds = self::until_due($status >= 400 || is_404() ? min(self::$seconds, self::MISSING) : self::$seconds);
         $control = 'public, max-age=' . (self::$nonce ? min($seconds, self::NONCE) . ', nonce' : $seconds);
         $control = apply_filters('millrace_cache_control', $control);
         $tags = apply_filters('millrace_tags', $tags);
@@ -172,14 +173,15 @@ final class Page
             || (function_exists('edd_is_checkout') && edd_is_checkout());
     }
 
-    /** The headers say so: a cookie, or what nocache_headers() and session_start() send. WordPress sends it with each 404. */
+    /** The headers say so: a cookie, or what nocache_headers() and session_start() send. WordPress sends it with each 404, and
+     * with the redirect that it may make of one. */
     private static function is_forbidden(int $status): bool
     {
         foreach (headers_list() as $header) {
             if (stripos($header, 'Set-Cookie:') === 0) {
                 return true;
             }
-            if ($status !== 404 && preg_match('/^Cache-Control:.*\b(no-cache|no-store|private)\b/i', $header)) {
+            if ($status !== 404 && !is_404() && preg_match('/^Cache-Control:.*\b(no-cache|no-store|private)\b/i', $header)) {
                 return true;
             }
         }

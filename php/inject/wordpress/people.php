@@ -14,7 +14,7 @@ final class People
         'updated_user_meta' => ['meta', 3, 10],
         'deleted_user_meta' => ['meta', 3, 10],
         'user_register' => ['registered', 0, 10],
-        'delete_user' => ['deleted', 1, 10],
+        'delete_user' => ['deleted', 2, 10],
     ];
 
     public static function judged($new, $old, $comment): void
@@ -86,8 +86,12 @@ final class People
         Changes::soft('users');
     }
 
-    public static function deleted($id): void
+    public static function deleted($id, $heir = null): void
     {
         Changes::hard("by-$id", "author-$id", 'users');
+        if ($heir) {
+            // His posts are another's now, whatever shows them; WordPress says nothing of each.
+            Changes::all();
+        }
     }
 }

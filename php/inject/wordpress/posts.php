@@ -65,7 +65,8 @@ final class Posts
         if ($differs('post_title', 'post_name', 'post_parent')) {
             Changes::soft("link-$id", ...self::neighbours($after));
         }
-        if ($differs('post_name', 'post_parent', 'post_type')) {
+        if ($differs('post_date', 'post_name', 'post_parent', 'post_type')) {
+            // Its own address, or an archive that had no posts, may have been asked for before.
             Changes::hard('404');
         }
         if ($differs('post_password')) {
@@ -132,6 +133,11 @@ final class Posts
 
     public static function detached($id): void
     {
+        global $wpdb;
+        // WordPress takes it from the posts that it stands for all at once, without a word on each of them.
+        $heads = $wpdb->get_col($wpdb->prepare(
+            "SELECT post_id FROM $wpdb->postmeta WHERE meta_key = '_thumbnail_id' AND meta_value = %s LIMIT 1000", $id));
+        Changes::soft(...array_map(static fn ($post) => "post-$post", $heads));
         Changes::hard("post-$id", "link-$id");
         self::attached($id);
     }
@@ -185,7 +191,8 @@ final class Posts
     /** Tags of what changes when a post comes, goes or moves: lists, numbers, links to it and to its neighbours. */
     public static function listed(\WP_Post $post): array
     {
-        $tags = ["list-$post->post_type", 'list-any', "link-$post->ID", 'search', 'archives'];
+        // Users are listed by whether they have written anything.
+        $tags = ["list-$post->post_type", 'list-any', "link-$post->ID", 'search', 'archives', 'users'];
         foreach (get_object_taxonomies($post) as $taxonomy) {
             if (get_the_terms($post, $taxonomy)) {
                 $tags[] = "terms-$taxonomy";

@@ -49,7 +49,16 @@ fn posts() {
     for uri in ["/author/admin/", "/author/jane/", "/a/"] {
         assert!(moved.contains(&uri));
     }
-    kept.assert_some("author", &purges, &["/author/admin/", "/author/jane/", "/a/"], &["/c/", "/about/"]);
+    let users = "/index.php?rest_route=/wp/v2/users";
+    kept.assert_some(
+        "author",
+        &purges,
+        &["/author/admin/", "/author/jane/", "/a/", users],
+        &["/c/", "/about/"],
+    );
+    let purges = site.change(&format!("wp_update_post(['ID' => {A}, 'post_date' => '2026-02-11 10:00:00'])"));
+    kept.assert_some("date", &purges, &["/a/", "/2026/01/", "/2026/02/"], &["/about/"]);
+    kept.assert_gone("date: an archive may begin", &purges, &["/missing/"]);
 
     let purges =
         site.change(&format!("wp_set_post_categories({A}, [get_category_by_slug('music')->term_id])"));
@@ -175,8 +184,16 @@ fn pictures() {
     let pic = "get_posts(['post_type' => 'attachment'])[0]->ID";
     let purges = site.change(&format!("wp_update_post(['ID' => {pic}, 'post_excerpt' => 'caption'])"));
     kept.assert_some("its caption", &purges, &["/a/", "/b/"], &["/c/", "/category/news/feed/"]);
+    let kept = site.pages(&["/index.php?rest_route=/wp/v2/posts"]);
     let purges = site.change(&format!("wp_delete_attachment({pic}, true)"));
     kept.assert_gone("deleted", &purges, &["/b/"]);
+    let of_b = ["/", "/category/music/", "/category/music/feed/", "/index.php?rest_route=/wp/v2/posts"];
+    kept.assert_some(
+        "lists of the posts that it stood for",
+        &purges,
+        &of_b,
+        &["/c/", "/category/news/feed/"],
+    );
 }
 
 #[test]
@@ -261,8 +278,10 @@ fn users() {
     assert!(purges.nothing(), "{purges:?}");
     let purges = site.change(&format!("update_user_meta({jane}, 'description', 'about me')"));
     kept.assert_some("description", &purges, &["/author/jane/"], &["/author/admin/", "/a/"]);
-    let purges =
-        site.change(&format!("require_once ABSPATH . 'wp-admin/includes/user.php'; wp_delete_user({jane})"));
+    let tools = "require_once ABSPATH . 'wp-admin/includes/user.php';";
+    let purges = site.change(&format!("{tools} wp_delete_user(wp_create_user('joe', 'x'), 1)"));
+    assert!(purges.all(), "his posts are another's: {purges:?}");
+    let purges = site.change(&format!("{tools} wp_delete_user({jane})"));
     kept.assert_gone("deleted with all posts", &purges, &["/b/", "/author/jane/"]);
 }
 

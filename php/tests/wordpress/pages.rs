@@ -12,8 +12,15 @@ fn tags(list: &[&str]) -> BTreeSet<String> {
 #[ignore = "needs a WordPress: tests/hooks/run"]
 fn kinds_of_pages_have_their_lifetimes_and_tags() {
     let mut site = Site::start("");
-    let kept =
-        site.pages(&["/robots.txt", "/feed/atom/", "/comments/feed/", "/2026/", "/wp-sitemap.xml", "/about"]);
+    let kept = site.pages(&[
+        "/robots.txt",
+        "/feed/atom/",
+        "/comments/feed/",
+        "/2026/",
+        "/wp-sitemap.xml",
+        "/about",
+        "/imprin",
+    ]);
     let ids = site.value("implode(' ', [get_page_by_path('a', 'OBJECT', 'post')->ID, get_page_by_path('about')->ID, get_category_by_slug('news')->term_id, username_exists('jane')])");
     let [a, about, news, jane] = ids.split(' ').collect::<Vec<_>>()[..] else { panic!("{ids}") };
     let cases = [
@@ -32,6 +39,8 @@ fn kinds_of_pages_have_their_lifetimes_and_tags() {
         ),
         ("/about/", 200, 86400, vec![format!("post-{about}")]),
         ("/about", 301, 86400, vec![format!("post-{about}")]),
+        // WordPress's guess.
+        ("/imprin", 301, 60, vec!["404".into()]),
         ("/category/news/", 200, 86400, vec![format!("term-{news}"), format!("post-{a}")]),
         ("/author/jane/", 200, 86400, vec![format!("author-{jane}")]),
         ("/2026/", 200, 86400, vec!["date-2026".into()]),
