@@ -68,7 +68,7 @@ pub fn consult(
             Err(bypass) => {
                 thread.stats.add(Counter::CacheBypassed, 1);
                 thread.stats.bypassed(bypass.word(), bypass.what());
-                Consulted::Run(Told::bypass(bypass.word()))
+                Consulted::Run(Told::ruled_out(&bypass))
             }
             Ok(asking) => {
                 Consultation { thread, site, rules, request, path, script, make, asking }.look(Key::new(key))
@@ -117,6 +117,7 @@ impl Consultation<'_> {
             _ if passes_on => return Consulted::Elsewhere,
             Look::Fresh(hit) => (Some((hit, NOT_ON_ITS_OWN)), None, Told::REQUEST),
             Look::Stale(hit, grace, running) => (Some((hit, grace)), running, Told::STALE),
+            Look::Miss(running) if shard.has_variants(key) => (None, running, Told::VARIANT_MISS),
             Look::Miss(running) => (None, running, Told::MISS),
             Look::Pass => {
                 self.thread.stats.add(Counter::CachePassed, 1);

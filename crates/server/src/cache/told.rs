@@ -2,7 +2,7 @@
 //! `X-Cache` and `X-LiteSpeed-Cache`.
 
 use millrace_pages::status::{self, Forward, Status};
-use millrace_pages::{Hit, Millis, Refusal};
+use millrace_pages::{Bypass, Hit, Millis, Refusal};
 
 use crate::reply::Reply;
 
@@ -15,12 +15,22 @@ impl Told {
     pub const NOTHING: Told = Told(None);
     /// There was no page.
     pub const MISS: Told = Told::because(Forward::UriMiss, None);
+    /// There was no page for such a request, but for others with the same URL.
+    pub const VARIANT_MISS: Told = Told::because(Forward::VaryMiss, None);
     /// There was a page, but it is stale.
     pub const STALE: Told = Told::because(Forward::Stale, None);
     /// There is a page, but the client does not want it.
     pub const REQUEST: Told = Told::because(Forward::Request, None);
     /// The page is known to be uncacheable.
     pub const PASS: Told = Told::because(Forward::Miss, Some("uncacheable"));
+
+    /// The cache keeps out of it by its rules.
+    pub fn ruled_out(why: &Bypass<'_>) -> Told {
+        match why {
+            Bypass::Method => Told::because(Forward::Method, None),
+            why => Told::bypass(why.word()),
+        }
+    }
 
     /// The cache keeps out of it, for a reason in one word.
     pub const fn bypass(why: &'static str) -> Told {
@@ -99,22 +109,24 @@ pub fn refused(reply: &mut Reply, told: Told, why: Refusal) {
 /// An answer that the cache kept out of.
 pub fn alone(reply: &mut Reply, told: Told) {
     if let Some(status) = told.0 {
-        let lines = reply.fields.own_mut();
-        lines.extend_from_slice(b"Cache-Status: ");
-        status.write(lines);
-        lines.extend_from_slice(b"\r\n");
+        status_and_word(reply.fields.own_mut(), &status);
     }
 }
 
 fn tell(reply: &mut Reply, status: Status<'_>) {
     let lines = reply.fields.own_mut();
+    status_and_word(lines, &status);
+    if let Some(word) = status.litespeed() {
+        lines.extend_from_slice(b"X-LiteSpeed-Cache: ");
+        lines.extend_from_slice(word.as_bytes());
+        lines.extend_from_slice(b"\r\n");
+    }
+}
+
+fn status_and_word(lines: &mut Vec<u8>, status: &Status<'_>) {
     lines.extend_from_slice(b"Cache-Status: ");
     status.write(lines);
     lines.extend_from_slice(b"\r\nX-Cache: ");
     lines.extend_from_slice(status.x_cache().as_bytes());
-    if let Some(word) = status.litespeed() {
-        lines.extend_from_slice(b"\r\nX-LiteSpeed-Cache: ");
-        lines.extend_from_slice(word.as_bytes());
-    }
     lines.extend_from_slice(b"\r\n");
 }

@@ -93,6 +93,9 @@ fn nobody_gets_the_variant_of_another() {
             }
             assert_eq!(texts, ["hallo", "bonjour", "bonjour", "hallo"]);
             assert_eq!(runs(), 2);
+            answers(in_language("ciao"));
+            let other = scene.ask("GET", "/", &["Accept-Language: it"]).await;
+            assert_eq!(other.cache(), "millrace; fwd=vary-miss; stored");
         },
     );
 }
