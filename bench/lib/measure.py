@@ -31,6 +31,7 @@ import rig  # noqa: E402
 TICK = os.sysconf("SC_CLK_TCK")
 SERVER_CORE, CLIENT_CORE = 0, os.cpu_count() - 1
 PINNED = ["taskset", "-c", str(SERVER_CORE)]
+ON_TWO_CORES = f"Server on core {SERVER_CORE}, wrk on core {CLIENT_CORE}."
 # R1's nginx; keepalive_requests so that it doesn't close a connection every 1,000 requests in the middle of a measurement.
 NGINX_HTTP = """sendfile on; tcp_nopush on; tcp_nodelay on; keepalive_timeout 600; keepalive_requests 100000000;
 open_file_cache max=10000 inactive=30s; open_file_cache_valid 30s; open_file_cache_min_uses 1; open_file_cache_errors on;
@@ -211,8 +212,8 @@ def counted(out, what):
 class Page:
     """The report of a benchmark of any number of servers: tables of rows by title, verdicts, what was said, configurations."""
 
-    def __init__(self, name, chosen):
-        self.name, self.chosen, self.servers = name, chosen, {}
+    def __init__(self, name, chosen, where=None):
+        self.name, self.chosen, self.servers, self.where = name, chosen, {}, where or ON_TWO_CORES
         self.tables, self.verdicts, self.details, self.said = {}, [], [], []
 
     def say(self, text):
@@ -244,7 +245,7 @@ class Page:
         return 0 if all(good for good, _ in self.verdicts) else 1
 
     def lines(self, today):
-        lines = [f"# {self.name}, {today}", "", *machine(), "", *self.said]
+        lines = [f"# {self.name}, {today}", "", *machine(self.where), "", *self.said]
         for title, rows in self.tables.items():
             columns = list(dict.fromkeys(name for _, values in rows for name in values))
             lines += ["", f"## {title}", "", "| | " + " | ".join(columns) + " |", "| --- |" + " --- |" * len(columns)]
@@ -256,8 +257,8 @@ class Page:
         return lines
 
 
-def machine():
-    """What the figures were measured on."""
+def machine(where=None):
+    """What the figures were measured on, and on which of its cores."""
     model = re.search("model name\t: (.*)", Path("/proc/cpuinfo").read_text())
     php = subprocess.run(["php", "-n", "-r", "echo PHP_VERSION;"], capture_output=True, text=True).stdout
     version = subprocess.run([shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin"), "-v"], capture_output=True, text=True).stderr.strip()
@@ -265,7 +266,7 @@ def machine():
     busy = os.getloadavg()[0]
     return [
         f"{os.cpu_count()} cores ({model[1] if model else platform.processor()}), kernel {platform.release()}, PHP {php}, {version}, Millrace {commit}.",
-        f"Server on core {SERVER_CORE}, wrk on core {CLIENT_CORE}. Load of the machine when this was written: {busy:.1f}.",
+        f"{where or ON_TWO_CORES} Load of the machine when this was written: {busy:.1f}.",
     ]
 
 

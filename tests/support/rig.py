@@ -231,9 +231,9 @@ map $target_host $peer_host { default $target_host; "" $host$host_port; }
 
 
 class Nginx(Process):
-    """nginx on a free port with `server` inside its one server block and `http` before it."""
+    """nginx on a free port with `server` inside its one server block and `http` before it; `events` and `listen` are more for these."""
 
-    def __init__(self, folder, root, server, http="", top="worker_processes 1;", name="localhost", prefix=(), port=None):
+    def __init__(self, folder, root, server, http="", top="worker_processes 1;", name="localhost", prefix=(), port=None, events="", listen=""):
         folder = Path(folder)
         self.port = port or free_port()
         temp = folder / "nginx-temp"
@@ -241,9 +241,9 @@ class Nginx(Process):
         user = f"user {pwd.getpwuid(os.getuid()).pw_name};" if os.getuid() == 0 else ""
         places = " ".join(f"{k}_temp_path {temp}/{k};" for k in "client_body proxy fastcgi uwsgi scgi".split())
         text = f"""daemon off; {user} {top} pid {folder}/nginx.pid; error_log {folder}/nginx-error.log;
-events {{ worker_connections 20000; }}
+events {{ worker_connections 20000; {events} }}
 http {{ include /etc/nginx/mime.types; default_type application/octet-stream; access_log off; {places} {http}
-server {{ listen 127.0.0.1:{self.port} backlog=4096; server_name {name}; root {root};
+server {{ listen 127.0.0.1:{self.port} backlog=4096 {listen}; server_name {name}; root {root};
 {server}
 }} }}
 """

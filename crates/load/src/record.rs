@@ -249,8 +249,21 @@ pub struct ServerSample {
     pub listen_drops: Option<u64>,
     /// Entries of the connection tracking table, and how many it may have.
     pub conntrack: Option<(u64, u64)>,
+    /// Its processes, by the program that they run.
+    pub programs: Vec<(String, Program)>,
     /// What the server says of itself (Millrace's metrics): counters and gauges by name.
     pub metrics: Vec<(String, f64)>,
+}
+
+/// The server's processes that run one program, in a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Program {
+    /// Their processor time: 1.0 is one core.
+    pub cpu: f64,
+    /// How many there are.
+    pub processes: u32,
+    /// How many of them did something.
+    pub working: u32,
 }
 
 /// The tester's own limits, and how near it came.

@@ -1,6 +1,6 @@
 //! The server, as far as it can be seen from here: its processes on this machine, the kernel's counters, its own metrics.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::limits::{is_private, kilobytes};
 use super::run::Control;
-use crate::record::ServerSample;
+use crate::record::{Program, ServerSample};
 
 /// How long the server's metrics are waited for: a second must not become longer by it.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -27,8 +27,8 @@ pub struct Watch {
 
 struct Usage {
     at: Instant,
-    /// Ticks of the server's processes that are still there, by process.
-    server: HashMap<u32, u64>,
+    /// Ticks of the server's processes that are still there, and what they run, by process.
+    server: HashMap<u32, (u64, String)>,
     machine: u64,
 }
 
@@ -51,19 +51,16 @@ impl Watch {
         let last = self.last.as_ref()?;
         let seconds = usage.at.duration_since(last.at).as_secs_f64().max(0.001);
         let per_core = 1.0 / ticks_per_second() / seconds;
-        let server: u64 = usage
-            .server
-            .iter()
-            .map(|(pid, ticks)| ticks.saturating_sub(last.server.get(pid).copied().unwrap_or(0)))
-            .sum();
+        let programs = programs(&usage, last, per_core);
         let is_seen = !usage.server.is_empty();
         let sample = ServerSample {
-            cpu: is_seen.then_some(server as f64 * per_core),
+            cpu: is_seen.then(|| programs.values().map(|program| program.cpu).sum()),
             memory: is_seen.then(|| usage.server.keys().map(|pid| own_memory(*pid)).sum()),
             machine_cpu: Some(usage.machine.saturating_sub(last.machine) as f64 * per_core),
             machine_memory: machine_memory(),
             listen_drops: drops().map(|now| now - self.listen_drops.unwrap_or(now)),
             conntrack: conntrack(),
+            programs: programs.into_iter().collect(),
             metrics: self.metrics.as_ref().and_then(|address| ask(address)).unwrap_or_default(),
         };
         self.last = Some(usage);
@@ -71,9 +68,23 @@ impl Watch {
     }
 
     fn usage(&self) -> Usage {
-        let server = family(&self.pids).into_iter().filter_map(|pid| Some((pid, ticks(pid)?))).collect();
+        let server = family(&self.pids).into_iter().filter_map(|pid| Some((pid, work_of(pid)?))).collect();
         Usage { at: Instant::now(), server, machine: machine_ticks() }
     }
+}
+
+/// What the server's processes did between two looks, by program.
+fn programs(now: &Usage, last: &Usage, per_core: f64) -> BTreeMap<String, Program> {
+    let mut programs = BTreeMap::<String, Program>::new();
+    for (pid, (ticks, name)) in &now.server {
+        let before = last.server.get(pid).map_or(0, |(ticks, _)| *ticks);
+        let used = ticks.saturating_sub(before);
+        let program = programs.entry(name.clone()).or_default();
+        program.cpu += used as f64 * per_core;
+        program.processes += 1;
+        program.working += u32::from(used > 0);
+    }
+    programs
 }
 
 /// Whether the target is on this machine. An address of another one may be here, too, but most often it is not.
@@ -139,21 +150,22 @@ fn family(pids: &[u32]) -> HashSet<u32> {
     }
 }
 
-/// The columns of /proc/PID/stat behind the name, which may have spaces: the first is the state.
-fn columns(pid: u32) -> Option<Vec<String>> {
+/// The name in /proc/PID/stat, which may have spaces, and the columns behind it: the first is the state.
+fn columns(pid: u32) -> Option<(String, Vec<String>)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, rest) = text.rsplit_once(')')?;
-    Some(rest.split_whitespace().map(str::to_owned).collect())
+    let (name, rest) = text.rsplit_once(')')?;
+    let (_, name) = name.split_once('(')?;
+    Some((name.to_owned(), rest.split_whitespace().map(str::to_owned).collect()))
 }
 
 fn parent(pid: u32) -> Option<u32> {
-    columns(pid)?.get(1)?.parse().ok()
+    columns(pid)?.1.get(1)?.parse().ok()
 }
 
-/// User and system time.
-fn ticks(pid: u32) -> Option<u64> {
-    let columns = columns(pid)?;
-    Some(columns.get(11)?.parse::<u64>().ok()? + columns.get(12)?.parse::<u64>().ok()?)
+/// User and system time, and the program's name.
+fn work_of(pid: u32) -> Option<(u64, String)> {
+    let (name, columns) = columns(pid)?;
+    Some((columns.get(11)?.parse::<u64>().ok()? + columns.get(12)?.parse::<u64>().ok()?, name))
 }
 
 fn own_memory(pid: u32) -> u64 {
@@ -239,6 +251,7 @@ mod tests {
         assert_eq!(watch.pids, [std::process::id()]);
         let sample = watch.sample().unwrap();
         assert!(sample.memory.unwrap() > 100 << 10);
+        assert!(sample.programs.iter().any(|(_, program)| program.processes == 1));
         assert!(sample.cpu.is_some() && sample.machine_cpu.is_some() && sample.machine_memory.is_some());
     }
 }

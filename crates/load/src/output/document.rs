@@ -3,10 +3,12 @@
 //!
 //! Members are only ever added; `docs/load-schema.json` describes them. Units are in the names.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+use super::bottleneck;
 use crate::record::{self, Failures, Run, Tally, Times};
 
 /// What `format` says.
@@ -186,7 +188,7 @@ pub struct Summary {
 }
 
 /// Numbers by name, in order.
-pub type Kinds = std::collections::BTreeMap<String, u64>;
+pub type Kinds = BTreeMap<String, u64>;
 
 /// A distribution in a few figures, microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -297,6 +299,34 @@ pub struct Second {
     pub server: Option<Server>,
     /// Processor time of the tester: 1.0 is one core.
     pub tester_cpu: f64,
+    /// The server's processes, by the program that they run.
+    #[serde(default)]
+    pub programs: BTreeMap<String, Program>,
+    /// PHP, as a Millrace server tells of it (`--metrics`).
+    #[serde(default)]
+    pub php: Option<Php>,
+}
+
+/// The server's processes that run one program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// Their processor time: 1.0 is one core.
+    pub cpu: f64,
+    /// How many there are.
+    pub processes: u32,
+    /// How many of them did something.
+    pub working: u32,
+}
+
+/// PHP's pools, all together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Php {
+    /// Workers that there may be.
+    pub most: u64,
+    /// Workers with a request.
+    pub running: u64,
+    /// Requests that wait for a worker.
+    pub waiting: u64,
 }
 
 /// The tester's own limits, and how near it came.
@@ -337,7 +367,7 @@ impl Document {
     /// What `run` has come to.
     pub fn of(run: &Run) -> Document {
         let seconds: Vec<Second> = run.seconds.iter().map(|second| Second::of(second, run)).collect();
-        Document {
+        let mut document = Document {
             format: FORMAT.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             description: Description::of(&run.description),
@@ -355,7 +385,12 @@ impl Document {
             bisection: run.bisection.iter().map(Trial::of).collect(),
             bottleneck: None,
             notes: run.notes.clone(),
+        };
+        document.bottleneck = bottleneck::of_run(&document);
+        for index in 0..document.stages.len() {
+            document.stages[index].bottleneck = bottleneck::of_stage(&document, index);
         }
+        document
     }
 
     /// The document as JSON.
@@ -573,7 +608,32 @@ impl Second {
             page: second.page.into(),
             server: second.server.as_ref().map(|sample| Server::of(sample, drops_before)),
             tester_cpu: round(second.tester_cpu),
+            programs: second.server.iter().flat_map(|sample| &sample.programs).map(Program::of).collect(),
+            php: second.server.as_ref().and_then(|sample| Php::of(&sample.metrics)),
         }
+    }
+}
+
+impl Program {
+    fn of((name, program): &(String, record::Program)) -> (String, Program) {
+        let record::Program { cpu, processes, working } = *program;
+        (name.clone(), Program { cpu: round(cpu), processes, working })
+    }
+}
+
+impl Php {
+    /// Out of Millrace's metrics; `None`: they say nothing of PHP.
+    fn of(metrics: &[(String, f64)]) -> Option<Php> {
+        let sum = |name: &str, part: &str| {
+            let own =
+                metrics.iter().filter(|(key, _)| key.split('{').next() == Some(name) && key.contains(part));
+            own.map(|(_, value)| *value).reduce(|a, b| a + b).map(|sum| sum as u64)
+        };
+        Some(Php {
+            most: sum("millrace_php_workers_most", "")?,
+            running: sum("millrace_php_workers", "state=\"running\"").unwrap_or(0),
+            waiting: sum("millrace_php_waiting", "").unwrap_or(0),
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is made out of a run's records: the live screen, the final table, JSON, CSV and the HTML report.
 
+mod bottleneck;
 pub mod csv;
 pub mod document;
 pub mod figures;

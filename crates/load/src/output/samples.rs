@@ -125,6 +125,8 @@ fn second(at: u32, stage: usize, share: f64, most: u64, slowness: f64, breaks_at
             conntrack_limit: None,
         }),
         tester_cpu: 0.05 + 0.6 * share * wave,
+        programs: Default::default(),
+        php: None,
     }
 }
 

@@ -181,15 +181,28 @@ pub struct Level {
 
 /// The table: at each level what happened while the load was within a twentieth of it, or nearest to it.
 pub fn levels(document: &Document) -> Vec<Level> {
-    levels_up_to(document, most_load(document))
+    let reached = most_load(document);
+    let all = steps(reached).into_iter().map(|load| level(document, load));
+    all.filter(|level| level.point.is_some() || level.load > reached).collect()
 }
 
-/// The same for a comparison: up to what the other one has reached.
-pub fn levels_up_to(document: &Document, most: f64) -> Vec<Level> {
-    let reached = most_load(document);
-    let level =
-        |load: f64| Level { load, point: if load <= reached * 1.02 { at(document, load) } else { None } };
-    steps(most).into_iter().map(level).filter(|level| level.point.is_some() || level.load > reached).collect()
+/// The table of two runs, at the same levels: the published ones up to where the further one came, and where each ended.
+pub fn levels_of_both(runs: [&Document; 2]) -> Vec<[Level; 2]> {
+    let ends = runs.map(most_load);
+    let mut loads = steps(ends[0].max(ends[1]));
+    for end in ends.map(two_digits_of) {
+        if !loads.iter().any(|load| (load - end).abs() <= end * 0.05) {
+            loads.push(end);
+        }
+    }
+    loads.sort_by(f64::total_cmp);
+    let both =
+        loads.into_iter().filter(|load| *load > 0.0).map(|load| runs.map(|document| level(document, load)));
+    both.filter(|levels| levels.iter().any(|level| level.point.is_some())).collect()
+}
+
+fn level(document: &Document, load: f64) -> Level {
+    Level { load, point: if load <= most_load(document) * 1.02 { at(document, load) } else { None } }
 }
 
 /// Round loads up to `most`, in the shape of the published table.
@@ -208,6 +221,10 @@ fn steps(most: f64) -> Vec<f64> {
     steps.retain(|level| *level >= 1.0);
     steps.dedup();
     steps
+}
+
+fn two_digits_of(load: f64) -> f64 {
+    if load >= 1.0 { two_digits(load) } else { 0.0 }
 }
 
 /// To two digits, downwards, so that it was reached.
@@ -269,6 +286,20 @@ mod tests {
         let verdicts: Vec<_> = levels.iter().map(|level| level.point.unwrap().verdict()).collect();
         assert!(verdicts.is_sorted(), "{verdicts:?}");
         assert_eq!(verdicts[0], Verdict::UltraFast);
+    }
+
+    #[test]
+    fn two_runs_are_shown_at_the_same_levels_and_where_each_ended() {
+        let (broken, whole) = (samples::breaking(1_000_000, 0.062), samples::ramp(1_000_000));
+        let levels = levels_of_both([&broken, &whole]);
+        let loads: Vec<f64> = levels.iter().map(|both| both[0].load).collect();
+        let end = two_digits(most_load(&broken));
+        assert!(
+            loads.is_sorted() && loads.contains(&end) && LEVELS.iter().all(|load| loads.contains(load)),
+            "{loads:?}"
+        );
+        let reached = |index: usize| levels.iter().filter(|both| both[index].point.is_some()).count();
+        assert_eq!((reached(0), reached(1)), (2, 7));
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use super::document::{Document, Latency, Summary};
 use super::figures::{bytes, count, grouped, percent, span, time};
-use super::html::{headline, words_of};
-use super::survival;
+use super::html::{self, headline, words_of};
+use super::survival::{self, Level};
 
 /// The final table, with a line end at its end.
 pub fn table(document: &Document) -> String {
@@ -13,6 +13,39 @@ pub fn table(document: &Document) -> String {
     // Writing to memory can't fail.
     let _ = write_all(document, &mut text);
     text
+}
+
+/// Two runs at the same levels, in the shape of the published table, as Markdown.
+pub fn comparison(a: (&Document, &str), b: (&Document, &str)) -> String {
+    let names = html::names(a, b);
+    let runs = [(a.0, names[0].as_str()), (b.0, names[1].as_str())];
+    let open = runs.iter().all(|(document, _)| document.description.open);
+    let mut text = format!("| {} |", if open { "arrivals a second" } else { "concurrent users" });
+    for (_, name) in runs {
+        let _ = write!(text, " {name}: first byte, 50 % / 99 % | right | CPU | memory | verdict |");
+    }
+    let _ = writeln!(text, "\n| ---: |{}", " ---: | ---: | ---: | ---: | --- |".repeat(2));
+    for levels in survival::levels_of_both(runs.map(|(document, _)| document)) {
+        let _ = write!(text, "| {} |", count(levels[0].load));
+        for ((document, _), level) in runs.iter().zip(&levels) {
+            let _ = write!(text, " {} |", compared_cells(document, level));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn compared_cells(document: &Document, level: &Level) -> String {
+    let Some(point) = level.point else { return "- | - | - | - | not reached".to_owned() };
+    let cores = document.description.machine.cores.max(1) as f64;
+    [
+        format!("{} / {}", time(point.first_byte.p50_us as f64), time(point.first_byte.p99_us as f64)),
+        percent(point.success),
+        point.server.cpu.map_or("-".to_owned(), |cpu| format!("{:.0} %", cpu / cores * 100.0)),
+        point.server.memory_bytes.map_or("-".to_owned(), |memory| bytes(memory as f64)),
+        point.verdict().name().to_owned(),
+    ]
+    .join(" | ")
 }
 
 fn write_all(document: &Document, text: &mut String) -> std::fmt::Result {
@@ -186,6 +219,18 @@ mod tests {
             assert!(text.contains(part), "{part} is missing:\n{text}");
         }
         assert!(text.lines().count() < 50 && text.lines().all(|line| line.chars().count() <= 120), "{text}");
+    }
+
+    #[test]
+    fn two_runs_side_by_side() {
+        let (a, b) = (samples::breaking(1_000_000, 0.62), samples::ramp(1_000_000));
+        let text = comparison((&a, "nginx"), (&b, "Millrace"));
+        let bars = |line: &str| line.matches('|').count();
+        assert!(text.lines().all(|line| bars(line) == 12), "{text}");
+        assert!(
+            text.contains("| 630,000 |") && text.contains("not reached") && text.contains("Sluggish"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use millrace_load::output::document::Document;
 use millrace_load::output::files::{Files, replace};
 use millrace_load::output::html;
 use millrace_load::output::screen::{Screen, Style};
-use millrace_load::output::table::table;
+use millrace_load::output::table;
 use millrace_load::record::Run;
 
 use super::args::OutputArgs;
@@ -52,9 +52,9 @@ impl Results {
             .iter()
             .any(|path| path.as_ref().is_some_and(|path| path.as_os_str() == "-"));
         if is_taken || self.quiet {
-            eprint!("{}", if self.quiet { String::new() } else { table(&document) });
+            eprint!("{}", if self.quiet { String::new() } else { table::table(&document) });
         } else {
-            print!("{}", table(&document));
+            print!("{}", table::table(&document));
         }
         self.files.write(&document, true).or_fail(|| "results can't be written".to_owned())
     }
@@ -74,6 +74,9 @@ pub fn compare(args: &OutputArgs) -> Result<(), Failure> {
     };
     match &args.report {
         Some(path) if path.as_os_str() != "-" => {
+            if let [a, b] = documents.as_slice() {
+                print!("{}", table::comparison((a, name(0)), (b, name(1))));
+            }
             replace(path, &page).or_fail(|| "the report can't be written".to_owned())
         }
         _ => {

@@ -16,17 +16,7 @@ pub fn comparison(a: (&Document, &str), b: (&Document, &str)) -> String {
     let title = format!("{} and {} under load", names[0], names[1]);
     let mut html = head(&title);
     let _ = write!(html, "<header><h1>{}</h1>", escape(&title));
-    for (document, name) in runs {
-        let description = &document.description;
-        let _ = write!(
-            html,
-            "<p>{}: {} &middot; {} &middot; {}</p>",
-            escape(name),
-            escape(&description.target),
-            escape(&description.scenario),
-            escape(&description.arrivals)
-        );
-    }
+    conditions(&runs, &mut html);
     html.push_str("</header>\n");
     results(&runs, &mut html);
     warnings(&runs, &mut html);
@@ -41,8 +31,25 @@ pub fn comparison(a: (&Document, &str), b: (&Document, &str)) -> String {
     html + FOOT
 }
 
-/// Short names that tell the two apart.
-fn names(a: (&Document, &str), b: (&Document, &str)) -> [String; 2] {
+/// What was asked for: said once where it was the same.
+fn conditions(runs: &[(&Document, &str); 2], html: &mut String) {
+    let load = |document: &Document| {
+        let description = &document.description;
+        let parts = [&description.scenario, &description.arrivals, &description.protocol];
+        parts.map(|part| escape(part)).join(" &middot; ")
+    };
+    let texts = runs.map(|(document, _)| load(document));
+    if texts[0] == texts[1] {
+        let _ = write!(html, "<p>{}</p>", texts[0]);
+        return;
+    }
+    for ((_, name), text) in runs.iter().zip(texts) {
+        let _ = write!(html, "<p>{}: {text}</p>", escape(name));
+    }
+}
+
+/// Short names that tell the two apart: those that were given, else those of the servers.
+pub fn names(a: (&Document, &str), b: (&Document, &str)) -> [String; 2] {
     let own = |(document, name): (&Document, &str)| {
         if name.is_empty() { document.server_name().to_owned() } else { name.to_owned() }
     };
@@ -51,9 +58,19 @@ fn names(a: (&Document, &str), b: (&Document, &str)) -> [String; 2] {
 }
 
 fn results(runs: &[(&Document, &str); 2], html: &mut String) {
-    html.push_str("<section class=\"result fine\">");
-    for (document, name) in runs {
-        let _ = write!(html, "<p><b>{}</b>: {}</p>", escape(name), escape(&headline(document)));
+    html.push_str("<section class=\"result both\">");
+    for (index, (document, name)) in runs.iter().enumerate() {
+        let _ = write!(
+            html,
+            "<p class=\"{}\"><b>{}</b>: {}",
+            RUNS[index],
+            escape(name),
+            escape(&headline(document))
+        );
+        if let Some(bottleneck) = &document.bottleneck {
+            let _ = write!(html, "<br><small>Held back by {}</small>", escape(bottleneck));
+        }
+        html.push_str("</p>");
     }
     html.push_str("</section>\n");
 }
@@ -112,20 +129,10 @@ fn levels(runs: &[(&Document, &str); 2]) -> String {
     for (index, (_, name)) in runs.iter().enumerate() {
         table.group(name, RUNS[index], columns.len());
     }
-    let most = runs.iter().map(|(document, _)| survival::most_load(document)).fold(0.0, f64::max);
-    let all = runs.map(|(document, _)| survival::levels_up_to(document, most));
-    let mut loads: Vec<f64> = all.iter().flatten().map(|level| level.load).collect();
-    loads.sort_by(f64::total_cmp);
-    loads.dedup();
-    for load in loads {
-        let mut cells = vec![Cell::key(count(load))];
-        for ((document, _), levels) in runs.iter().zip(&all) {
-            let level = levels.iter().find(|level| level.load == load).copied();
-            cells.extend(level_cells(
-                document,
-                &level.unwrap_or(survival::Level { load, point: None }),
-                false,
-            ));
+    for levels in survival::levels_of_both(runs.map(|(document, _)| document)) {
+        let mut cells = vec![Cell::key(count(levels[0].load))];
+        for ((document, _), level) in runs.iter().zip(&levels) {
+            cells.extend(level_cells(document, level, false));
         }
         table.row(cells);
     }

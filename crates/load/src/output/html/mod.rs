@@ -11,7 +11,7 @@ mod timeline;
 
 use std::fmt::Write;
 
-pub use compare::comparison;
+pub use compare::{comparison, names};
 pub use tables::words_of;
 
 use super::document::{Document, End};

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::super::document::{Document, Latency, Server, Stage, Summary};
+use super::super::bottleneck;
+use super::super::document::{Document, Latency, Stage, Summary};
 use super::super::figures::{brief, bytes, count, grouped, percent, span, time};
 use super::super::survival::{self, Level};
 use super::{escape, tone};
@@ -219,43 +220,9 @@ fn failed(summary: &Summary) -> String {
 
 /// What held a stage back: what is known, else what the evidence says.
 fn held_back(document: &Document, stage: &Stage) -> String {
-    if let Some(known) = &stage.bottleneck {
-        return known.clone();
-    }
-    let mut signs = signs_of(document, &stage.summary.server.unwrap_or_default());
-    let worst = stage.summary.failures.iter().max_by_key(|(_, count)| **count);
-    if let Some((kind, count)) = worst {
-        signs.push(format!("{} times: {}", grouped(*count), words_of(kind)));
-    }
-    if signs.is_empty() { "nothing seen".to_owned() } else { signs.join("; ") }
-}
-
-fn signs_of(document: &Document, server: &Server) -> Vec<String> {
-    let cores = document.description.machine.cores.max(1) as f64;
-    let mut signs = Vec::new();
-    if let (Some(entries), Some(limit)) = (server.conntrack, server.conntrack_limit)
-        && entries as f64 >= 0.95 * limit as f64
-    {
-        signs.push(format!(
-            "the kernel's connection tracking table is full ({} of {})",
-            grouped(entries),
-            grouped(limit)
-        ));
-    }
-    if let Some(drops) = server.listen_drops.filter(|drops| *drops > 0) {
-        signs.push(format!("{} connections dropped: a listening queue was full", grouped(drops)));
-    }
-    if let Some(memory) = server.machine_memory_bytes
-        && memory as f64 >= 0.92 * document.description.machine.memory_bytes as f64
-    {
-        signs.push("memory of the machine".to_owned());
-    }
-    if server.cpu.is_some_and(|cpu| cpu >= 0.9 * cores) {
-        signs.push("processor: the server's own work".to_owned());
-    } else if server.machine_cpu.is_some_and(|cpu| cpu >= 0.93 * cores) {
-        signs.push("processor of the machine".to_owned());
-    }
-    signs
+    let index = document.stages.iter().position(|other| other == stage).unwrap_or(0);
+    let known = stage.bottleneck.clone().or_else(|| bottleneck::of_stage(document, index));
+    known.unwrap_or_else(|| "nothing seen".to_owned())
 }
 
 /// Failures by kind, and answers by status.

@@ -1,0 +1,202 @@
+//! What held a server back, named from what was measured: kernel tables and queues, memory, who took the processor, PHP's pools, and
+//! the failures. A sign is only what the figures show; where they show nothing, nothing is said.
+
+use std::collections::BTreeMap;
+
+use super::document::{Document, Kinds, Php, Program, Second, Server};
+use super::figures::{count, grouped};
+use super::html::words_of;
+use super::survival;
+
+/// The processor is full when so much of all cores was busy.
+const FULL: f64 = 0.93;
+/// Who took less of the machine isn't named.
+const NAMED: f64 = 0.03;
+/// The name of the tester among the programs.
+const TESTER: &str = "the tester";
+
+/// What held it back in a stage.
+pub fn of_stage(document: &Document, index: usize) -> Option<String> {
+    let seconds: Vec<&Second> = document.seconds.iter().filter(|second| second.stage == index).collect();
+    let stage = document.stages.get(index)?;
+    name(document, &seconds, stage.summary.server, &stage.summary.failures)
+}
+
+/// What held it back where the load was heaviest.
+pub fn of_run(document: &Document) -> Option<String> {
+    let heavy = survival::most_load(document) * 0.9;
+    let seconds: Vec<&Second> =
+        document.seconds.iter().filter(|second| survival::load_of(document, second) >= heavy).collect();
+    let server = Server::over(seconds.iter().copied());
+    name(document, &seconds, server, &document.total.failures)
+}
+
+fn name(
+    document: &Document,
+    seconds: &[&Second],
+    server: Option<Server>,
+    failures: &Kinds,
+) -> Option<String> {
+    let machine = &document.description.machine;
+    let cores = machine.cores.max(1) as f64;
+    let mut signs = Vec::new();
+    let server = server.unwrap_or_default();
+    conntrack(&server, &mut signs);
+    if server.machine_memory_bytes.is_some_and(|used| used as f64 >= 0.92 * machine.memory_bytes as f64) {
+        signs.push("memory of the machine".to_owned());
+    }
+    let programs = programs(seconds);
+    let is_full = server.machine_cpu.or(server.cpu).is_some_and(|cpu| cpu >= FULL * cores);
+    if is_full {
+        signs.push(processor(&programs, cores));
+    } else {
+        signs.extend(programs.iter().find_map(|(name, program)| one_core(name, program, cores)));
+    }
+    signs.extend(php(seconds, &programs));
+    signs.extend(listening_queue(seconds));
+    if let Some((kind, number)) = failures.iter().max_by_key(|(_, number)| **number) {
+        signs.push(format!("{} times: {}", grouped(*number), words_of(kind)));
+    }
+    (!signs.is_empty()).then(|| signs.join("; "))
+}
+
+/// The kernel's table of connections.
+fn conntrack(server: &Server, signs: &mut Vec<String>) {
+    if let (Some(entries), Some(limit)) = (server.conntrack, server.conntrack_limit)
+        && entries as f64 >= 0.95 * limit as f64
+    {
+        let (entries, limit) = (grouped(entries), grouped(limit));
+        signs.push(format!("the kernel's connection tracking table is full ({entries} of {limit})"));
+    }
+}
+
+/// Connections that were dropped before the server saw them. The kernel counts those of all servers of the machine together: a few
+/// may be somebody else's.
+fn listening_queue(seconds: &[&Second]) -> Option<String> {
+    let counts = || seconds.iter().filter_map(|second| second.server?.listen_drops);
+    let drops = counts().max()? - counts().min()?;
+    let connects: u64 = seconds.iter().map(|second| second.connects).sum();
+    (drops >= 10 && drops * 200 > connects)
+        .then(|| format!("{} connections dropped: a listening queue was full", grouped(drops)))
+}
+
+/// Each program, the tester among them, in the mean of the seconds.
+fn programs(seconds: &[&Second]) -> BTreeMap<String, Program> {
+    let mut sums = BTreeMap::<String, Program>::new();
+    let mut working = BTreeMap::<String, f64>::new();
+    for second in seconds {
+        for (name, program) in &second.programs {
+            let sum = sums.entry(name.clone()).or_default();
+            sum.cpu += program.cpu;
+            sum.processes = sum.processes.max(program.processes);
+            *working.entry(name.clone()).or_default() += f64::from(program.working);
+        }
+        sums.entry(TESTER.to_owned()).or_default().cpu += second.tester_cpu;
+    }
+    let number = seconds.len().max(1) as f64;
+    for (name, sum) in &mut sums {
+        sum.cpu /= number;
+        sum.working = working.get(name).map_or(0, |working| (working / number).round() as u32);
+    }
+    sums
+}
+
+/// `the processor: all 2 cores are busy (php-fpm8.2 61 %, nginx 12 %, the tester 9 %)`
+fn processor(programs: &BTreeMap<String, Program>, cores: f64) -> String {
+    let mut shares: Vec<(&str, f64)> =
+        programs.iter().map(|(name, program)| (name.as_str(), program.cpu / cores)).collect();
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let shares: Vec<String> = shares
+        .iter()
+        .filter(|(_, share)| *share >= NAMED)
+        .map(|(name, share)| format!("{name} {:.0} %", share * 100.0))
+        .collect();
+    let who = if shares.is_empty() { String::new() } else { format!(" ({})", shares.join(", ")) };
+    format!("the processor: all {} cores are busy{who}", count(cores))
+}
+
+/// A program whose few processes are at the limit of a core each, while others are free.
+fn one_core(name: &str, program: &Program, cores: f64) -> Option<String> {
+    let working = f64::from(program.working);
+    let is_bound = working > 0.0
+        && working < cores
+        && program.cpu >= FULL * working
+        && program.processes == program.working;
+    let fill = if program.processes == 1 {
+        "its one process fills a core".to_owned()
+    } else {
+        format!("its {} processes fill a core each", program.processes)
+    };
+    is_bound.then(|| format!("{name}: {fill}, and there are {} cores", count(cores)))
+}
+
+/// PHP's pools: told by Millrace, or seen by php-fpm's processes.
+fn php(seconds: &[&Second], programs: &BTreeMap<String, Program>) -> Option<String> {
+    let told: Vec<Php> = seconds.iter().filter_map(|second| second.php).collect();
+    if !told.is_empty() {
+        let mean = |of: fn(&Php) -> u64| told.iter().map(of).sum::<u64>() as f64 / told.len() as f64;
+        let (running, waiting) = (mean(|php| php.running), mean(|php| php.waiting));
+        return (waiting >= 1.0).then(|| {
+            format!("PHP: {} requests wait for a worker while {} run", count(waiting), count(running))
+        });
+    }
+    let (name, pool) = programs.iter().find(|(name, _)| name.starts_with("php-fpm"))?;
+    // One of them is the master, which does nothing.
+    let workers = pool.processes.saturating_sub(1);
+    (workers > 0 && pool.working >= workers)
+        .then(|| format!("PHP's pool: all {workers} workers of {name} are at work"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::samples;
+
+    fn busy(programs: &[(&str, f64, u32, u32)], tester: f64, machine: f64) -> Document {
+        let mut document = samples::ramp(100);
+        for second in &mut document.seconds {
+            second.programs = programs
+                .iter()
+                .map(|(name, cpu, processes, working)| {
+                    ((*name).to_owned(), Program { cpu: *cpu, processes: *processes, working: *working })
+                })
+                .collect();
+            second.tester_cpu = tester;
+            second.server = Some(Server { machine_cpu: Some(machine), ..Server::default() });
+        }
+        document.total.failures.clear();
+        document
+    }
+
+    #[test]
+    fn who_takes_the_processor() {
+        let document =
+            busy(&[("php-fpm8.2", 1.2, 6, 5), ("nginx", 0.3, 3, 2), ("mariadbd", 0.01, 1, 1)], 0.4, 1.95);
+        assert_eq!(
+            of_run(&document).unwrap(),
+            "the processor: all 2 cores are busy (php-fpm8.2 60 %, the tester 20 %, nginx 15 %); \
+             PHP's pool: all 5 workers of php-fpm8.2 are at work"
+        );
+    }
+
+    #[test]
+    fn a_server_with_too_few_processes() {
+        let document = busy(&[("nginx", 0.97, 1, 1)], 0.2, 1.2);
+        assert_eq!(of_run(&document).unwrap(), "nginx: its one process fills a core, and there are 2 cores");
+    }
+
+    #[test]
+    fn php_that_lets_requests_wait() {
+        let mut document = busy(&[("millrace", 0.1, 1, 1)], 0.1, 0.8);
+        document
+            .seconds
+            .iter_mut()
+            .for_each(|second| second.php = Some(Php { most: 4, running: 4, waiting: 12 }));
+        assert_eq!(of_run(&document).unwrap(), "PHP: 12 requests wait for a worker while 4 run");
+        document
+            .seconds
+            .iter_mut()
+            .for_each(|second| second.php = Some(Php { most: 4, running: 3, waiting: 0 }));
+        assert_eq!(of_run(&document), None);
+    }
+}
