@@ -25,6 +25,8 @@ pub struct Plan {
     pub pipeline: u32,
     /// Whether TLS sessions are resumed; otherwise each handshake is a full one.
     pub resumption: bool,
+    /// Which certificates a server may have.
+    pub certificates: Certificates,
     /// `Accept-Encoding`; empty: none.
     pub accept_encoding: String,
     /// After how long a request has failed.
@@ -41,6 +43,16 @@ pub struct Plan {
     pub connect_to: Option<std::net::SocketAddr>,
     /// Source addresses to connect from; empty: the system's choice, on loopback as many as the ports need.
     pub sources: Vec<std::net::IpAddr>,
+}
+
+/// Which certificates a server may have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Certificates {
+    /// Any: what is tested is a server of one's own, often with a certificate made for the occasion.
+    #[default]
+    Any,
+    /// Those that the ones in this file (PEM) vouch for, with the right name, and in time.
+    TrustedBy(std::path::PathBuf),
 }
 
 /// Who comes when.

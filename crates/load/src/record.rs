@@ -156,6 +156,8 @@ pub struct Tally {
     pub objects: u64,
     /// Responses that were not fetched because the browser cache had them fresh.
     pub cached: u64,
+    /// Redirects that were followed.
+    pub redirects: u64,
     /// Bytes received, as on the connection (inside TLS).
     pub bytes_in: u64,
     /// Bytes sent.
@@ -251,8 +253,29 @@ pub struct ServerSample {
     pub conntrack: Option<(u64, u64)>,
     /// Its processes, by the program that they run.
     pub programs: Vec<(String, Program)>,
-    /// What the server says of itself (Millrace's metrics): counters and gauges by name.
-    pub metrics: Vec<(String, f64)>,
+    /// What the server says of itself, if it is a Millrace.
+    pub own: Option<Own>,
+}
+
+/// What a Millrace says of itself: how it is at the end of the second, and what happened in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Own {
+    /// Connections open.
+    pub connections: u64,
+    /// PHP workers that run a script.
+    pub php_running: u64,
+    /// PHP workers that there may be.
+    pub php_limit: u64,
+    /// Requests that wait for a PHP worker.
+    pub php_waiting: u64,
+    /// PHP requests in the second.
+    pub php_requests: u64,
+    /// Requests in the second that the page cache answered, fresh or stale.
+    pub cache_hits: u64,
+    /// Those that it could have answered, but did not have the page for.
+    pub cache_misses: u64,
+    /// Requests and connections that were refused in the second because there were too many.
+    pub refused: u64,
 }
 
 /// The server's processes that run one program, in a second.
@@ -283,6 +306,8 @@ pub struct Tester {
     pub addresses: u64,
     /// How late open arrivals began at worst, in microseconds: because of the tester, not of the server.
     pub latest_start: u64,
+    /// Open arrivals that were due and never began: because of the tester, not of the server.
+    pub missed: u64,
     /// Peak of the tester's memory in bytes (resident).
     pub memory: u64,
     /// What held the tester back, in sentences that say what to do; empty: nothing, the figures are the server's.
@@ -422,6 +447,7 @@ impl Default for Tally {
             pages_failed: 0,
             objects: 0,
             cached: 0,
+            redirects: 0,
             bytes_in: 0,
             bytes_out: 0,
             connects: 0,
@@ -452,6 +478,7 @@ impl Tally {
             (&mut self.pages_failed, other.pages_failed),
             (&mut self.objects, other.objects),
             (&mut self.cached, other.cached),
+            (&mut self.redirects, other.redirects),
             (&mut self.bytes_in, other.bytes_in),
             (&mut self.bytes_out, other.bytes_out),
             (&mut self.connects, other.connects),

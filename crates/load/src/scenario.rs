@@ -6,6 +6,9 @@
 
 use std::time::Duration;
 
+/// Redirects that are followed one after the other, unless something else is said: pages have one or two, a circle has no end.
+pub const MOST_REDIRECTS: u8 = 10;
+
 /// The server under test.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Origin {
@@ -64,6 +67,8 @@ pub struct Step {
     pub extract: Vec<Extract>,
     /// How long the user thinks afterwards: between these two, evenly.
     pub think: Option<(Duration, Duration)>,
+    /// How many redirects are followed, one after the other; `None`: those of a page, as a browser would.
+    pub redirects: Option<u8>,
 }
 
 /// A request as written: `{name}` in the target, a field's value or the body stands for an extracted value.
@@ -200,8 +205,23 @@ impl Flow {
 impl Step {
     /// A request of which nothing special is expected.
     pub fn new(request: Request) -> Step {
-        Step { request, page: false, checks: Vec::new(), extract: Vec::new(), think: None }
+        Step { request, page: false, checks: Vec::new(), extract: Vec::new(), think: None, redirects: None }
     }
+
+    /// How many redirects are followed; `None`: the response to the request is what counts, whatever it is. A step that
+    /// checks for a redirect wants to see it.
+    pub fn follows(&self) -> Option<u8> {
+        let wants_it = self.checks.iter().any(
+            |check| matches!(check, Check::Status(all) if all.iter().any(|status| is_redirect(*status))),
+        );
+        let most = self.redirects.unwrap_or(if self.page { MOST_REDIRECTS } else { 0 });
+        (most > 0 && !wants_it).then_some(most)
+    }
+}
+
+/// Whether a response of this status may say where to go on (RFC 9110 section 15.4).
+pub fn is_redirect(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
 impl std::fmt::Display for Origin {
@@ -220,6 +240,17 @@ impl std::fmt::Display for Origin {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_checks_for_a_redirect_wants_to_see_it() {
+        let step =
+            |page, redirects, checks| Step { page, redirects, checks, ..Step::new(Request::default()) };
+        assert_eq!(step(true, None, vec![Check::Status(vec![200])]).follows(), Some(MOST_REDIRECTS));
+        assert_eq!(step(false, None, Vec::new()).follows(), None);
+        assert_eq!(step(false, Some(3), Vec::new()).follows(), Some(3));
+        assert_eq!(step(true, Some(0), Vec::new()).follows(), None);
+        assert_eq!(step(true, Some(3), vec![Check::Status(vec![200, 302])]).follows(), None);
+    }
 
     #[test]
     fn what_a_pattern_takes() {

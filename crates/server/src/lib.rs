@@ -30,4 +30,6 @@ mod route;
 pub mod stats;
 mod tls;
 mod warm;
+
 pub use engine::{Reload, StartError, run};
+pub use tls::system_certificates;

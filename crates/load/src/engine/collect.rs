@@ -108,6 +108,7 @@ impl Collector {
         open.cpu += gauges.cpu;
         open.busiest = open.busiest.max(gauges.cpu);
         tester.cpu += gauges.cpu as f64 / SECOND as f64;
+        tester.missed += gauges.missed;
         tester.latest_start = tester.latest_start.max(gauges.latest_start / 1000);
         tester.most_descriptors = tester.most_descriptors.max(gauges.most_connections);
     }

@@ -22,6 +22,7 @@ use super::request::Prepared;
 use super::response::{Item, Reader};
 use super::transport::{Broken, Transport};
 use crate::record::{Failure, Tally};
+use crate::scenario::is_redirect;
 
 /// A connection closed after so long without a request is not the server's failure, but how keep-alive works: the request
 /// goes to a new one. Nanoseconds.
@@ -38,6 +39,8 @@ pub struct Pending {
     pub user_generation: u32,
     /// Which part of a page it is.
     pub part: Option<crate::page::Kind>,
+    /// Whether the response may be the user's alone, because it has shown cookies: in quiet there were none.
+    pub is_personal: bool,
     /// Since when its time counts: when it was due, nanoseconds from the start.
     pub due: u64,
     /// When it was given to the connection.
@@ -102,6 +105,15 @@ pub struct Lent {
     pub clock: Clock,
     /// What people should know, each once.
     pub notes: Vec<String>,
+}
+
+impl Lent {
+    /// Says something to people, unless something was said lately: what fails may fail a million times.
+    pub fn note(&mut self, say: impl FnOnce() -> String) {
+        if self.notes.is_empty() {
+            self.notes.push(say());
+        }
+    }
 }
 
 /// What a connection needs only while requests are under way.
@@ -337,10 +349,19 @@ impl Connection {
 
     /// Whether the handshake is over.
     fn handshake(&mut self, lent: &mut Lent) -> Result<bool, Failure> {
-        let done = self.transport.handshake(&mut lent.buffer).map_err(|broken| match broken {
-            Broken::Closed => Failure::Tls,
-            other => other.failure(),
-        })?;
+        let done = match self.transport.handshake(&mut lent.buffer) {
+            Ok(done) => done,
+            Err(Broken::Closed) => {
+                lent.note(|| "TLS: the server closed the connection instead of a handshake".to_owned());
+                return Err(Failure::Tls);
+            }
+            Err(Broken::Tls) => {
+                let why = self.transport.tls_error().unwrap_or_default();
+                lent.note(|| format!("TLS: {why}"));
+                return Err(Failure::Tls);
+            }
+            Err(other) => return Err(other.failure()),
+        };
         if done {
             let now = lent.clock.now();
             let _ = lent.tally.tls.record((now - self.since) / 1000);
@@ -348,6 +369,7 @@ impl Connection {
             self.since = now;
             self.stage = Stage::Open;
             if self.http2.is_some() && self.transport.protocol() != Some(b"h2") {
+                lent.note(|| "the server doesn't offer HTTP/2 (h2) in TLS".to_owned());
                 return Err(Failure::BadHttp);
             }
         }
@@ -438,10 +460,14 @@ impl Connection {
                 first.first = now;
             }
             let is_head = first.what.is_head;
-            let keeps = first.what.keeps || first.what.judge.wants_content();
+            let keeps = first.what.keeps_any();
             let (taken, item) = match busy.reader.read(input, is_head) {
                 Ok(read) => read,
-                Err(_) => return self.fail(Failure::BadHttp, lent),
+                Err(bad) => {
+                    let first = &first.what.request;
+                    lent.note(|| format!("{}: what came is not HTTP: {}", first.target, bad.0));
+                    return self.fail(Failure::BadHttp, lent);
+                }
             };
             let (bytes, rest) = input.split_at(taken);
             input = rest;
@@ -508,14 +534,28 @@ impl Busy {
 pub fn judged(pending: &Pending, response: Response<'_>, last: u64, notes: &mut Vec<String>) -> Outcome {
     let judge = &pending.what.judge;
     let status = response.status;
-    let failure = judge.status(status).or_else(|| judge.content(response));
+    let keep = || Box::new(Kept { head: response.head.to_vec(), content: response.content.to_vec() });
+    match pending.what.follows.filter(|_| is_redirect(status)) {
+        // The response that is asked for is still to come.
+        Some(1..) => return Outcome::Whole { status, failure: None, last, kept: Some(keep()) },
+        Some(0) => {
+            if notes.is_empty() {
+                notes.push(format!(
+                    "{} redirects, and that after many redirects",
+                    pending.what.request.target
+                ));
+            }
+            return Outcome::Whole { status, failure: Some(Failure::StatusOther), last, kept: None };
+        }
+        None => {}
+    }
+    let failure = judge.status(status).or_else(|| judge.content(response, !pending.is_personal));
     if matches!(failure, Some(Failure::WrongContent | Failure::WrongLength))
         && notes.is_empty()
         && let Some(how) = judge.difference(response)
     {
         notes.push(format!("{} differs from what it was in quiet: {how}", pending.what.request.target));
     }
-    let keep = || Box::new(Kept { head: response.head.to_vec(), content: response.content.to_vec() });
     Outcome::Whole { status, failure, last, kept: pending.what.keeps.then(keep) }
 }
 

@@ -127,6 +127,7 @@ impl Http2 {
                 Poll::Ready(Ok(opened)) => self.state = State::Open(Box::new(opened)),
                 Poll::Ready(Err(error)) => {
                     self.state = State::Closed;
+                    lent.note(|| format!("HTTP/2: {error}"));
                     return Err(failure_of(&error));
                 }
             }
@@ -137,7 +138,12 @@ impl Http2 {
             let over = match Pin::new(&mut opened.1).poll(&mut context) {
                 Poll::Pending => None,
                 Poll::Ready(Ok(())) => Some(Failure::Reset),
-                Poll::Ready(Err(error)) => Some(failure_of(&error)),
+                Poll::Ready(Err(error)) => {
+                    if failure_of(&error) == Failure::BadHttp {
+                        lent.note(|| format!("HTTP/2: {error}; does the server speak it?"));
+                    }
+                    Some(failure_of(&error))
+                }
             };
             let moved = self.look(&mut context, connection, lent);
             if let Some(failure) = over {
@@ -234,7 +240,7 @@ impl Stream {
     }
 
     fn keeps(&self) -> bool {
-        self.pending.what.keeps || self.pending.what.judge.wants_content()
+        self.pending.what.keeps_any()
     }
 
     fn on_head(&mut self, response: http::Response<RecvStream>, now: u64) {

@@ -50,6 +50,11 @@ impl Judge {
         Judge { checks, dynamic, expected, known: RefCell::default() }
     }
 
+    /// The same for the request that a redirect leads to: what was expected is what is there.
+    pub fn for_redirect(&self) -> Judge {
+        Judge::new(self.checks.clone(), self.dynamic.clone(), self.expected.clone())
+    }
+
     /// Whether the content is looked at, and must be kept until it is complete.
     pub fn wants_content(&self) -> bool {
         self.expected.is_some() || self.checks.iter().any(|check| !matches!(check, Check::Status(_)))
@@ -71,16 +76,17 @@ impl Judge {
         })
     }
 
-    /// What is wrong with the content; `None`: nothing.
-    pub fn content(&self, response: Response<'_>) -> Option<Failure> {
+    /// What is wrong with the content, compared with what it was in quiet or only checked; `None`: nothing.
+    pub fn content(&self, response: Response<'_>, compares: bool) -> Option<Failure> {
         if !self.wants_content() || response.status == 304 {
             return None;
         }
-        let hash = XxHash3_64::oneshot_with_seed(u64::from(response.status), response.content);
+        let seed = u64::from(response.status) << 1 | u64::from(compares);
+        let hash = XxHash3_64::oneshot_with_seed(seed, response.content);
         if let Some(verdict) = self.known.borrow().get(&hash) {
             return *verdict;
         }
-        let verdict = self.look(response);
+        let verdict = self.look(response, compares);
         let mut known = self.known.borrow_mut();
         if known.len() >= MOST_KNOWN {
             known.clear();
@@ -89,7 +95,7 @@ impl Judge {
         verdict
     }
 
-    fn look(&self, response: Response<'_>) -> Option<Failure> {
+    fn look(&self, response: Response<'_>, compares: bool) -> Option<Failure> {
         let coding = response::field(response.head, "content-encoding");
         let Some(content) = decode(coding.as_deref(), response.content) else {
             return Some(Failure::WrongContent);
@@ -106,7 +112,8 @@ impl Judge {
                 _ => {}
             }
         }
-        let expected = self.expected.as_deref().filter(|expected| expected.status == response.status)?;
+        let expected = self.expected.as_deref();
+        let expected = expected.filter(|expected| compares && expected.status == response.status)?;
         let same = without(&content, &self.dynamic);
         if same == expected.content {
             None
@@ -193,7 +200,8 @@ mod tests {
     }
 
     fn content(judge: &Judge, text: &str) -> Option<Failure> {
-        judge.content(Response { status: 200, head: b"HTTP/1.1 200 OK\r\n\r\n", content: text.as_bytes() })
+        let head = b"HTTP/1.1 200 OK\r\n\r\n";
+        judge.content(Response { status: 200, head, content: text.as_bytes() }, true)
     }
 
     #[test]
@@ -227,6 +235,7 @@ mod tests {
         assert_eq!(content(&same, "<a nonce=\"123\">three</a>"), Some(Failure::WrongLength));
         let head = b"HTTP/1.1 200 OK\r\n\r\n";
         let other = Response { status: 200, head, content: b"<a nonce=\"1\">two</a>" };
+        assert_eq!(same.content(other, false), None, "it is somebody's own");
         let said = same.difference(other).unwrap();
         assert!(said.contains("from byte 12 ") && said.contains("two"), "{said}");
     }

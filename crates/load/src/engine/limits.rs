@@ -61,6 +61,13 @@ pub fn bottlenecks(run: &Run, shared: &Shared, busy_seconds: u32) -> Vec<String>
             run.tester.latest_start as f64 / 1000.0
         ));
     }
+    if run.tester.missed > 0 {
+        found.push(format!(
+            "{} arrivals that were due never began: the rate is more than this tester makes; take a lower one, --threads or more \
+             machines",
+            run.tester.missed
+        ));
+    }
     if run.total.failures.of(Failure::Tester) > 0 && found.is_empty() {
         found.push("the system refused the tester connections".to_owned());
     }

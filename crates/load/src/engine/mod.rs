@@ -3,7 +3,7 @@
 //! ```text
 //!   run.rs       one run: quiet fetches, threads, seconds, stop rules, the search for what holds
 //!   thread.rs    a thread: epoll loop, timers, arrivals      pacer.rs   who comes when
-//!   walk.rs      users from step to step                     pages.rs   full page loads
+//!   walk.rs      users from step to step                     pages.rs   full page loads, redirects.rs
 //!   connection.rs  requests in, responses out                transport.rs, tls.rs, connect.rs   bytes
 //!   response.rs  HTTP/1.1 out of bytes, http2.rs             judge.rs   whether a response is right
 //! ```
@@ -21,9 +21,11 @@ mod http2;
 mod interrupt;
 mod judge;
 mod limits;
+mod metrics;
 mod pacer;
 mod pages;
 mod quiet;
+mod redirects;
 mod request;
 mod response;
 mod run;
@@ -37,4 +39,5 @@ mod walk;
 
 pub use interrupt::on_interrupt;
 pub use limits::is_private;
+pub use quiet::fetch;
 pub use run::{Control, resolve, run};

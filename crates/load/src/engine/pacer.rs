@@ -41,6 +41,11 @@ impl Curve {
         None
     }
 
+    /// How many arrivals there are in all.
+    pub fn arrivals(&self) -> f64 {
+        self.stages.iter().map(Segment::area).sum()
+    }
+
     /// When the arrival of this number (it need not be whole) comes, counted from 0: where the area under the curve reaches
     /// it. `None`: it never comes.
     pub fn when(&self, number: f64) -> Option<f64> {

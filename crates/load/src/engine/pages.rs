@@ -14,7 +14,7 @@ use super::thread::Thread;
 use super::user::{Cached, PageLoad, Part};
 use super::walk::Issued;
 use crate::page::{self, Kind};
-use crate::scenario::Request;
+use crate::scenario::{MOST_REDIRECTS, Request};
 use crate::url::Url;
 
 /// Different contents whose parts are remembered.
@@ -25,7 +25,7 @@ impl Thread {
     pub(super) fn on_page(&mut self, key: u32, pending: &Pending, kept: &Kept) {
         let parts = self.parts_of(key, pending, None, kept);
         let load = PageLoad {
-            due: pending.due,
+            due: self.users[key as usize].due,
             queue: VecDeque::new(),
             seen: HashSet::new(),
             open: 0,
@@ -194,7 +194,8 @@ impl Thread {
         let expected = self.shared.expected.get(&target).cloned();
         let judge = Judge::new(Vec::new(), self.shared.dynamic.clone(), expected);
         let request = Request { method: "GET".to_owned(), target: target.clone(), ..Request::default() };
-        let prepared = self.manner.prepare(request, kind == Kind::Style, Vec::new(), judge);
+        let prepared =
+            self.manner.prepare(request, kind == Kind::Style, Some(MOST_REDIRECTS), Vec::new(), judge);
         if self.part_requests.len() >= MOST_KNOWN * 16 {
             self.part_requests.clear();
         }

@@ -14,12 +14,13 @@ use rustls::StreamOwned;
 
 use super::decode::decode;
 use super::judge::{Expected, without};
+use super::redirects;
 use super::request::{Manner, Personal, has_names};
 use super::response::{self, Item, Reader};
 use super::tls::Tls;
 use crate::page;
 use crate::plan::Plan;
-use crate::scenario::{Request, Scenario};
+use crate::scenario::{Dynamic, MOST_REDIRECTS, Origin, Request, Scenario};
 use crate::url::Url;
 
 /// URLs that are looked at.
@@ -30,6 +31,8 @@ const MOST_TRIES: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long one response may.
 const PATIENCE_EACH: Duration = Duration::from_secs(5);
+/// How soon a Ctrl-C is noticed.
+const GLANCE: Duration = Duration::from_millis(200);
 /// Bytes of a response.
 const MOST_BYTES: u64 = 64 << 20;
 
@@ -47,8 +50,10 @@ pub struct Quiet {
 /// A response, content decoded.
 struct Answer {
     status: u16,
+    head: Vec<u8>,
     content: Vec<u8>,
-    server: Option<String>,
+    /// What was asked for last, after redirects.
+    target: String,
 }
 
 /// Looks at the URLs of the scenario.
@@ -62,13 +67,22 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
     let manner = Manner::new(plan, scenario);
     let begun = Instant::now();
     let steps = scenario.flows.iter().flat_map(|flow| &flow.steps);
-    let mut queue: VecDeque<(Request, Want)> = steps
+    let mut queue: VecDeque<(Request, Option<u8>, Want)> = steps
         .filter(|step| step.request.method == "GET" && !has_names(&step.request))
-        .map(|step| (step.request.clone(), if step.page { Want::Page } else { Want::Nothing }))
+        .map(|step| {
+            (step.request.clone(), step.follows(), if step.page { Want::Page } else { Want::Nothing })
+        })
         .collect();
     let mut seen: HashSet<String> = HashSet::new();
-    let fetcher = Fetcher { scenario, manner: &manner, target };
-    while let Some((request, want)) = queue.pop_front() {
+    let fetcher = Fetcher {
+        plan,
+        origin: &scenario.origin,
+        dynamic: &scenario.dynamic,
+        manner: &manner,
+        target,
+        interrupted,
+    };
+    while let Some((request, follows, want)) = queue.pop_front() {
         if seen.len() >= MOST_URLS || begun.elapsed() > PATIENCE || interrupted.load(Ordering::Relaxed) {
             let left = queue.len() + 1;
             quiet
@@ -79,10 +93,10 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
         if !seen.insert(request.target.clone()) {
             continue;
         }
-        match fetcher.settled(&request, plan.sameness) {
+        match fetcher.settled(&request, follows.unwrap_or(0), plan.sameness) {
             Ok((answer, is_same)) => {
-                quiet.server = quiet.server.or_else(|| answer.server.clone());
-                queue.extend(want.more(scenario, &request.target, &answer.content));
+                quiet.server = quiet.server.or_else(|| response::field(&answer.head, "server"));
+                queue.extend(want.more(scenario, &answer.target, &answer.content));
                 if plan.sameness && !is_same {
                     quiet.notes.push(format!(
                         "{} differs each time even in quiet: its responses are not compared; --dynamic 'BEFORE...AFTER' \
@@ -96,7 +110,8 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
                 }
             }
             Err(error) => {
-                quiet.notes.push(format!("{} in quiet, before the load: {error}", request.target));
+                let cure = cure_of(&error, scenario, target);
+                quiet.notes.push(format!("{} in quiet, before the load: {error}{cure}", request.target));
                 if is_absence(&error) {
                     break;
                 }
@@ -118,7 +133,7 @@ enum Want {
 }
 
 impl Want {
-    fn more(self, scenario: &Scenario, target: &str, content: &[u8]) -> Vec<(Request, Want)> {
+    fn more(self, scenario: &Scenario, target: &str, content: &[u8]) -> Vec<(Request, Option<u8>, Want)> {
         let url = Url { origin: scenario.origin.clone(), target: target.to_owned() };
         let parts = match self {
             Want::Nothing => return Vec::new(),
@@ -127,29 +142,58 @@ impl Want {
         };
         let of = |kind| if kind == page::Kind::Style { Want::Style } else { Want::Nothing };
         let request = |target| Request { method: "GET".to_owned(), target, ..Request::default() };
-        parts.own.into_iter().map(|part| (request(part.url.target), of(part.kind))).collect()
+        parts
+            .own
+            .into_iter()
+            .map(|part| (request(part.url.target), Some(MOST_REDIRECTS), of(part.kind)))
+            .collect()
+    }
+}
+
+/// The content of a URL, as it is in quiet; redirects on the same server are followed.
+///
+/// # Errors
+/// It isn't there: why.
+pub fn fetch(plan: &Plan, url: &Url, target: SocketAddr) -> io::Result<Vec<u8>> {
+    let scenario = Scenario::one(url.origin.clone(), &url.target);
+    let manner = Manner::new(plan, &scenario);
+    let fetcher = Fetcher {
+        plan,
+        origin: &url.origin,
+        dynamic: &[],
+        manner: &manner,
+        target,
+        interrupted: &AtomicBool::new(false),
+    };
+    let answer = fetcher.fetch(&scenario.flows[0].steps[0].request, MOST_REDIRECTS)?;
+    match answer.status {
+        200 => Ok(answer.content),
+        status => Err(io::Error::other(format!("the server answers with status {status}"))),
     }
 }
 
 struct Fetcher<'a> {
-    scenario: &'a Scenario,
+    plan: &'a Plan,
+    origin: &'a Origin,
+    dynamic: &'a [Dynamic],
     manner: &'a Manner,
     target: SocketAddr,
+    interrupted: &'a AtomicBool,
 }
 
 impl Fetcher<'_> {
     /// The response, and whether two were the same.
-    fn settled(&self, request: &Request, twice: bool) -> io::Result<(Answer, bool)> {
-        let mut last = self.fetch(request);
+    fn settled(&self, request: &Request, redirects: u8, twice: bool) -> io::Result<(Answer, bool)> {
+        let mut last = self.fetch(request, redirects);
         // Who isn't there, or says nothing, isn't asked again: the load will tell.
         let is_absent = matches!(&last, Err(error) if is_absence(error));
         if !twice || is_absent {
             return last.map(|answer| (answer, false));
         }
         for _ in 1..MOST_TRIES {
-            let next = self.fetch(request);
+            let next = self.fetch(request, redirects);
             if let (Ok(one), Ok(two)) = (&last, &next) {
-                let same = |answer: &Answer| without(&answer.content, &self.scenario.dynamic);
+                let same = |answer: &Answer| without(&answer.content, self.dynamic);
                 if one.status == two.status && same(one) == same(two) {
                     return next.map(|answer| (answer, true));
                 }
@@ -161,27 +205,70 @@ impl Fetcher<'_> {
         last.map(|answer| (answer, false))
     }
 
-    fn fetch(&self, request: &Request) -> io::Result<Answer> {
-        self.try_fetch(request).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "no answer within 5 s"),
-            _ => error,
-        })
+    /// The response, after so many redirects at most.
+    fn fetch(&self, request: &Request, redirects: u8) -> io::Result<Answer> {
+        let mut request = request.clone();
+        for left in (0..=redirects).rev() {
+            let answer = self.fetch_once(&request)?;
+            let next = redirects::after(self.origin, &request, &request.target, answer.status, &answer.head);
+            match next {
+                Some(Ok(next)) if left > 0 => request = next,
+                _ => return Ok(answer),
+            }
+        }
+        unreachable!("with none left the answer is returned")
     }
 
-    fn try_fetch(&self, request: &Request) -> io::Result<Answer> {
+    fn fetch_once(&self, request: &Request) -> io::Result<Answer> {
         let stream = TcpStream::connect_timeout(&self.target, PATIENCE_EACH)?;
-        stream.set_read_timeout(Some(PATIENCE_EACH))?;
+        stream.set_read_timeout(Some(GLANCE))?;
         stream.set_write_timeout(Some(PATIENCE_EACH))?;
+        let stream =
+            Patient { stream, deadline: Instant::now() + PATIENCE_EACH, interrupted: self.interrupted };
         let mut request = request.clone();
         request.fields.push(("Connection".to_owned(), "close".to_owned()));
         let bytes = self.manner.bytes_of(&request, Personal::default());
-        if !self.scenario.origin.tls {
-            return read(stream, &bytes);
+        if !self.origin.tls {
+            return read(stream, request.target, &bytes);
         }
         // HTTP/1.1 here even where the load is HTTP/2: the content is the same.
-        let tls = Tls::new(&self.scenario.origin.host, false, false).map_err(io::Error::other)?;
-        let connection = tls.connect().map_err(io::Error::other)?;
-        read(StreamOwned::new(*connection, stream), &bytes)
+        let tls = Tls::new(&self.origin.host, false, false, &self.plan.certificates);
+        let connection = tls.map_err(io::Error::other)?.connect().map_err(io::Error::other)?;
+        read(StreamOwned::new(*connection, stream), request.target, &bytes)
+    }
+}
+
+/// A stream that is read from until a deadline, or until somebody wants the end.
+struct Patient<'a> {
+    stream: TcpStream,
+    deadline: Instant,
+    interrupted: &'a AtomicBool,
+}
+
+impl Read for Patient<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Err(io::Error::other("interrupted"));
+            }
+            if Instant::now() > self.deadline {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "no complete answer within 5 s"));
+            }
+            match self.stream.read(into) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+        }
+    }
+}
+
+impl Write for Patient<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
     }
 }
 
@@ -189,9 +276,24 @@ fn is_absence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut)
 }
 
-fn read(mut stream: impl Read + Write, request: &[u8]) -> io::Result<Answer> {
+/// What to do about it; empty: nothing is known.
+fn cure_of(error: &io::Error, scenario: &Scenario, target: SocketAddr) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            format!("; nobody listens at {target}: is the server running, and on that port?")
+        }
+        io::ErrorKind::InvalidData if scenario.origin.tls && error.to_string().contains("certificate") => {
+            "; without --verify-certificate any certificate is taken".to_owned()
+        }
+        io::ErrorKind::InvalidData if scenario.origin.tls => {
+            "; does the server speak TLS on that port?".to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+fn read(mut stream: impl Read + Write, target: String, request: &[u8]) -> io::Result<Answer> {
     stream.write_all(request)?;
-    let deadline = Instant::now() + PATIENCE_EACH;
     let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
     let (mut reader, mut buffer, mut piece) = (Reader::default(), Vec::new(), vec![0; 64 << 10]);
     let (mut status, mut head, mut content) = (0, Vec::new(), Vec::new());
@@ -228,13 +330,13 @@ fn read(mut stream: impl Read + Write, request: &[u8]) -> io::Result<Answer> {
         if ended {
             return Err(bad("the response was cut short"));
         }
-        if Instant::now() > deadline || content.len() as u64 > MOST_BYTES {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "no complete answer within 5 s"));
+        if content.len() as u64 > MOST_BYTES {
+            return Err(bad("the response is longer than 64 MiB"));
         }
     }
     let coding = response::field(&head, "content-encoding");
     let content = decode(coding.as_deref(), &content)
         .ok_or_else(|| bad("the content is not in its coding"))?
         .into_owned();
-    Ok(Answer { status, content, server: response::field(&head, "server") })
+    Ok(Answer { status, head, content, target })
 }

@@ -26,6 +26,8 @@ pub struct Prepared {
     pub is_safe: bool,
     /// Whether head and content of the response are of use to the user.
     pub keeps: bool,
+    /// How many more redirects are followed; `None`: a redirect is a response like others.
+    pub follows: Option<u8>,
     /// What is taken out of the response.
     pub extract: Vec<Extract>,
     /// What must hold of the response.
@@ -53,6 +55,13 @@ pub struct Personal<'a> {
     pub cookies: &'a str,
     /// `If-None-Match` and `If-Modified-Since`.
     pub conditions: &'a [(&'static str, String)],
+}
+
+impl Prepared {
+    /// Whether head and content of the response are kept until it is complete.
+    pub fn keeps_any(&self) -> bool {
+        self.keeps || self.follows.is_some() || self.judge.wants_content()
+    }
 }
 
 impl Manner {
@@ -173,6 +182,7 @@ impl Manner {
         &self,
         request: Request,
         keeps: bool,
+        follows: Option<u8>,
         extract: Vec<Extract>,
         judge: Judge,
     ) -> Rc<Prepared> {
@@ -185,6 +195,7 @@ impl Manner {
             is_head: request.method == "HEAD",
             is_safe: matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS"),
             keeps: keeps || self.is_personal || !extract.is_empty(),
+            follows,
             extract,
             judge,
             request,

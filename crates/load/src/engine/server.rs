@@ -2,25 +2,19 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
+use std::net::SocketAddr;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::limits::{is_private, kilobytes};
+use super::metrics::Metrics;
 use super::run::Control;
 use crate::record::{Program, ServerSample};
-
-/// How long the server's metrics are waited for: a second must not become longer by it.
-const PATIENCE: Duration = Duration::from_millis(300);
-/// Metrics that are taken at most.
-const MOST_METRICS: usize = 400;
 
 /// Looks at the server each second.
 pub struct Watch {
     pids: Vec<u32>,
-    metrics: Option<String>,
+    metrics: Option<Metrics>,
     listen_drops: Option<u64>,
     last: Option<Usage>,
 }
@@ -39,7 +33,11 @@ impl Watch {
         if pids.is_empty() && is_here(target) {
             pids = listeners(target.port());
         }
-        let mut watch = Watch { pids, metrics: control.metrics.clone(), listen_drops: None, last: None };
+        let metrics = match &control.metrics {
+            Some(address) => Some(Metrics::at(address)),
+            None => Metrics::of(&pids),
+        };
+        let mut watch = Watch { pids, metrics, listen_drops: None, last: None };
         watch.listen_drops = drops();
         watch.last = Some(watch.usage());
         watch
@@ -61,7 +59,7 @@ impl Watch {
             listen_drops: drops().map(|now| now - self.listen_drops.unwrap_or(now)),
             conntrack: conntrack(),
             programs: programs.into_iter().collect(),
-            metrics: self.metrics.as_ref().and_then(|address| ask(address)).unwrap_or_default(),
+            own: self.metrics.as_mut().and_then(Metrics::sample),
         };
         self.last = Some(usage);
         Some(sample)
@@ -204,39 +202,6 @@ fn conntrack() -> Option<(u64, u64)> {
         fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
     };
     Some((read("count")?, read("max")?))
-}
-
-/// Millrace's metrics: `GET /metrics` of its admin address.
-fn ask(address: &str) -> Option<Vec<(String, f64)>> {
-    let text = match address.strip_prefix("unix:") {
-        Some(path) => {
-            let stream = UnixStream::connect(path).ok()?;
-            stream.set_read_timeout(Some(PATIENCE)).ok()?;
-            exchange(stream)?
-        }
-        None => {
-            let stream = TcpStream::connect_timeout(&address.parse().ok()?, PATIENCE).ok()?;
-            stream.set_read_timeout(Some(PATIENCE)).ok()?;
-            exchange(stream)?
-        }
-    };
-    let lines = text.lines().filter(|line| !line.starts_with('#'));
-    let pairs = lines.filter_map(|line| {
-        let (name, value) = line.rsplit_once(' ')?;
-        Some((name.trim().to_owned(), value.parse().ok()?))
-    });
-    // Histogram buckets are many, and of no use here.
-    Some(pairs.filter(|(name, _): &(String, f64)| !name.contains("_bucket{")).take(MOST_METRICS).collect())
-}
-
-fn exchange(mut stream: impl Read + Write) -> Option<String> {
-    stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: millrace\r\n\r\n").ok()?;
-    let mut answer = Vec::new();
-    stream.take(4 << 20).read_to_end(&mut answer).ok()?;
-    let text = String::from_utf8_lossy(&answer).into_owned();
-    let (head, body) = text.split_once("\r\n\r\n")?;
-    head.split_whitespace().nth(1).filter(|status| *status == "200")?;
-    Some(body.to_owned())
 }
 
 #[cfg(test)]

@@ -96,6 +96,8 @@ pub struct Gauges {
     pub connections: u64,
     /// Processor time of the thread in the second, nanoseconds.
     pub cpu: u64,
+    /// Arrivals that were due and did not begin; told at the end.
+    pub missed: u64,
     /// How late an arrival began at worst, nanoseconds.
     pub latest_start: u64,
     /// Most connections there ever were.
@@ -121,7 +123,10 @@ impl Shared {
     /// For a run that begins now.
     pub fn new(plan: Plan, scenario: Scenario, around: Surroundings) -> Shared {
         let has_pages = scenario.flows.iter().flat_map(|flow| &flow.steps).any(|step| step.page);
-        let is_single = scenario.flows.iter().all(|flow| flow.steps.len() == 1 && !flow.steps[0].page);
+        let is_single = scenario
+            .flows
+            .iter()
+            .all(|flow| flow.steps.len() == 1 && !flow.steps[0].page && flow.steps[0].follows().is_none());
         let pipelines = is_single && plan.pipeline > 1 && plan.arrivals == crate::plan::Arrivals::Closed;
         let mut sum = 0;
         let weights = scenario.flows.iter().map(|flow| {
@@ -167,7 +172,13 @@ impl Shared {
                     let expected =
                         self.expected.get(&step.request.target).filter(|_| step.request.method == "GET");
                     let judge = Judge::new(step.checks.clone(), self.dynamic.clone(), expected.cloned());
-                    manner.prepare(step.request.clone(), step.page, step.extract.clone(), judge)
+                    manner.prepare(
+                        step.request.clone(),
+                        step.page,
+                        step.follows(),
+                        step.extract.clone(),
+                        judge,
+                    )
                 })
                 .collect()
         };
@@ -206,7 +217,19 @@ impl Shared {
 
     /// Whether one more request may be made.
     pub fn takes_request(&self) -> bool {
-        self.plan.stop.requests.is_none() || self.requests_left.fetch_sub(1, Ordering::Relaxed) > 0
+        if self.plan.stop.requests.is_none() {
+            return true;
+        }
+        let is_left = self.requests_left.fetch_sub(1, Ordering::Relaxed) > 0;
+        if !is_left {
+            self.gives_request_back();
+        }
+        is_left
+    }
+
+    /// Whether all requests that were wanted are made, or under way.
+    pub fn is_exhausted(&self) -> bool {
+        self.plan.stop.requests.is_some() && self.requests_left.load(Ordering::Relaxed) <= 0
     }
 
     /// A request was not made after all.

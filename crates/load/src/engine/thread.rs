@@ -37,6 +37,8 @@ const EVENTS: usize = 512;
 const TICK: u64 = SECOND / 20;
 /// How often time limits are looked at, at most so seldom: with 20,000 connections a thread, looking at all costs.
 const SWEEP: u64 = SECOND;
+/// How long after the end arrivals begin that were due before.
+const GRACE: u64 = SECOND / 2;
 /// Users that are started at once, before events have their turn.
 const STARTS: usize = 64;
 
@@ -53,6 +55,9 @@ pub struct Thread {
     pub(super) steps: Vec<Vec<Rc<Prepared>>>,
     /// Parts of pages, by the hash of what names them.
     pub(super) parts: HashMap<u64, Rc<[Part]>>,
+    /// Requests that redirects led to, by the request that was redirected and where to; with that one, so that its address
+    /// stays its own.
+    pub(super) redirected: HashMap<(usize, String), (Rc<Prepared>, Rc<Prepared>)>,
     /// Requests for parts of pages, by target.
     pub(super) part_requests: HashMap<String, Rc<Prepared>>,
     pub(super) users: Slab<User>,
@@ -95,7 +100,10 @@ impl Thread {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| format!("epoll: {error}"))?;
         let origin = &shared.scenario.origin;
         let tls = match origin.tls {
-            true => Some(Tls::new(&origin.host, shared.plan.http2, shared.plan.resumption)?),
+            true => {
+                let plan = &shared.plan;
+                Some(Tls::new(&origin.host, plan.http2, plan.resumption, &plan.certificates)?)
+            }
             false => None,
         };
         let manner = Manner::new(&shared.plan, &shared.scenario);
@@ -119,6 +127,7 @@ impl Thread {
             steps,
             parts: HashMap::new(),
             part_requests: HashMap::new(),
+            redirected: HashMap::new(),
             users: Slab::new(),
             connections: Slab::new(),
             generation: 0,
@@ -226,7 +235,7 @@ impl Thread {
             self.wake(user, generation, due);
         }
         let mut next = self.timers.peek().map_or(u64::MAX, |timer| timer.0.0);
-        if self.is_over {
+        if self.is_over || self.shared.is_exhausted() {
             return next;
         }
         match self.shared.plan.arrivals {
@@ -435,7 +444,9 @@ impl Thread {
             self.sweep(now);
         }
         let end = nanoseconds(self.shared.duration);
-        self.is_over = self.is_over || now >= end || self.shared.stop.load(Ordering::Relaxed);
+        // Arrivals that were due just before the end still begin, unless there are more than can be made.
+        let is_late = self.is_open() && now < end + GRACE && self.next_arrival().is_some();
+        self.is_over |= now >= end && !is_late || self.shared.stop.load(Ordering::Relaxed);
     }
 
     /// Looks at time limits.
@@ -471,15 +482,17 @@ impl Thread {
     /// Whether the thread may end: closed arrivals are cut off at the end, as what is under way then would only be counted where
     /// it is quick; open arrivals and counted requests are waited for, as they were promised to be measured.
     fn is_done(&self, now: u64) -> bool {
-        if !self.is_over {
+        // A request that is under way may come back to be made again: only when none is, the last one has been made.
+        let is_exhausted = self.shared.is_exhausted();
+        if !self.is_over && !is_exhausted {
             return false;
         }
         let cut_off = self.shared.stop_now.load(Ordering::Relaxed);
-        let is_counted = self.shared.plan.stop.requests.is_some();
-        let waits = self.shared.plan.arrivals == plan::Arrivals::Open || is_counted;
+        let waits = self.is_open() || self.shared.plan.stop.requests.is_some();
         let end = nanoseconds(self.shared.duration) + self.shared.timeout;
         let is_busy = self.connections.iter().any(|(_, connection)| connection.load() > 0);
-        cut_off || !waits || now > end || !is_busy && self.queue.is_empty()
+        // Who waits for a connection has nothing to ask for any more when all requests are made.
+        cut_off || !waits || now > end || !is_busy && (is_exhausted || self.queue.is_empty())
     }
 
     /// Hands over what was counted when a second is through.
@@ -496,6 +509,7 @@ impl Thread {
             users: self.users.iter().filter(|(_, user)| user.is_active || !self.is_open()).count() as u64,
             connections: self.connections.len() as u64,
             cpu: cpu - self.cpu,
+            missed: if is_last { self.missed() } else { 0 },
             latest_start: std::mem::take(&mut self.latest_start),
             most_connections: self.most_connections as u64,
         };
@@ -510,6 +524,19 @@ impl Thread {
         };
         // Nobody listens any more only when the run is being given up.
         let _ = self.reports.send(report);
+    }
+
+    /// Open arrivals that were due while they could begin, and did not.
+    fn missed(&self) -> u64 {
+        let is_cut_off = self.shared.stop.load(Ordering::Relaxed) || self.shared.is_exhausted();
+        if !self.is_open() || is_cut_off {
+            return 0;
+        }
+        let all = match &self.shared.scenario.timeline {
+            Some(timeline) => timeline.len() as u64,
+            None => self.shared.plan.curve.arrivals().round() as u64,
+        };
+        all.saturating_sub(self.arrivals.number()).div_ceil(self.shared.threads as u64)
     }
 
     fn is_open(&self) -> bool {

@@ -1,13 +1,16 @@
-//! TLS of the tester. Certificates are not checked: what is tested is a server of one's own, often with a certificate made
-//! for the occasion, and checking costs the tester, not the server.
+//! TLS of the tester. Certificates are not checked unless that is asked for: what is tested is a server of one's own, often with
+//! a certificate made for the occasion, and checking costs the tester, not the server.
 
 use std::sync::Arc;
 
-use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+
+use crate::plan::Certificates;
 
 /// How connections are encrypted; one a thread, so that no lock is shared.
 #[derive(Clone, Debug)]
@@ -20,15 +23,20 @@ impl Tls {
     /// To the server of this name: by HTTP/2 or not, with sessions resumed or not.
     ///
     /// # Errors
-    /// The name can't be in a certificate.
-    pub fn new(host: &str, http2: bool, resumption: bool) -> Result<Tls, String> {
+    /// The name can't be in a certificate, or there are none that are trusted.
+    pub fn new(
+        host: &str,
+        http2: bool,
+        resumption: bool,
+        certificates: &Certificates,
+    ) -> Result<Tls, String> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
         let mut config = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+            .with_custom_certificate_verifier(verifier(provider, certificates)?)
             .with_no_client_auth();
         config.alpn_protocols = vec![if http2 { b"h2".to_vec() } else { b"http/1.1".to_vec() }];
         config.resumption =
@@ -43,6 +51,26 @@ impl Tls {
     pub fn connect(&self) -> Result<Box<ClientConnection>, Error> {
         ClientConnection::new(self.config.clone(), self.name.clone()).map(Box::new)
     }
+}
+
+fn verifier(
+    provider: Arc<CryptoProvider>,
+    certificates: &Certificates,
+) -> Result<Arc<dyn ServerCertVerifier>, String> {
+    let file = match certificates {
+        Certificates::Any => return Ok(Arc::new(Anybody(provider))),
+        Certificates::TrustedBy(file) => file,
+    };
+    let mut roots = RootCertStore::empty();
+    let all = CertificateDer::pem_file_iter(file)
+        .map_err(|error| format!("{} can't be read: {error}", file.display()))?;
+    // A system's list has some that are too old to be understood.
+    roots.add_parsable_certificates(all.filter_map(Result::ok));
+    if roots.is_empty() {
+        return Err(format!("{} holds no certificate that can be used: it has to be in PEM", file.display()));
+    }
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    verifier.map(|verifier| verifier as Arc<dyn ServerCertVerifier>).map_err(|error| error.to_string())
 }
 
 /// Takes any certificate, but checks that the server has its key: the work of a handshake is done in full.

@@ -53,6 +53,12 @@ impl Transport {
         self.tls.as_ref().is_some_and(|tls| tls.handshake_kind() == Some(HandshakeKind::Resumed))
     }
 
+    /// Why TLS failed, after [`Broken::Tls`].
+    pub fn tls_error(&mut self) -> Option<String> {
+        // The error stays the same once there is one.
+        self.tls.as_mut()?.process_new_packets().err().map(|error| error.to_string())
+    }
+
     /// Reads what is there, up to the length of `into`; never 0 bytes.
     pub fn read(&mut self, into: &mut [u8]) -> Result<usize, Broken> {
         let Some(tls) = &mut self.tls else { return receive(&self.socket, into) };

@@ -47,6 +47,8 @@ pub struct Memory {
     pub jar: Jar,
     /// Values taken out of responses of this flow.
     pub values: Vec<(String, String)>,
+    /// Where a redirect has sent it, and it has not asked yet.
+    pub redirected: Option<Rc<Prepared>>,
     /// The page that it loads.
     pub load: Option<PageLoad>,
     /// Its connections but the first.

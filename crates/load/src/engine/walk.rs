@@ -1,7 +1,6 @@
 //! How users go through the scenario: from flow to flow, from step to step.
 
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 
 use super::clock::{SECOND, nanoseconds};
 use super::connection::{Finished, Kept, Message, Outcome, Pending};
@@ -12,7 +11,7 @@ use super::user::{Cached, Memory, NONE};
 use crate::page::Kind;
 use crate::plan::Arrivals;
 use crate::record::Failure;
-use crate::scenario::Request;
+use crate::scenario::{Request, Step};
 
 /// How long a user waits at first after the tester or the network had no connection for it, and how often that doubles.
 const PATIENCE: (u64, u8) = (SECOND / 100, 6);
@@ -39,8 +38,15 @@ impl Thread {
         user.is_active = true;
         if let Some(memory) = &mut user.memory {
             memory.values.clear();
+            memory.redirected = None;
         }
         self.request(key);
+    }
+
+    /// The step that a user is in.
+    pub(super) fn step_of(&self, key: u32) -> &Step {
+        let user = &self.users[key as usize];
+        &self.shared.scenario.flows[user.flow as usize].steps[user.step as usize]
     }
 
     /// A user goes on after it thought, or waited for its time.
@@ -71,9 +77,13 @@ impl Thread {
     /// Asks for what the user's step is.
     pub(super) fn request(&mut self, key: u32) {
         loop {
-            let user = &self.users[key as usize];
-            let what = self.steps[user.flow as usize][user.step as usize].clone();
-            match self.issue(key, what, None, user.due) {
+            let user = &mut self.users[key as usize];
+            let redirected = user.memory.as_mut().and_then(|memory| memory.redirected.take());
+            let (what, due) = match &redirected {
+                Some(what) => (what.clone(), self.lent.clock.now()),
+                None => (self.steps[user.flow as usize][user.step as usize].clone(), user.due),
+            };
+            match self.issue(key, what, None, due) {
                 Issued::Sent if self.shared.pipelines && self.has_room(key) => {
                     let flow = self.choose();
                     self.users[key as usize].flow = flow;
@@ -83,8 +93,11 @@ impl Thread {
                     return;
                 }
                 Issued::Waits => {
-                    let generation = self.users[key as usize].generation;
-                    return self.queue.push_back((key, generation));
+                    let user = &mut self.users[key as usize];
+                    if redirected.is_some() {
+                        user.memory().redirected = redirected;
+                    }
+                    return self.queue.push_back((key, user.generation));
                 }
                 Issued::Failed(failure) => return self.on_failed(key, failure),
                 Issued::Sent | Issued::Over => return,
@@ -95,9 +108,6 @@ impl Thread {
     /// Sends a request on a connection of the user's.
     pub(super) fn issue(&mut self, key: u32, what: Rc<Prepared>, part: Option<Kind>, due: u64) -> Issued {
         if !self.shared.takes_request() {
-            // For all threads: some may have no users, and would never notice.
-            self.shared.stop.store(true, Ordering::Relaxed);
-            self.is_over = true;
             return Issued::Over;
         }
         let issued = self.send(key, what, part, due);
@@ -118,7 +128,17 @@ impl Thread {
         let sent = self.lent.clock.now();
         let user_generation = user.generation;
         self.lent.tally.begun += 1;
-        let pending = Pending { what: what.clone(), user: key, user_generation, part, due, sent, first: 0 };
+        let is_personal = part.is_none() && self.has_cookies(key, &what);
+        let pending = Pending {
+            what: what.clone(),
+            user: key,
+            user_generation,
+            part,
+            is_personal,
+            due,
+            sent,
+            first: 0,
+        };
         if let Some(message) = &what.message {
             self.submit(connection, pending, Message::Http2(message.clone()));
         } else if self.manner.is_http2 {
@@ -131,6 +151,13 @@ impl Thread {
             self.submit(connection, pending, Message::Bytes(&what.bytes));
         }
         Issued::Sent
+    }
+
+    fn has_cookies(&self, key: u32, what: &Prepared) -> bool {
+        let memory = self.users[key as usize].memory.as_ref();
+        let tls = self.shared.scenario.origin.tls;
+        self.shared.scenario.cookies
+            && memory.is_some_and(|memory| !memory.jar.field(&what.request.target, tls).is_empty())
     }
 
     /// A request that is this user's alone, as `make` makes it.
@@ -179,21 +206,23 @@ impl Thread {
         if let Some(kept) = &kept {
             self.take_cookies(key, &pending, kept);
         }
+        if failure.is_none()
+            && let Some(kept) = &kept
+            && let Some(lead) = self.lead(key, &pending, kept)
+        {
+            return self.follow(key, &pending, lead);
+        }
         if let Some(kind) = pending.part {
             return self.on_part(key, &pending, kind, failure.is_some(), kept.as_deref());
         }
-        let user = &self.users[key as usize];
-        let step = &self.shared.scenario.flows[user.flow as usize].steps[user.step as usize];
-        let is_page = step.page;
+        let is_page = self.step_of(key).page;
         match (failure, kept) {
             (None, Some(kept)) if is_page => self.on_page(key, &pending, &kept),
             (None, Some(kept)) if !pending.what.extract.is_empty() => {
                 let memory = self.users[key as usize].memory();
                 let is_there = memory.extract(&pending.what.extract, &kept);
                 if !is_there {
-                    // The response was counted as right, which it is not.
-                    self.lent.tally.ok -= 1;
-                    self.lent.tally.failures.count(Failure::WrongContent);
+                    self.take_back(Failure::WrongContent);
                 }
                 self.end_step(key, is_there);
             }
@@ -218,6 +247,12 @@ impl Thread {
         }
     }
 
+    /// The last response was counted as right, which it is not.
+    pub(super) fn take_back(&mut self, failure: Failure) {
+        self.lent.tally.ok = self.lent.tally.ok.saturating_sub(1);
+        self.lent.tally.failures.count(failure);
+    }
+
     fn take_cookies(&mut self, key: u32, pending: &Pending, kept: &Kept) {
         if !self.shared.scenario.cookies {
             return;
@@ -235,10 +270,12 @@ impl Thread {
         match self.send(key, pending.what, pending.part, pending.due) {
             Issued::Sent | Issued::Over => {}
             Issued::Waits | Issued::Failed(_) => {
-                // A pipeline is filled again by the next response.
                 let is_alone = !self.shared.pipelines || self.users[key as usize].connections().count() == 0;
                 if is_alone {
                     self.on_failed(key, Failure::Reset);
+                } else {
+                    // The pipeline is full, and the next response makes room in it.
+                    self.shared.gives_request_back();
                 }
             }
         }

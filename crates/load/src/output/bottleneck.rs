@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::document::{Document, Kinds, Php, Program, Second, Server};
+use super::document::{Document, Kinds, Program, Second, Server};
 use super::figures::{count, grouped};
 use super::html::words_of;
+use super::own::Own;
 use super::survival;
 
 /// The processor is full when so much of all cores was busy.
@@ -53,6 +54,9 @@ fn name(
         signs.extend(programs.iter().find_map(|(name, program)| one_core(name, program, cores)));
     }
     signs.extend(php(seconds, &programs));
+    if let Some(own) = server.own.filter(|own| own.refused > 0) {
+        signs.push(format!("{} refused by the server because there were too many", grouped(own.refused)));
+    }
     signs.extend(listening_queue(seconds));
     if let Some((kind, number)) = failures.iter().max_by_key(|(_, number)| **number) {
         signs.push(format!("{} times: {}", grouped(*number), words_of(kind)));
@@ -132,10 +136,10 @@ fn one_core(name: &str, program: &Program, cores: f64) -> Option<String> {
 
 /// PHP's pools: told by Millrace, or seen by php-fpm's processes.
 fn php(seconds: &[&Second], programs: &BTreeMap<String, Program>) -> Option<String> {
-    let told: Vec<Php> = seconds.iter().filter_map(|second| second.php).collect();
+    let told: Vec<Own> = seconds.iter().filter_map(|second| second.server?.own).collect();
     if !told.is_empty() {
-        let mean = |of: fn(&Php) -> u64| told.iter().map(of).sum::<u64>() as f64 / told.len() as f64;
-        let (running, waiting) = (mean(|php| php.running), mean(|php| php.waiting));
+        let mean = |of: fn(&Own) -> u64| told.iter().map(of).sum::<u64>() as f64 / told.len() as f64;
+        let (running, waiting) = (mean(|own| own.php_running), mean(|own| own.php_waiting));
         return (waiting >= 1.0).then(|| {
             format!("PHP: {} requests wait for a worker while {} run", count(waiting), count(running))
         });
@@ -188,15 +192,16 @@ mod tests {
     #[test]
     fn php_that_lets_requests_wait() {
         let mut document = busy(&[("millrace", 0.1, 1, 1)], 0.1, 0.8);
-        document
-            .seconds
-            .iter_mut()
-            .for_each(|second| second.php = Some(Php { most: 4, running: 4, waiting: 12 }));
-        assert_eq!(of_run(&document).unwrap(), "PHP: 12 requests wait for a worker while 4 run");
-        document
-            .seconds
-            .iter_mut()
-            .for_each(|second| second.php = Some(Php { most: 4, running: 3, waiting: 0 }));
-        assert_eq!(of_run(&document), None);
+        let mut told = |php_running, php_waiting| {
+            let own = Some(Own { php_limit: 4, php_running, php_waiting, ..Own::default() });
+            document
+                .seconds
+                .iter_mut()
+                .filter_map(|second| second.server.as_mut())
+                .for_each(|seen| seen.own = own);
+            of_run(&document)
+        };
+        assert_eq!(told(4, 12).unwrap(), "PHP: 12 requests wait for a worker while 4 run");
+        assert_eq!(told(3, 0), None);
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::bottleneck;
+use super::own::Own;
 use crate::record::{self, Failures, Run, Tally, Times};
 
 /// What `format` says.
@@ -159,6 +160,9 @@ pub struct Summary {
     pub objects: u64,
     /// What the browser cache had fresh.
     pub cached: u64,
+    /// Redirects that were followed.
+    #[serde(default)]
+    pub redirects: u64,
     /// Bytes received, as on the connection.
     pub bytes_in: u64,
     /// Bytes sent.
@@ -230,6 +234,9 @@ pub struct Server {
     pub conntrack: Option<u64>,
     /// How many it may have.
     pub conntrack_limit: Option<u64>,
+    /// What a Millrace server says of itself.
+    #[serde(default)]
+    pub own: Option<Own>,
 }
 
 /// A stage or a round.
@@ -302,9 +309,6 @@ pub struct Second {
     /// The server's processes, by the program that they run.
     #[serde(default)]
     pub programs: BTreeMap<String, Program>,
-    /// PHP, as a Millrace server tells of it (`--metrics`).
-    #[serde(default)]
-    pub php: Option<Php>,
 }
 
 /// The server's processes that run one program.
@@ -316,17 +320,6 @@ pub struct Program {
     pub processes: u32,
     /// How many of them did something.
     pub working: u32,
-}
-
-/// PHP's pools, all together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Php {
-    /// Workers that there may be.
-    pub most: u64,
-    /// Workers with a request.
-    pub running: u64,
-    /// Requests that wait for a worker.
-    pub waiting: u64,
 }
 
 /// The tester's own limits, and how near it came.
@@ -346,6 +339,9 @@ pub struct Tester {
     pub addresses: u64,
     /// How late arrivals began at worst because of the tester.
     pub latest_start_us: u64,
+    /// Arrivals that were due and never began, for want of the tester's time.
+    #[serde(default)]
+    pub missed_arrivals: u64,
     /// Most memory.
     pub memory_bytes: u64,
     /// What held the tester back; empty: the figures are the server's.
@@ -500,6 +496,7 @@ impl Summary {
             pages_failed: tally.pages_failed,
             objects: tally.objects,
             cached: tally.cached,
+            redirects: tally.redirects,
             bytes_in: tally.bytes_in,
             bytes_out: tally.bytes_out,
             connects: tally.connects,
@@ -543,6 +540,7 @@ impl Server {
             listen_drops: sample.listen_drops.map(|now| now.saturating_sub(drops_before.unwrap_or(0))),
             conntrack: sample.conntrack.map(|(entries, _)| entries),
             conntrack_limit: sample.conntrack.map(|(_, limit)| limit),
+            own: sample.own.map(Own::of),
         }
     }
 
@@ -562,6 +560,7 @@ impl Server {
             listen_drops: most(|s| s.listen_drops),
             conntrack: most(|s| s.conntrack),
             conntrack_limit: most(|s| s.conntrack_limit),
+            own: Own::over(samples.iter().filter_map(|s| s.own)),
         })
     }
 }
@@ -609,7 +608,6 @@ impl Second {
             server: second.server.as_ref().map(|sample| Server::of(sample, drops_before)),
             tester_cpu: round(second.tester_cpu),
             programs: second.server.iter().flat_map(|sample| &sample.programs).map(Program::of).collect(),
-            php: second.server.as_ref().and_then(|sample| Php::of(&sample.metrics)),
         }
     }
 }
@@ -618,22 +616,6 @@ impl Program {
     fn of((name, program): &(String, record::Program)) -> (String, Program) {
         let record::Program { cpu, processes, working } = *program;
         (name.clone(), Program { cpu: round(cpu), processes, working })
-    }
-}
-
-impl Php {
-    /// Out of Millrace's metrics; `None`: they say nothing of PHP.
-    fn of(metrics: &[(String, f64)]) -> Option<Php> {
-        let sum = |name: &str, part: &str| {
-            let own =
-                metrics.iter().filter(|(key, _)| key.split('{').next() == Some(name) && key.contains(part));
-            own.map(|(_, value)| *value).reduce(|a, b| a + b).map(|sum| sum as u64)
-        };
-        Some(Php {
-            most: sum("millrace_php_workers_most", "")?,
-            running: sum("millrace_php_workers", "state=\"running\"").unwrap_or(0),
-            waiting: sum("millrace_php_waiting", "").unwrap_or(0),
-        })
     }
 }
 
@@ -647,6 +629,7 @@ impl Tester {
             ports: tester.ports,
             addresses: tester.addresses,
             latest_start_us: tester.latest_start,
+            missed_arrivals: tester.missed,
             memory_bytes: tester.memory,
             bottlenecks: tester.bottlenecks.clone(),
         }

@@ -19,6 +19,23 @@ pub struct Files {
 }
 
 impl Files {
+    /// Whether they can be written. What is in them stays.
+    ///
+    /// # Errors
+    /// The first that can't be, with its name.
+    pub fn check(&self) -> io::Result<()> {
+        let paths = [&self.json, &self.csv, &self.report].into_iter().flatten();
+        for path in paths.filter(|path| path.as_os_str() != "-") {
+            if path.is_dir() {
+                return Err(io::Error::other(format!("{} is a folder", path.display())));
+            }
+            if !path.exists() {
+                replace(path, "").and_then(|()| std::fs::remove_file(path))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Writes all of them; whoever reads one meanwhile sees the old one or the new one, whole. `-` is standard output: only for the
     /// last time.
     ///
@@ -70,13 +87,16 @@ mod tests {
         let place = |name: &str| Some(folder.join(name));
         let files = Files { json: place("a.json"), csv: place("a.csv"), report: place("a.html") };
         let document = samples::ramp(100);
+        files.check().unwrap();
         files.write(&samples::breaking(100, 0.5), false).unwrap();
+        files.check().unwrap();
         files.write(&document, true).unwrap();
         let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
         assert_eq!(Document::from_json(&read("a.json")), Ok(document));
         assert!(read("a.html").starts_with("<!DOCTYPE html>") && read("a.csv").starts_with("second,"));
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 3, "nothing else is left");
         let nowhere = Files { json: place("none/a.json"), ..Files::default() };
+        assert!(nowhere.check().unwrap_err().to_string().contains("none/a.json"));
         assert!(nowhere.write(&samples::ramp(10), true).unwrap_err().to_string().contains("none/a.json"));
         std::fs::remove_dir_all(folder).unwrap();
     }

@@ -7,6 +7,7 @@ pub mod figures;
 pub mod files;
 pub mod html;
 pub mod k6;
+pub mod own;
 #[cfg(test)]
 mod samples;
 #[cfg(test)]

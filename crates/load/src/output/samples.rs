@@ -73,6 +73,7 @@ fn sample(most: u64, slowness: f64, breaks_at: Option<f64>) -> Document {
             ports: 64_500,
             addresses: 16,
             latest_start_us: 1900,
+            missed_arrivals: 0,
             memory_bytes: 1_400_000_000,
             bottlenecks: Vec::new(),
         },
@@ -123,10 +124,10 @@ fn second(at: u32, stage: usize, share: f64, most: u64, slowness: f64, breaks_at
             listen_drops: Some(0),
             conntrack: None,
             conntrack_limit: None,
+            own: None,
         }),
         tester_cpu: 0.05 + 0.6 * share * wave,
         programs: Default::default(),
-        php: None,
     }
 }
 

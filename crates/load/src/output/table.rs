@@ -78,12 +78,16 @@ fn write_all(document: &Document, text: &mut String) -> std::fmt::Result {
     }
     writeln!(
         text,
-        "{:<14}{} received ({}/s), {} sent; {} connections opened",
+        "{:<14}{} received ({}/s), {} sent; {} connections opened{}",
         "Transfer",
         bytes(total.bytes_in as f64),
         bytes(total.bytes_in_per_second),
         bytes(total.bytes_out as f64),
-        grouped(total.connects)
+        grouped(total.connects),
+        match total.redirects {
+            0 => String::new(),
+            followed => format!("; {} redirects followed", grouped(followed)),
+        }
     )?;
     write_server(total, text)?;
     write_latencies(total, text)?;
@@ -107,7 +111,9 @@ fn write_server(total: &Summary, text: &mut String) -> std::fmt::Result {
     let Some(server) = &total.server else { return Ok(()) };
     let cpu = server.cpu.map_or("?".to_owned(), |cpu| format!("{cpu:.2}"));
     let memory = server.memory_bytes.map_or("?".to_owned(), |memory| bytes(memory as f64));
-    writeln!(text, "{:<14}{cpu} cores in the mean, {memory} of memory at most", "Server")
+    writeln!(text, "{:<14}{cpu} cores in the mean, {memory} of memory at most", "Server")?;
+    let own = server.own.map(|own| own.words()).unwrap_or_default();
+    if own.is_empty() { Ok(()) } else { writeln!(text, "{:<14}{}", "  by itself", own.join("; ")) }
 }
 
 fn write_latencies(total: &Summary, text: &mut String) -> std::fmt::Result {

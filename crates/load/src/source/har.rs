@@ -172,7 +172,8 @@ fn step(entry: &Entry, url: Url) -> Step {
         fields: fields.map(|field| (field.name.clone(), field.value.clone())).collect(),
         body: asked.post_data.as_ref().map(|posted| posted.text.clone().into_bytes()).unwrap_or_default(),
     };
-    Step { page: is_page, ..Step::new(request) }
+    // Where a redirect led to, the recording has as a request of its own.
+    Step { page: is_page, redirects: Some(0), ..Step::new(request) }
 }
 
 /// In the order of their times; pauses become thoughts.

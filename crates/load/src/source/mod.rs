@@ -3,6 +3,8 @@
 pub mod access_log;
 pub mod har;
 pub mod scenario_file;
+pub mod sitemap;
+pub mod stages;
 pub mod time;
 pub mod url_list;
 

@@ -9,7 +9,9 @@ use toml_span::{Span, Value};
 
 use super::time::durations;
 use super::{Problem, line_at, shown};
-use crate::scenario::{Check, Dynamic, Extract, Flow, Origin, Pattern, Place, Request, Scenario, Step};
+use crate::scenario::{
+    Check, Dynamic, Extract, Flow, MOST_REDIRECTS, Origin, Pattern, Place, Request, Scenario, Step,
+};
 use crate::url::Url;
 
 /// Reads a scenario. `origin` says where requests go, whatever the file says; without it the file's `url`.
@@ -59,7 +61,13 @@ impl Reader<'_> {
         let think = self.take(&mut table, "think", Self::times);
         let cookies = self.take(&mut table, "cookies", Self::switch).unwrap_or(false);
         let browser_cache = self.take(&mut table, "browser_cache", Self::switch).unwrap_or(false);
-        let fields = self.take(&mut table, "fields", Self::pairs).unwrap_or_default();
+        let fields = self.take(&mut table, "fields", |reader, value| {
+            let span = value.span;
+            let fields = reader.pairs(value)?;
+            reader.no_values_in(&fields, span);
+            Some(fields)
+        });
+        let fields = fields.unwrap_or_default();
         let dynamic = self.take(&mut table, "dynamic", Self::dynamics).unwrap_or_default();
         let mut flows =
             self.take(&mut table, "flow", |reader, value| reader.flows(value, think)).unwrap_or_default();
@@ -161,10 +169,15 @@ impl Reader<'_> {
         let request = self.request(&mut table, span);
         let page = self.take(&mut table, "page", Self::switch).unwrap_or(false);
         let think = self.take(&mut table, "think", Self::times);
+        let redirects = self.take(&mut table, "redirects", |reader, value| reader.number(value, 0, 50));
+        let redirects = Some(redirects.map_or(MOST_REDIRECTS, |most| most as u8));
         let checks = self.take(&mut table, "check", Self::checks).unwrap_or_default();
         let extract = self.take(&mut table, "extract", Self::extracts).unwrap_or_default();
-        self.nothing_else(table, "get, post, request, form, body, fields, page, think, check or extract");
-        Some(Step { request: request?, page, checks, extract, think })
+        self.nothing_else(
+            table,
+            "get, post, request, form, body, fields, page, redirects, think, check or extract",
+        );
+        Some(Step { request: request?, page, checks, extract, think, redirects })
     }
 
     fn request(&mut self, table: &mut Table<'_>, span: Span) -> Option<Request> {
@@ -282,6 +295,17 @@ impl Reader<'_> {
             self.problem(span, "nothing says where the value is", cure);
         }
         places.pop()
+    }
+
+    /// Fields of all requests are sent before any response has come, too.
+    fn no_values_in(&mut self, fields: &[(String, String)], span: Span) {
+        for name in fields.iter().flat_map(|(_, value)| names_in(value)).collect::<Vec<_>>() {
+            self.problem(
+                span,
+                format!("{{{name}}} can't stand in the fields of all requests"),
+                "write fields = { ... } in the steps that have the value",
+            );
+        }
     }
 
     /// A `{name}` that no earlier step takes is a mistake, most of the time of spelling.

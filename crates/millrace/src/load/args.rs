@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use millrace_load::plan::{Curve, Segment};
+use millrace_load::plan::Curve;
+use millrace_load::source::stages::{MOST_LOAD, stages};
 use millrace_load::source::time::{duration, durations};
 
 /// `millrace load`
@@ -48,9 +49,9 @@ pub struct SourceArgs {
     /// A list of URLs: [WEIGHT] URL, a line each
     #[arg(long, value_name = "FILE")]
     pub urls_from: Option<PathBuf>,
-    /// The pages of a sitemap.xml, each as often as the others
-    #[arg(long, value_name = "FILE")]
-    pub sitemap: Option<PathBuf>,
+    /// The pages of a sitemap.xml, each as often as the others; of an index, those of all the sitemaps that it lists
+    #[arg(long, value_name = "FILE|URL")]
+    pub sitemap: Option<String>,
     /// The requests of an access log (combined format), at their times
     #[arg(long, value_name = "LOG", requires = "urls")]
     pub replay: Option<PathBuf>,
@@ -95,10 +96,10 @@ pub struct OutputArgs {
 #[command(group(clap::ArgGroup::new("load").args(["users", "rate", "ramp", "rates", "rounds"])))]
 pub struct ArrivalArgs {
     /// So many users at once, each with a connection; each begins again when it has its response [default: 10]
-    #[arg(short, long, value_name = "N")]
+    #[arg(short, long, value_name = "N", value_parser = users)]
     pub users: Option<u32>,
     /// So many requests (or page loads) begin a second, however the server is doing; times count from when they were due
-    #[arg(short, long, value_name = "N")]
+    #[arg(short, long, value_name = "N", value_parser = rate)]
     pub rate: Option<f64>,
     /// Users over time: FROM:TO:TIME or TO:TIME for a straight line, =N:TIME to stay at N; separated by commas
     #[arg(long, value_name = "STAGES", value_parser = stages)]
@@ -107,16 +108,16 @@ pub struct ArrivalArgs {
     #[arg(long, value_name = "STAGES", value_parser = stages)]
     pub rates: Option<Curve>,
     /// Rounds of so many users, each for --time: 50,100,200
-    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = users)]
     pub rounds: Option<Vec<u32>>,
-    /// How long: of all, or of each round
-    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration)]
-    pub time: Duration,
+    /// How long: of all, or of each round [default: 10s; with --requests, as long as they take]
+    #[arg(short, long, value_name = "TIME", value_parser = some_time)]
+    pub time: Option<Duration>,
     /// After a ramp, how long its end is held
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub hold: Option<Duration>,
     /// Users hold their connection and make a request every so often, counted from when the last one was due
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub every: Option<Duration>,
     /// How long users think before they begin again: 2s, or 1s-5s for evenly between
     #[arg(long, value_name = "TIME", value_parser = durations, conflicts_with = "every")]
@@ -129,21 +130,22 @@ pub struct ArrivalArgs {
 /// When to stop before the time is over.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "When to stop")]
+#[command(group(clap::ArgGroup::new("breaking").args(["break_at", "break_p99"]).multiple(true)))]
 pub struct StopArgs {
     /// After so many requests
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub requests: Option<u64>,
     /// At the breaking point: when so much of the requests failed over --window
     #[arg(long = "break", value_name = "PERCENT", num_args = 0..=1, default_missing_value = "5", value_parser = percent)]
     pub break_at: Option<f64>,
     /// At the breaking point: when the 99th percentile was longer than this over --window
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub break_p99: Option<Duration>,
     /// How long failures and times are looked at together
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = some_time)]
     pub window: Duration,
-    /// After the breaking point, search for the highest load that holds
-    #[arg(long)]
+    /// After the breaking point (--break, --break-p99), search for the highest load that holds
+    #[arg(long, requires = "breaking")]
     pub bisect: bool,
 }
 
@@ -163,17 +165,20 @@ pub struct ScenarioArgs {
     /// Users have a browser's cache: what is fresh isn't asked for, else with If-None-Match
     #[arg(long)]
     pub browser_cache: bool,
+    /// Follow so many redirects in a row, on the same server [default: 10 for pages and scenario files, else 0]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=50))]
+    pub redirects: Option<u8>,
     /// A field of all requests: 'Name: value'; may be repeated
     #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = field)]
     pub fields: Vec<(String, String)>,
     /// Method
-    #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET")]
+    #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET", value_parser = method)]
     pub method: String,
     /// Content of the requests
     #[arg(short, long, value_name = "TEXT")]
     pub data: Option<String>,
     /// Right are these statuses only [default: 200-399]
-    #[arg(long, value_name = "STATUS,...", value_delimiter = ',')]
+    #[arg(long, value_name = "STATUS,...", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(100..=599))]
     pub status: Vec<u16>,
     /// This text must be in the content; may be repeated
     #[arg(long, value_name = "TEXT")]
@@ -202,17 +207,21 @@ pub struct ProtocolArgs {
     /// A new connection for each request
     #[arg(long)]
     pub no_keep_alive: bool,
-    /// Requests on a connection at once (HTTP/2: streams)
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Requests of a user on its connection at once (HTTP/2: streams)
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["no_keep_alive", "page", "rate", "rates"])]
     pub pipeline: u32,
     /// Each TLS handshake in full: sessions are not resumed
     #[arg(long)]
     pub full_handshakes: bool,
+    /// Take only certificates that are trusted and of the right name, by the authorities in FILE (PEM) or those of the system
+    /// [default: any certificate is taken]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    pub verify_certificate: Option<Option<PathBuf>>,
     /// Accept-Encoding, as a browser's; empty for none
     #[arg(long, value_name = "CODINGS", default_value = "gzip, deflate, br, zstd")]
     pub accept_encoding: String,
     /// After how long a request has failed
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = some_time)]
     pub timeout: Duration,
     /// Connect to this address whatever the URL says
     #[arg(long, value_name = "ADDR:PORT")]
@@ -235,8 +244,9 @@ pub struct TesterArgs {
     /// A process of the server whose processor time and memory are shown; may be repeated [default: who listens there]
     #[arg(long, value_name = "PID")]
     pub server_pid: Vec<u32>,
-    /// Admin address of a Millrace server, for its own counters: 127.0.0.1:9100 or unix:/PATH
-    #[arg(long, value_name = "ADDR")]
+    /// Admin address of a Millrace server, for its own figures: 127.0.0.1:9100 or unix:/PATH [default: the Unix socket of
+    /// the one that listens there, on this machine]
+    #[arg(long, value_name = "ADDR", value_parser = admin_address)]
     pub metrics: Option<String>,
 }
 
@@ -254,7 +264,48 @@ fn percent(text: &str) -> Result<f64, String> {
 
 fn field(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once(':').ok_or("a field is 'Name: value'")?;
-    Ok((name.trim().to_owned(), value.trim().to_owned()))
+    let (name, value) = (name.trim(), value.trim());
+    if !is_token(name) || value.chars().any(char::is_control) {
+        return Err("the name of a field has letters, digits and hyphens, its value is one line".to_owned());
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn method(text: &str) -> Result<String, String> {
+    if is_token(text) { Ok(text.to_owned()) } else { Err("a method is one word, like POST".to_owned()) }
+}
+
+/// RFC 9110 section 5.6.2
+fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+}
+
+fn users(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(users) if users > 0 && f64::from(users) <= MOST_LOAD => Ok(users),
+        _ => Err(format!("a number of users from 1 to {MOST_LOAD:.0}")),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate > 0.0 && rate <= MOST_LOAD => Ok(rate),
+        _ => Err(format!("a number of arrivals a second above 0, at most {MOST_LOAD:.0}")),
+    }
+}
+
+fn some_time(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if time.is_zero() { Err("it has to be longer than nothing".to_owned()) } else { Ok(time) }
+}
+
+fn admin_address(text: &str) -> Result<String, String> {
+    let is_path = text.strip_prefix("unix:").is_some_and(|path| !path.is_empty());
+    if is_path || text.parse::<SocketAddr>().is_ok() {
+        Ok(text.to_owned())
+    } else {
+        Err("write 127.0.0.1:PORT or unix:/PATH, as in admin.listen".to_owned())
+    }
 }
 
 fn between(text: &str) -> Result<(String, String), String> {
@@ -266,49 +317,9 @@ fn between(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// `0:1000:1m,5000:2m,=5000:30s`
-fn stages(text: &str) -> Result<Curve, String> {
-    let mut curve = Curve::default();
-    let mut last = 0.0;
-    for part in text.split(',') {
-        let number = |text: &str| match text.trim().parse::<f64>() {
-            Ok(number) if (0.0..=1e9).contains(&number) => Ok(number),
-            _ => Err(format!("{text:?} in {part:?} is no number of users or arrivals")),
-        };
-        let pieces: Vec<_> = part.trim().split(':').collect();
-        let (from, to, time) = match pieces.as_slice() {
-            [level, time] if level.starts_with('=') => {
-                let level = number(&level[1..])?;
-                (level, level, time)
-            }
-            [to, time] => (last, number(to)?, time),
-            [from, to, time] => (number(from)?, number(to)?, time),
-            _ => return Err(format!("{part:?} is no stage: FROM:TO:TIME, TO:TIME or =N:TIME")),
-        };
-        let time = duration(time)?;
-        if time.is_zero() {
-            return Err(format!("{part:?} takes no time"));
-        }
-        last = to;
-        curve.stages.push(Segment { from, to, time, round: false });
-    }
-    Ok(curve)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn stages_go_on_where_the_last_one_ended() {
-        let curve = stages("0:100000:5m,500000:10m,=7:30s").unwrap();
-        let ends: Vec<_> =
-            curve.stages.iter().map(|stage| (stage.from, stage.to, stage.time.as_secs())).collect();
-        assert_eq!(ends, [(0.0, 1e5, 300), (1e5, 5e5, 600), (7.0, 7.0, 30)]);
-        for wrong in ["", "5", "1:2:3:4", "a:1s", "5:0s", "-1:5s", "=x:1s"] {
-            assert!(stages(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn parts_and_shares_are_read() {
@@ -316,5 +327,9 @@ mod tests {
         assert!(percent("101").is_err());
         assert_eq!(between("a=\"...\"").unwrap(), ("a=\"".to_owned(), "\"".to_owned()));
         assert!(between("...b").is_err() && between("b").is_err());
+        assert!(rate("0").is_err() && rate("nan").is_err() && rate("1e12").is_err() && rate("0.5").is_ok());
+        assert!(users("0").is_err() && some_time("0s").is_err());
+        assert!(field("a b: c").is_err() && field("a: b\r\nc: d").is_err() && field("a:").is_ok());
+        assert!(admin_address("bogus").is_err() && admin_address("unix:/x").is_ok());
     }
 }

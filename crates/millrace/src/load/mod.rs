@@ -4,14 +4,16 @@ mod args;
 mod results;
 mod sources;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 pub use args::LoadArgs;
 use millrace_load::engine::{self, Control};
 use millrace_load::output::k6;
-use millrace_load::plan::{Arrivals, Curve, Plan, Segment, Stop};
-use millrace_load::scenario::{Check, Dynamic, Flow, Request, Scenario, Step};
+use millrace_load::plan::{Arrivals, Certificates, Curve, Plan, Segment, Stop};
+use millrace_load::scenario::{Check, Dynamic, Flow, Origin, Request, Scenario, Step};
 
 use crate::failure::{Explain, Failure};
 use results::Results;
@@ -21,27 +23,51 @@ pub fn load(args: &LoadArgs) -> Result<(), Failure> {
     if !args.output.compare.is_empty() {
         return results::compare(&args.output);
     }
-    let scenario = scenario_of(args)?;
-    let plan = plan_of(args);
+    check_combination(args)?;
+    let plan = plan_of(args)?;
+    let scenario = scenario_of(args, &plan)?;
     if args.output.export.is_some() {
         print!("{}", k6::script(&scenario, &plan));
         return Ok(());
     }
-    check_target(args, &scenario)?;
+    check_target(args, &scenario.origin)?;
     let control = Control {
         interrupted: stop_on_interrupt()?,
         server_pids: args.tester.server_pid.clone(),
         metrics: args.tester.metrics.clone(),
     };
     let command = std::env::args().collect();
-    let mut results = Results::new(&args.output);
+    let mut results = Results::new(&args.output)?;
     let run = engine::run(&plan, &scenario, command, &control, &mut |run| results.second(run))
         .map_err(|error| Failure::new(format!("the load test can't begin: {error}")))?;
     results.end(&run)
 }
 
-fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
-    let mut scenario = sources::scenario(args)?;
+/// What goes together with nothing else that was asked for would be left out in silence.
+fn check_combination(args: &LoadArgs) -> Result<(), Failure> {
+    let who = &args.arrivals;
+    let is_open = who.rate.is_some() || who.rates.is_some() || args.source.replay.is_some();
+    let open_only = [("--connections", who.connections.is_some())];
+    let closed_only = [("--every", who.every.is_some()), ("--think", who.think.is_some())];
+    let (wrong, what) = if is_open { (&closed_only[..], "users") } else { (&open_only[..], "arrivals") };
+    if let Some((name, _)) = wrong.iter().find(|(_, is_given)| *is_given) {
+        let next =
+            if is_open { "give --users or --ramp instead of a rate" } else { "give --rate or --rates" };
+        return Err(Failure::new(format!("{name} is for {what}")).next(next));
+    }
+    if args.source.replay.is_some() && (who.users.is_some() || who.ramp.is_some() || who.rounds.is_some()) {
+        return Err(
+            Failure::new("a replay has its own visitors").next("leave out --users, or use --urls-from")
+        );
+    }
+    if args.protocol.pipeline > 1 && args.source.scenario.is_some() {
+        return Err(Failure::new("--pipeline is for single requests").next("leave it out with --scenario"));
+    }
+    Ok(())
+}
+
+fn scenario_of(args: &LoadArgs, plan: &Plan) -> Result<Scenario, Failure> {
+    let mut scenario = sources::scenario(args, plan)?;
     let what = &args.scenario;
     scenario.cookies |= what.cookies;
     scenario.browser_cache |= what.browser_cache;
@@ -58,6 +84,7 @@ fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
 fn adapt(step: &mut Step, args: &LoadArgs) {
     let what = &args.scenario;
     step.page |= what.page;
+    step.redirects = what.redirects.or(step.redirects);
     if step.request.method == "GET" {
         step.request = Request {
             method: what.method.to_ascii_uppercase(),
@@ -73,10 +100,10 @@ fn adapt(step: &mut Step, args: &LoadArgs) {
     step.checks.extend(what.length.map(Check::Length));
 }
 
-fn plan_of(args: &LoadArgs) -> Plan {
+fn plan_of(args: &LoadArgs) -> Result<Plan, Failure> {
     let (who, how) = (&args.arrivals, &args.protocol);
     let arrivals = if who.rate.is_some() || who.rates.is_some() { Arrivals::Open } else { Arrivals::Closed };
-    Plan {
+    Ok(Plan {
         arrivals,
         curve: curve_of(args),
         every: who.every,
@@ -87,6 +114,7 @@ fn plan_of(args: &LoadArgs) -> Plan {
         keep_alive: !how.no_keep_alive,
         pipeline: how.pipeline,
         resumption: !how.full_handshakes,
+        certificates: certificates_of(args)?,
         accept_encoding: how.accept_encoding.clone(),
         timeout: how.timeout,
         threads: args.tester.threads,
@@ -100,20 +128,33 @@ fn plan_of(args: &LoadArgs) -> Plan {
         bisect: args.stop.bisect,
         connect_to: how.connect_to,
         sources: how.source.clone(),
-    }
+    })
+}
+
+fn certificates_of(args: &LoadArgs) -> Result<Certificates, Failure> {
+    let file = match &args.protocol.verify_certificate {
+        None => return Ok(Certificates::Any),
+        Some(Some(file)) => file.clone(),
+        Some(None) => millrace_server::system_certificates().ok_or_else(|| {
+            Failure::new("the system has no list of certificates that it trusts")
+                .next("install the package ca-certificates, or name a file: --verify-certificate=FILE")
+        })?,
+    };
+    std::fs::metadata(&file).or_fail(|| format!("{} can't be read", file.display()))?;
+    Ok(Certificates::TrustedBy(file))
 }
 
 fn curve_of(args: &LoadArgs) -> Curve {
     let who = &args.arrivals;
     // Counted requests are waited for; a day is for ever.
-    let is_counted = args.stop.requests.is_some();
-    let time = if is_counted { std::time::Duration::from_secs(86_400) } else { who.time };
+    let usual = Duration::from_secs(if args.stop.requests.is_some() { 86_400 } else { 10 });
+    let time = who.time.unwrap_or(usual);
     let mut curve = match (&who.ramp, &who.rates, &who.rounds, who.rate) {
         (Some(curve), ..) | (_, Some(curve), ..) => curve.clone(),
         (_, _, Some(rounds), _) => {
             let round = |users: &u32| {
                 let users = f64::from(*users);
-                Segment { from: users, to: users, time: who.time, round: true }
+                Segment { from: users, to: users, time, round: true }
             };
             Curve { stages: rounds.iter().map(round).collect() }
         }
@@ -127,19 +168,18 @@ fn curve_of(args: &LoadArgs) -> Curve {
 }
 
 /// Load is only for servers of one's own.
-fn check_target(args: &LoadArgs, scenario: &Scenario) -> Result<(), Failure> {
-    if args.tester.i_own_this_target {
-        return Ok(());
-    }
+fn check_target(args: &LoadArgs, origin: &Origin) -> Result<SocketAddr, Failure> {
     let address = match args.protocol.connect_to {
         Some(address) => address,
-        None => engine::resolve(&scenario.origin)
-            .map_err(|error| Failure::new(format!("there is no such server: {error}")))?,
+        None => engine::resolve(origin).map_err(|error| {
+            Failure::new(format!("there is no such server: {error}"))
+                .next("check the name, or say where it is: --connect-to ADDR:PORT")
+        })?,
     };
-    if engine::is_private(address.ip()) {
-        return Ok(());
+    if args.tester.i_own_this_target || engine::is_private(address.ip()) {
+        return Ok(address);
     }
-    Err(Failure::new(format!("{} ({}) is not on this machine or a private network", scenario.origin, address.ip()))
+    Err(Failure::new(format!("{origin} ({}) is not on this machine or a private network", address.ip()))
         .detail(
             "a load test is an attack on whoever has not agreed to it: it can take the server down, cost its owner money, and \
              is a crime in many countries",

@@ -25,10 +25,14 @@ pub struct Results {
 
 impl Results {
     /// As the command line wants them.
-    pub fn new(args: &OutputArgs) -> Results {
+    ///
+    /// # Errors
+    /// The results can't be kept: better said before the run than after it.
+    pub fn new(args: &OutputArgs) -> Result<Results, Failure> {
         let files = Files { json: args.json.clone(), csv: args.csv.clone(), report: args.report.clone() };
         let style = if args.quiet { Style::Quiet } else { Style::fitting() };
-        Results { files, screen: Screen::new(io::stderr(), style), quiet: args.quiet, written: 0 }
+        files.check().or_fail(|| "results can't be written".to_owned())?;
+        Ok(Results { files, screen: Screen::new(io::stderr(), style), quiet: args.quiet, written: 0 })
     }
 
     /// A second has passed. Files are written after each stage, so that even a tester that is killed leaves something.

@@ -2,16 +2,18 @@
 
 use std::path::Path;
 
+use millrace_load::engine;
+use millrace_load::plan::Plan;
 use millrace_load::scenario::{Origin, Scenario};
+use millrace_load::source::sitemap::{self, MOST_URLS, Sitemap};
 use millrace_load::source::{Problem, access_log, har, scenario_file, url_list};
 use millrace_load::url::Url;
 
 use super::args::{LoadArgs, SourceArgs};
 use crate::failure::{Explain, Failure};
-use crate::warm::sitemap::{self, Sitemap};
 
 /// The scenario, before the command line's options are put into it.
-pub fn scenario(args: &LoadArgs) -> Result<Scenario, Failure> {
+pub fn scenario(args: &LoadArgs, plan: &Plan) -> Result<Scenario, Failure> {
     let urls = urls(&args.urls)?;
     let source = &args.source;
     let origin = urls.first().map(|url| &url.origin);
@@ -22,8 +24,8 @@ pub fn scenario(args: &LoadArgs) -> Result<Scenario, Failure> {
     if let Some(path) = &source.urls_from {
         return url_list::read(&read(path)?, origin).map_err(|problems| wrong(path, &problems));
     }
-    if let Some(path) = &source.sitemap {
-        return of_sitemap(path, origin);
+    if let Some(place) = &source.sitemap {
+        return of_sitemap(place, origin, args, plan);
     }
     if let Some(path) = &source.from_har {
         return of_recording(path);
@@ -56,26 +58,57 @@ fn urls(texts: &[String]) -> Result<Vec<Url>, Failure> {
     Ok(urls)
 }
 
-fn of_sitemap(path: &Path, origin: Option<&Origin>) -> Result<Scenario, Failure> {
-    let list = match sitemap::read(&read(path)?) {
-        Some(Sitemap::Pages(urls)) if !urls.is_empty() => urls,
-        Some(Sitemap::Index(_)) => {
-            return Err(Failure::new(format!("{} is an index of sitemaps", path.display()))
-                .next("take one of the sitemaps that it lists"));
-        }
-        _ => {
-            return Err(Failure::new(format!("{} is no sitemap with pages in it", path.display()))
-                .next("fetch the site's sitemap.xml into a file, or give a list of URLs with --urls-from"));
-        }
+/// Sitemaps that are read of an index.
+const MOST_SITEMAPS: usize = 200;
+
+/// The pages of a sitemap in a file or at a URL; of an index, those of the sitemaps that it lists.
+fn of_sitemap(
+    place: &str,
+    origin: Option<&Origin>,
+    args: &LoadArgs,
+    plan: &Plan,
+) -> Result<Scenario, Failure> {
+    let text = match Url::parse(place) {
+        Ok(url) => fetch(&at(&url, origin), args, plan)?,
+        Err(_) => read(Path::new(place))?,
     };
-    // A sitemap names the public host; the server under test is the one of the command line.
-    let targets: Vec<(u32, String)> =
-        list.iter().filter_map(|url| Url::parse(url).ok()).map(|url| (1, url.target)).collect();
-    let own = list.iter().find_map(|url| Url::parse(url).ok()).map(|url| url.origin);
-    match origin.cloned().or(own) {
-        Some(origin) => Ok(Scenario::weighted(origin, targets)),
-        None => Err(Failure::new(format!("there is no URL in {}", path.display()))),
+    let mut pages = Vec::new();
+    match sitemap::read(&text) {
+        Some(Sitemap::Pages(urls)) => pages = urls,
+        Some(Sitemap::Index(listed)) => {
+            for url in listed.iter().take(MOST_SITEMAPS).filter_map(|url| Url::parse(url).ok()) {
+                if let Some(Sitemap::Pages(urls)) = sitemap::read(&fetch(&at(&url, origin), args, plan)?) {
+                    pages.extend(urls);
+                }
+                if pages.len() >= MOST_URLS {
+                    break;
+                }
+            }
+        }
+        None => {}
     }
+    let pages: Vec<Url> = pages.iter().take(MOST_URLS).filter_map(|url| Url::parse(url).ok()).collect();
+    // A sitemap names the public host; the server under test is the one of the command line.
+    let Some(origin) = origin.or(pages.first().map(|url| &url.origin)).cloned() else {
+        return Err(Failure::new(format!("{place} is no sitemap with pages in it"))
+            .next("give the site's sitemap.xml as a file or a URL, or a list of URLs with --urls-from"));
+    };
+    if pages.is_empty() {
+        return Err(Failure::new(format!("there is no page in {place}"))
+            .next("give the site's sitemap.xml as a file or a URL, or a list of URLs with --urls-from"));
+    }
+    Ok(Scenario::weighted(origin, pages.into_iter().map(|url| (1, url.target)).collect()))
+}
+
+/// The same place on the server under test.
+fn at(url: &Url, origin: Option<&Origin>) -> Url {
+    Url { origin: origin.unwrap_or(&url.origin).clone(), target: url.target.clone() }
+}
+
+fn fetch(url: &Url, args: &LoadArgs, plan: &Plan) -> Result<String, Failure> {
+    let address = super::check_target(args, &url.origin)?;
+    let content = engine::fetch(plan, url, address).or_fail(|| format!("{url} can't be fetched"))?;
+    Ok(String::from_utf8_lossy(&content).into_owned())
 }
 
 fn of_recording(path: &Path) -> Result<Scenario, Failure> {

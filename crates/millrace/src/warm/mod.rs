@@ -6,7 +6,6 @@
 
 mod fetch;
 mod run;
-pub mod sitemap;
 
 use crate::args::WarmArgs;
 use crate::failure::Failure;

@@ -1,8 +1,8 @@
 //! Going through a list of URLs that grows while sitemaps are read, with a few threads.
 
 use super::fetch::{Fetched, Outcome};
-use super::sitemap::{self, Sitemap};
 use crate::failure::Failure;
+use millrace_load::source::sitemap::{self, Sitemap};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

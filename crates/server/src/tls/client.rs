@@ -38,7 +38,7 @@ impl Trust {
     pub fn new(file: Option<&Path>) -> Result<Trust, String> {
         let file = match file {
             Some(file) => file.to_owned(),
-            None => system().ok_or(
+            None => system_certificates().ok_or(
                 "the system has no list of certificates that it trusts: install the package ca-certificates",
             )?,
         };
@@ -70,7 +70,8 @@ impl Trust {
     }
 }
 
-fn system() -> Option<PathBuf> {
+/// The file of the certificates that the system trusts, or the one that `SSL_CERT_FILE` names.
+pub fn system_certificates() -> Option<PathBuf> {
     let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
     named.into_iter().chain(SYSTEM.iter().map(PathBuf::from)).find(|file| file.is_file())
 }

@@ -23,7 +23,7 @@ mod stream;
 mod terms;
 
 pub use certificates::Pair;
-pub use client::Trust;
+pub use client::{Trust, system_certificates};
 pub use handshake::{Handshakes, begin};
 pub use issued::Issued;
 pub use stream::TlsStream;

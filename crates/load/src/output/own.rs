@@ -1,0 +1,104 @@
+//! What a Millrace server says of itself, beside what is seen from outside.
+
+use serde::{Deserialize, Serialize};
+
+use super::figures::{grouped, percent};
+use crate::record;
+
+/// What a Millrace server says of itself (its metrics), over a span of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Own {
+    /// Connections open, most.
+    pub connections: u64,
+    /// PHP workers that ran a script, most.
+    pub php_running: u64,
+    /// PHP workers that there may be.
+    pub php_limit: u64,
+    /// Requests that waited for a PHP worker, most.
+    pub php_waiting: u64,
+    /// PHP requests.
+    pub php_requests: u64,
+    /// Requests that the page cache answered, fresh or stale.
+    pub cache_hits: u64,
+    /// Requests that it could have answered, but did not have the page for.
+    pub cache_misses: u64,
+    /// Requests and connections that were refused because there were too many.
+    pub refused: u64,
+}
+
+impl Own {
+    /// As it was recorded.
+    pub(super) fn of(own: record::Own) -> Own {
+        Own {
+            connections: own.connections,
+            php_running: own.php_running,
+            php_limit: own.php_limit,
+            php_waiting: own.php_waiting,
+            php_requests: own.php_requests,
+            cache_hits: own.cache_hits,
+            cache_misses: own.cache_misses,
+            refused: own.refused,
+        }
+    }
+
+    /// The most of what there is at a time, and the sum of what happened.
+    pub(super) fn over(samples: impl Iterator<Item = Own>) -> Option<Own> {
+        samples.reduce(|a, b| Own {
+            connections: a.connections.max(b.connections),
+            php_running: a.php_running.max(b.php_running),
+            php_limit: a.php_limit.max(b.php_limit),
+            php_waiting: a.php_waiting.max(b.php_waiting),
+            php_requests: a.php_requests + b.php_requests,
+            cache_hits: a.cache_hits + b.cache_hits,
+            cache_misses: a.cache_misses + b.cache_misses,
+            refused: a.refused + b.refused,
+        })
+    }
+
+    /// In words: the cache, PHP, what was refused; as far as there was anything.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        let looked = self.cache_hits + self.cache_misses;
+        if looked > 0 {
+            words.push(format!(
+                "page cache: {} of {} look-ups were hits",
+                percent(self.cache_hits as f64 / looked as f64),
+                grouped(looked)
+            ));
+        }
+        if self.php_requests + self.php_waiting > 0 {
+            words.push(format!(
+                "PHP: {} requests, up to {} of {} workers busy, up to {} requests waiting",
+                grouped(self.php_requests),
+                self.php_running,
+                self.php_limit,
+                grouped(self.php_waiting)
+            ));
+        }
+        if self.refused > 0 {
+            words.push(format!("{} refused", grouped(self.refused)));
+        }
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_there_is_at_most_and_what_happened_in_all() {
+        let one = Own { php_running: 4, php_limit: 8, php_requests: 10, cache_hits: 3, ..Own::default() };
+        let two = Own { php_running: 2, php_limit: 8, cache_misses: 1, refused: 5, ..Own::default() };
+        let both = Own::over([one, two].into_iter()).unwrap();
+        assert_eq!(
+            both.words(),
+            [
+                "page cache: 75 % of 4 look-ups were hits",
+                "PHP: 10 requests, up to 4 of 8 workers busy, up to 0 requests waiting",
+                "5 refused"
+            ]
+        );
+        assert!(Own::default().words().is_empty() && Own::over(std::iter::empty()).is_none());
+    }
+}

@@ -1,0 +1,77 @@
+//! Stages of the load as people write them: `0:1000:1m,5000:2m,=5000:30s`.
+
+use super::time::duration;
+use crate::plan::{Curve, Segment};
+
+/// More than any tester makes; users, or arrivals a second.
+pub const MOST_LOAD: f64 = 1e7;
+
+/// `FROM:TO:TIME` or `TO:TIME` is a straight line, `=N:TIME` stays at N.
+///
+/// # Errors
+/// How stages are written.
+pub fn stages(text: &str) -> Result<Curve, String> {
+    let mut curve = Curve::default();
+    let mut last = 0.0;
+    for part in text.split(',') {
+        let number = |text: &str| match text.trim().parse::<f64>() {
+            Ok(number) if (0.0..=MOST_LOAD).contains(&number) => Ok(number),
+            _ => Err(format!(
+                "{text:?} in {part:?} is no number of users or arrivals: write one from 0 to {MOST_LOAD:.0}"
+            )),
+        };
+        let pieces: Vec<_> = part.trim().split(':').collect();
+        let (from, to, time) = match pieces.as_slice() {
+            [level, time] if level.starts_with('=') => {
+                let level = number(&level[1..])?;
+                (level, level, time)
+            }
+            [to, time] => (last, number(to)?, time),
+            [from, to, time] => (number(from)?, number(to)?, time),
+            _ => return Err(format!("{part:?} is no stage: FROM:TO:TIME, TO:TIME or =N:TIME")),
+        };
+        let time = duration(time)?;
+        if time.is_zero() {
+            return Err(format!("{part:?} takes no time: write it with a unit, as in {from}:{to}:30s"));
+        }
+        last = to;
+        curve.stages.push(Segment { from, to, time, round: false });
+    }
+    if curve.peak() == 0.0 {
+        return Err("nobody comes in any of the stages: write a number above 0, as in 0:100:1m".to_owned());
+    }
+    Ok(curve)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn stages_go_on_where_the_last_one_ended() {
+        let curve = stages("0:100000:5m,500000:10m,=7:30s").unwrap();
+        let ends: Vec<_> =
+            curve.stages.iter().map(|stage| (stage.from, stage.to, stage.time.as_secs())).collect();
+        assert_eq!(ends, [(0.0, 1e5, 300), (1e5, 5e5, 600), (7.0, 7.0, 30)]);
+        for wrong in
+            ["", "5", "1:2:3:4", "a:1s", "5:0s", "-1:5s", "=x:1s", "0:0:5s", "nan:1s", "1e8:1s", "0:10"]
+        {
+            assert!(stages(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_taken_can_be_run(text in "(=?[0-9.e+-]{1,5}:|[0-9]{1,3}(ms|s|m|h),?|[a-z=:,é-]){0,8}") {
+            if let Ok(curve) = stages(&text) {
+                prop_assert!(curve.peak() > 0.0 && curve.peak() <= MOST_LOAD);
+                let time = curve.time().as_secs_f64();
+                prop_assert!(time > 0.0);
+                let first = curve.when(0.5);
+                prop_assert!(first.is_none_or(|at| (0.0..=time).contains(&at)), "{:?} of {}", first, time);
+                prop_assert!(curve.at(time / 2.0).is_finite());
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+"""Wrong use is told before anything is loaded, with what to do about it."""
+
+import subprocess
+
+from harness import MILLRACE, PATIENCE, SCRATCH, place, story
+from liar import Liar
+
+
+def refused(*words):
+    done = subprocess.run([MILLRACE, "load", *map(str, words)], capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL)
+    return done.returncode, " ".join(done.stderr.split())
+
+
+@story
+def mistakes_have_a_cure():
+    here = f"http://127.0.0.1:{Liar().port}/ok"
+    for words, said in (
+        ((), "required arguments were not provided"),
+        (("ftp://127.0.0.1/",), "it has to begin with http:// or https://"),
+        (("http://no-such-host.invalid/",), "say where it is: --connect-to"),
+        (("http://192.0.2.1/",), "--i-own-this-target"),
+        ((here, "http://127.0.0.2/"), "run one for each"),
+        ((here, "--rate", "0"), "a number of arrivals a second above 0"),
+        ((here, "--rate", "1e12"), "at most 10000000"),
+        ((here, "-u", "0"), "a number of users from 1"),
+        ((here, "-n", "0"), "not in 1.."),
+        ((here, "--time", "0s"), "longer than nothing"),
+        ((here, "--time", "5y"), "a time is 10s, 500ms, 2m or 1h"),
+        ((here, "--ramp", "5"), "FROM:TO:TIME, TO:TIME or =N:TIME"),
+        ((here, "--ramp", "0:10"), "as in 0:100:1m"),
+        ((here, "--ramp", "0:10:0s"), "takes no time"),
+        ((here, "--rates", "=0:5s"), "nobody comes in any of the stages"),
+        ((here, "--rate", "5", "--users", "5"), "cannot be used with"),
+        ((here, "--rate", "5", "--think", "1s"), "give --users or --ramp instead of a rate"),
+        ((here, "--connections", "5"), "give --rate or --rates"),
+        ((here, "--bisect"), "--break"),
+        ((here, "--pipeline", "5", "--no-keep-alive"), "cannot be used with"),
+        ((here, "--status", "99"), "not in 100..=599"),
+        ((here, "-H", "a b: c"), "the name of a field"),
+        ((here, "--metrics", "bogus"), "unix:/PATH"),
+        ((here, "--json", SCRATCH / "none/x.json"), "results can't be written"),
+        ((here, "--verify-certificate=/none.pem"), "/none.pem can't be read"),
+        ((here, "--scenario", place(".toml", "x = [")), "line 1: it is no TOML"),
+        ((here, "--scenario", place(".toml", '[[step]]\nget = "/{nonce}"')), "write extract = { nonce ="),
+        ((here, "--scenario", place(".toml", 'fields = { X = "{a}" }\n[[step]]\nget = "/"')), "in the steps that have the value"),
+        ((here, "--urls-from", place(".txt", "/a\n0 /b\n")), "line 2: `0` is no weight"),
+        ((here, "--sitemap", place(".xml", "<x/>")), "give the site's sitemap.xml"),
+        ((here, "--sitemap", here + "x.xml"), "give the site's sitemap.xml"),
+        ((here, "--replay", place(".log", "hello\n")), "the combined format is"),
+        (("--from-har", place(".har", "{}")), "export it anew"),
+        (("--compare", place(".json", "{}")), "give files that --json has written"),
+    ):
+        status, text = refused(*words)
+        assert status in (1, 2) and said in text, f"{words}: status {status}, {text!r} without {said!r}"
