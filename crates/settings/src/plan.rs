@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::memory::Shares;
+
 /// All that a server needs to know to run. Built by [`crate::resolve`], never changed afterwards.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -70,6 +72,12 @@ pub struct Server {
     pub connections: usize,
     /// Open connections from one address; 0: no limit.
     pub connections_per_address: usize,
+    /// Memory that connections may take together, the kernel's part included. Bytes; 0: no bound.
+    pub connection_memory: u64,
+    /// Somebody has written that; else it is what the others leave.
+    pub connection_memory_is_written: bool,
+    /// Who may have how much of the machine's memory.
+    pub memory_shares: Shares,
     /// How long running requests may go on after SIGTERM.
     pub shutdown_grace: Duration,
     /// Proxies whose `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host` are believed.

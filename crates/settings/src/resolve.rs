@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::application;
 use crate::environment::{Environment, Found};
 use crate::folders;
+use crate::memory::Shares;
 use crate::plan::{
     AccessFormat, Acme, Address, Admin, Backend, Cache, CacheMode, Certificate, Challenge, Clients, Files,
     Folder, Http, Https, Level, Log, Network, OpenBasedir, Php, PhpPool, Plan, Profile, Redirect, Sandbox,
@@ -34,7 +35,7 @@ pub(crate) fn plan(written: &Written, environment: &Environment<'_>) -> Plan {
             .any(|one| View::new(written, Some(one), environment).switch("site.default"));
     }
     Plan {
-        server: server(&view),
+        server: server(&view, &sites),
         http: http(&view),
         https: https(&view, written),
         acme: acme(&view),
@@ -46,7 +47,9 @@ pub(crate) fn plan(written: &Written, environment: &Environment<'_>) -> Plan {
     }
 }
 
-fn server(view: &View<'_>) -> Server {
+fn server(view: &View<'_>, sites: &[Site]) -> Server {
+    let written = view.written_count("server.connection_memory");
+    let shares = Shares::with(view, sites);
     Server {
         threads: view.count("server.threads"),
         pin_threads: view.switch("server.pin_threads"),
@@ -54,6 +57,9 @@ fn server(view: &View<'_>) -> Server {
         backlog: u32::try_from(view.number("server.backlog")).unwrap_or(u32::MAX),
         connections: view.count("server.connections"),
         connections_per_address: view.count("server.connections_per_address"),
+        connection_memory: written.map_or(shares.connections, |bytes| bytes as u64),
+        connection_memory_is_written: written.is_some(),
+        memory_shares: shares,
         shutdown_grace: view.duration("server.shutdown_grace"),
         trusted_proxies: view.networks("server.trusted_proxies"),
         spool_dir: view.path("server.spool_dir").unwrap_or_default(),

@@ -1,7 +1,8 @@
 //! Listening sockets.
 
+use std::cell::Cell;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::Path;
@@ -12,7 +13,13 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 
 use super::{Limits, Stream, Supply, tcp_ends};
+use crate::engine::Thread;
 use crate::request::{Ends, Scheme};
+use crate::stats::Counter;
+
+/// What the kernel takes of an answer before its client has room for it: a slow reader would have megabytes of it there. As
+/// much as leaves while the event loop is busy elsewhere.
+const UNSENT_BYTES: u32 = 256 << 10;
 
 /// A listening socket of one thread.
 #[derive(Debug)]
@@ -22,6 +29,11 @@ pub struct Listener {
     pub limits: Arc<Limits>,
     /// Whether connections are encrypted.
     pub is_secure: bool,
+    /// Attempts to connect that the kernel has dropped, when that was last looked at.
+    dropped: Cell<u32>,
+    /// Errors that the next attempts to accept meet.
+    #[cfg(test)]
+    pub faults: std::cell::RefCell<std::collections::VecDeque<rustix::io::Errno>>,
 }
 
 #[derive(Debug)]
@@ -97,6 +109,8 @@ fn tcp(address: &socket2::SockAddr, backlog: i32) -> io::Result<Socket> {
     }
     socket.bind(address)?;
     socket.set_nonblocking(true)?;
+    // Connections inherit it. A kernel that does not know it keeps more.
+    let _ = socket.set_tcp_notsent_lowat(UNSENT_BYTES);
     socket.listen(backlog)?;
     Ok(socket)
 }
@@ -158,13 +172,48 @@ impl Unstarted {
                 self.socket,
             )))?)
         };
-        Ok(Listener { socket, limits: self.limits, is_secure: self.is_secure })
+        Ok(Listener {
+            socket,
+            limits: self.limits,
+            is_secure: self.is_secure,
+            dropped: Cell::new(0),
+            #[cfg(test)]
+            faults: Default::default(),
+        })
+    }
+}
+
+/// Counts what waits in the queues of the thread's listening sockets, and what the kernel had to drop there.
+pub fn look_at_queues(thread: &Thread) {
+    let mut waiting = 0;
+    thread.listeners.borrow_mut().retain(|listener| {
+        let Some(listener) = listener.upgrade() else { return false };
+        let socket = listener.as_fd();
+        waiting += u64::from(millrace_sys::accept_queue(socket).unwrap_or(0));
+        let dropped = millrace_sys::socket_memory(socket).map_or(0, |memory| memory.dropped);
+        let more = dropped.wrapping_sub(listener.dropped.replace(dropped));
+        thread.stats.add(Counter::ListenDropped, more.into());
+        true
+    });
+    thread.stats.set(Counter::ListenWaiting, waiting);
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Bound::Tcp(socket) => socket.as_fd(),
+            Bound::Unix(socket) => socket.as_fd(),
+        }
     }
 }
 
 impl Listener {
     /// The next connection.
     pub async fn accept(&self) -> io::Result<(Stream, Ends)> {
+        #[cfg(test)]
+        if let Some(fault) = self.faults.borrow_mut().pop_front() {
+            return Err(fault.into());
+        }
         match &self.socket {
             Bound::Tcp(socket) => {
                 let (stream, client) = socket.accept().await?;
@@ -196,11 +245,12 @@ impl Listener {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Most;
     use super::*;
 
     #[test]
     fn threads_share_a_port_and_nobody_else_joins() {
-        let limits = Limits::new(1, 0);
+        let limits = Limits::new(Most { connections: 1, ..Most::default() });
         let any = Address::Tcp("127.0.0.1:0".parse().unwrap());
         let sockets = bind(&any, 3, 16, &limits, false).unwrap();
         let ports: Vec<_> = sockets.iter().map(|s| s.local_addr().unwrap()).collect();

@@ -1,17 +1,26 @@
 //! Where connections come in: listening sockets, one set a thread, and the limits on how many connections there are.
 
+//!
+//! `limits.rs` is how many there may be, `budget.rs` how much memory they may have, `room.rs` what happens when there is no more.
+
+mod budget;
 mod limits;
 mod listener;
+mod newcomer;
 mod passing;
+mod room;
 mod stream;
 
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-pub use limits::{Limits, Permit};
-pub use listener::{Listener, Supplied, Unstarted, bind};
+pub use budget::{Budget, H2_BYTES, Holding, PLAIN_BYTES, REQUEST_BYTES, TLS_BYTES};
+pub use limits::{Limits, Most, Permit};
+pub use listener::{Listener, Supplied, Unstarted, bind, look_at_queues};
+pub use newcomer::Newcomer;
 pub use passing::{Entry, Exit, Supply, passage, take_in};
+pub use room::{GUEST_TIME, give_way};
 pub use stream::Stream;
 use tokio::sync::watch;
 
@@ -20,9 +29,12 @@ use crate::protocol;
 use crate::request::{Ends, Scheme};
 use crate::stats::Counter;
 use crate::tls;
+use room::Lack;
 
 /// How long a thread waits when it can't accept, before it tries again.
 const PAUSE: Duration = Duration::from_millis(50);
+/// The same when it has closed connections that were idle: they have to end first.
+const SHORT_PAUSE: Duration = Duration::from_millis(2);
 
 /// A connection that has just come in.
 #[derive(Debug)]
@@ -36,7 +48,13 @@ pub struct Accepted {
 }
 
 /// Accepts connections and hands each to its protocol, until `closed` says so; then takes those that already wait.
-pub async fn accept(thread: Rc<Thread>, listener: Listener, mut closed: watch::Receiver<bool>) {
+pub async fn accept(thread: Rc<Thread>, listener: Listener, closed: watch::Receiver<bool>) {
+    let listener = Rc::new(listener);
+    thread.listeners.borrow_mut().push(Rc::downgrade(&listener));
+    accept_all(thread, listener, closed).await;
+}
+
+async fn accept_all(thread: Rc<Thread>, listener: Rc<Listener>, mut closed: watch::Receiver<bool>) {
     loop {
         tokio::select! {
             biased;
@@ -51,7 +69,7 @@ pub async fn accept(thread: Rc<Thread>, listener: Listener, mut closed: watch::R
 }
 
 async fn accept_one(thread: &Rc<Thread>, listener: &Listener) {
-    if listener.limits.is_full() {
+    if !has_room(thread, listener) {
         tokio::time::sleep(PAUSE).await;
         return;
     }
@@ -64,32 +82,208 @@ async fn accept_one(thread: &Rc<Thread>, listener: &Listener) {
     }
 }
 
+/// Whether another connection may be accepted, if only to be told that it has to come again later. Else it waits in the
+/// kernel's queue.
+fn has_room(thread: &Thread, listener: &Listener) -> bool {
+    if listener.limits.is_full() {
+        // A limit that somebody has written is meant so; where descriptors are the limit, idle connections make room.
+        return listener.limits.is_natural() && room::free_descriptors(thread) > 0;
+    }
+    !listener.limits.is_full_of_guests() || room::make_room(thread)
+}
+
 fn start(thread: &Rc<Thread>, listener: &Listener, stream: Stream, ends: Ends) {
     let Some(permit) = listener.limits.admit(ends.client_ip()) else {
         return thread.stats.add(Counter::ConnectionsRefused, 1);
     };
     thread.stats.add(Counter::ConnectionsAccepted, 1);
+    let permit = match room::make_room(thread) {
+        true => permit,
+        false => {
+            thread.stats.add(Counter::ConnectionsGuests, 1);
+            permit.for_guest()
+        }
+    };
+    let permit = permit.charged(&thread.process.budget);
     match stream {
         Stream::Tcp(socket) if listener.is_secure => tls::begin(thread, socket, ends, permit),
         stream => protocol::start(thread, Accepted { stream, ends, permit }),
     }
 }
 
-/// A client that was gone before it was accepted is no reason to rest; a lack of descriptors or memory is: others
-/// will free some.
+/// A client that was gone before it was accepted is no reason to rest; a lack of descriptors or memory is: idle connections
+/// are closed, and others will end.
 async fn rest_after(thread: &Thread, error: &io::Error) {
-    use rustix::io::Errno;
-    let lack = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
-    if lack.iter().any(|e| error.raw_os_error() == Some(e.raw_os_error())) {
-        thread.process.log.warn(format_args!(
-            "cannot accept a connection: {error}. Those that are open go on; raise the limit of open files (ulimit -n, \
-             LimitNOFILE=) or lower server.connections"
-        ));
-        tokio::time::sleep(PAUSE).await;
-    }
+    let Some(lack) = Lack::of(error) else {
+        if error.kind() != io::ErrorKind::ConnectionAborted {
+            // It may well say the same again.
+            tokio::time::sleep(SHORT_PAUSE).await;
+        }
+        return;
+    };
+    let cure = match lack {
+        Lack::Descriptors => {
+            thread.stats.add(Counter::AcceptNoDescriptors, 1);
+            "raise the limit of open files (ulimit -n, LimitNOFILE=, fs.file-max) or lower server.connections"
+        }
+        Lack::Memory => {
+            thread.stats.add(Counter::AcceptNoMemory, 1);
+            "the kernel has no memory for more: lower server.connection_memory, or see net.ipv4.tcp_mem"
+        }
+    };
+    // The log says the same only once in a while.
+    thread.process.log.warn(format_args!(
+        "cannot accept a connection: {error}. Those that are idle are closed to make room, the others go on; {cure}"
+    ));
+    let pause = if room::free_descriptors(thread) > 0 { SHORT_PAUSE } else { PAUSE };
+    tokio::time::sleep(pause).await;
 }
 
 /// The ends of a fresh TCP connection.
 fn tcp_ends(stream: &tokio::net::TcpStream, client: std::net::SocketAddr) -> Ends {
     Ends { client: Some(client), local: stream.local_addr().ok(), scheme: Scheme::Http, tls: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use millrace_settings::plan::Address;
+    use rustix::io::Errno;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+    use tokio::task::{LocalSet, spawn_local};
+
+    use super::*;
+    use crate::engine::{Process, Setup};
+    use crate::log::Log;
+    use crate::route::Site;
+    use crate::stats::Registry;
+
+    struct Stage {
+        thread: Rc<Thread>,
+        listener: Rc<Listener>,
+        address: SocketAddr,
+        /// Accepts until it is dropped.
+        _closed: watch::Sender<bool>,
+    }
+
+    impl Stage {
+        /// An event loop that accepts, where connections may have so much memory. Its first attempts meet `faults`.
+        fn new(memory: u64, faults: &[Errno]) -> Stage {
+            let source =
+                millrace_settings::Source { site_dir: Some("/proc/self/task".into()), ..Default::default() };
+            let (mut plan, _) = millrace_settings::load(&source).unwrap();
+            plan.server.connection_memory = memory;
+            let site = Site::new(0, plan.sites[0].clone(), None);
+            let setup = Setup::new(plan, vec![site]);
+            let cache = crate::cache::Cache::new(0, 1);
+            let thread = Thread::new(0, Process::new(setup, Registry::new(1), Log::quiet(), cache));
+            let limits = Limits::new(Most { connections: 100, ..Most::default() });
+            let any = Address::Tcp("127.0.0.1:0".parse().unwrap());
+            let socket = bind(&any, 1, 16, &limits, false).unwrap().remove(0);
+            let address = socket.local_addr().unwrap();
+            let listener = Rc::new(socket.start().unwrap());
+            listener.faults.borrow_mut().extend(faults);
+            let (closer, closed) = watch::channel(false);
+            spawn_local(accept_all(thread.clone(), listener.clone(), closed));
+            Stage { thread, listener, address, _closed: closer }
+        }
+
+        async fn connect(&self) -> TcpStream {
+            TcpStream::connect(self.address).await.unwrap()
+        }
+
+        fn count(&self, counter: Counter) -> u64 {
+            self.thread.process.stats.value(counter)
+        }
+    }
+
+    fn play<F: Future<Output = ()>>(scene: impl FnOnce() -> F) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        LocalSet::new().block_on(&runtime, async { scene().await });
+    }
+
+    /// The status of the answer to a request; 0: the connection has ended without one.
+    async fn ask(client: &mut TcpStream) -> u16 {
+        let _ = client.write_all(b"GET /none HTTP/1.1\r\nHost: a\r\n").await;
+        finish(client).await
+    }
+
+    /// The same when the head's last line is missing.
+    async fn finish(client: &mut TcpStream) -> u16 {
+        let _ = client.write_all(b"\r\n").await;
+        let mut head = [0; 2000];
+        match client.read(&mut head).await {
+            Ok(read) if read > 12 => std::str::from_utf8(&head[9..12]).unwrap().parse().unwrap(),
+            _ => 0,
+        }
+    }
+
+    /// Longer than whoever is called idle has been idle.
+    async fn a_while() {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+
+    #[test]
+    fn whatever_accept_says_the_next_is_served() {
+        use Errno as E;
+        play(async || {
+            let lacks = [E::MFILE, E::NFILE, E::NOBUFS, E::NOMEM, E::NOSPC];
+            let stage = Stage::new(0, &[&lacks[..], &[E::CONNABORTED, E::PERM]].concat());
+            assert_eq!(ask(&mut stage.connect().await).await, 404);
+            assert_eq!(stage.count(Counter::AcceptNoDescriptors), 2);
+            assert_eq!(stage.count(Counter::AcceptNoMemory), 3);
+        });
+    }
+
+    #[test]
+    fn for_want_of_descriptors_idle_connections_are_closed() {
+        play(async || {
+            let stage = Stage::new(0, &[]);
+            let mut idle = stage.connect().await;
+            assert_eq!(ask(&mut idle).await, 404);
+            a_while().await;
+            stage.listener.faults.borrow_mut().push_back(Errno::MFILE);
+            let mut new = stage.connect().await;
+            assert_eq!(idle.read(&mut [0; 10]).await.unwrap(), 0, "the idle one ends");
+            assert_eq!(ask(&mut new).await, 404, "the new one is served");
+            assert_eq!(stage.count(Counter::ConnectionsGaveWay), 1);
+            assert_eq!(ask(&mut stage.connect().await).await, 404);
+        });
+    }
+
+    #[test]
+    fn who_is_idle_gives_way_and_without_such_the_new_one_is_a_guest() {
+        play(async || {
+            let stage = Stage::new(3 * PLAIN_BYTES, &[]);
+            let mut first = stage.connect().await;
+            assert_eq!(ask(&mut first).await, 404);
+            a_while().await;
+            // These are in the middle of a request, and can't be idle however slow the machine is.
+            let mut others = [stage.connect().await, stage.connect().await];
+            for other in &mut others {
+                other.write_all(b"GET /none HTTP/1.1\r\n").await.unwrap();
+            }
+            while stage.count(Counter::ConnectionsReading) < 2 {
+                tokio::task::yield_now().await;
+            }
+            // The memory is used up, and one is idle.
+            let mut fourth = stage.connect().await;
+            assert_eq!(first.read(&mut [0; 10]).await.unwrap(), 0, "the idlest ends");
+            fourth.write_all(b"GET /none HTTP/1.1\r\n").await.unwrap();
+            while stage.count(Counter::ConnectionsReading) < 3 {
+                tokio::task::yield_now().await;
+            }
+            let mut guest = stage.connect().await;
+            assert_eq!(ask(&mut guest).await, 503);
+            assert_eq!(guest.read(&mut [0; 10]).await.unwrap(), 0);
+            for other in others.iter_mut().chain([&mut fourth]) {
+                other.write_all(b"Host: a\r\n").await.unwrap();
+                assert_eq!(finish(other).await, 404, "who was there before is served");
+            }
+            let counts = [Counter::ConnectionsGaveWay, Counter::ConnectionsGuests].map(|c| stage.count(c));
+            assert_eq!(counts, [1, 1]);
+        });
+    }
 }

@@ -19,7 +19,7 @@ use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{Accepted, Limits, Permit, Stream};
+use super::{Accepted, Limits, Permit, Stream, room};
 use crate::engine::Thread;
 use crate::protocol;
 use crate::request::Ends;
@@ -133,7 +133,11 @@ pub async fn take_in(thread: Rc<Thread>, entry: Entry) {
                 let stream = Stream::Tcp(stream);
                 protocol::resume(&thread, Accepted { stream, ends, permit }, begun);
             }
-            _ => thread.process.log.warn(format_args!("a connection was lost: no descriptor is left for it")),
+            _ => {
+                thread.stats.add(Counter::AcceptNoDescriptors, 1);
+                thread.process.log.warn(format_args!("a connection was lost: no descriptor is left for it"));
+                room::free_descriptors(&thread);
+            }
         }
     }
 }

@@ -102,6 +102,16 @@ impl Stream {
         }
     }
 
+    /// Bytes that wait in it: the kernel's both ways, and with TLS its own.
+    pub fn held(&self) -> u64 {
+        let kernel =
+            millrace_sys::socket_memory(self.as_fd()).map_or(0, |memory| memory.sending + memory.receiving);
+        match self {
+            Stream::Tls(s) => kernel + s.held(),
+            _ => kernel,
+        }
+    }
+
     /// Whether everything that was written has left.
     pub fn is_flushed(&self) -> bool {
         match self {

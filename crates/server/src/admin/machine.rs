@@ -16,6 +16,8 @@ pub struct Machine {
     pub descriptor_limit: u64,
     /// Connections that the kernel lost because a listening queue was full: of all programs, since boot. `None`: unknown.
     pub listen_overflows: Option<u64>,
+    /// The same with all that it lost for other reasons while they were being made, such as want of memory.
+    pub listen_drops: Option<u64>,
 }
 
 impl Machine {
@@ -23,6 +25,7 @@ impl Machine {
     pub fn read() -> Machine {
         let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        let netstat = fs::read_to_string("/proc/self/net/netstat").unwrap_or_default();
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         Machine {
             memory: resident_pages(&statm) * rustix::param::page_size() as u64,
@@ -31,10 +34,8 @@ impl Machine {
             descriptors: fs::read_dir("/proc/self/fd")
                 .map_or(0, |entries| (entries.count() as u64).saturating_sub(1)),
             descriptor_limit: limit.current.unwrap_or(0),
-            listen_overflows: fs::read_to_string("/proc/self/net/netstat")
-                .ok()
-                .as_deref()
-                .and_then(listen_overflows),
+            listen_overflows: of_tcp(&netstat, "ListenOverflows"),
+            listen_drops: of_tcp(&netstat, "ListenDrops"),
         }
     }
 }
@@ -52,11 +53,11 @@ fn cpu(stat: &str, ticks_per_second: u64) -> Duration {
     Duration::from_millis(ticks * 1_000 / ticks_per_second.max(1))
 }
 
-/// `ListenOverflows` of `TcpExt`: a line of names, then a line of values.
-fn listen_overflows(netstat: &str) -> Option<u64> {
+/// A value of `TcpExt`: a line of names, then a line of values.
+fn of_tcp(netstat: &str, name: &str) -> Option<u64> {
     let mut lines = netstat.lines().filter_map(|line| line.strip_prefix("TcpExt:"));
     let (names, values) = (lines.next()?, lines.next()?);
-    let place = names.split_ascii_whitespace().position(|name| name == "ListenOverflows")?;
+    let place = names.split_ascii_whitespace().position(|known| known == name)?;
     values.split_ascii_whitespace().nth(place)?.parse().ok()
 }
 
@@ -71,7 +72,11 @@ mod tests {
         assert_eq!(cpu(stat, 100), Duration::from_secs(2));
         assert_eq!((resident_pages(""), cpu("", 100)), (0, Duration::ZERO));
         let netstat = "TcpExt: SyncookiesSent ListenOverflows ListenDrops\nTcpExt: 1 22 333\nIpExt: InNoRoutes\nIpExt: 0\n";
-        assert_eq!((listen_overflows(netstat), listen_overflows("TcpExt: A\n")), (Some(22), None));
+        assert_eq!(
+            (of_tcp(netstat, "ListenOverflows"), of_tcp(netstat, "ListenDrops")),
+            (Some(22), Some(333))
+        );
+        assert_eq!(of_tcp("TcpExt: A\n", "A"), None);
     }
 
     #[test]

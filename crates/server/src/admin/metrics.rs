@@ -30,10 +30,15 @@ fn measured(out: &mut Exposition, state: &State) {
         out.family(row);
         out.sample(row, &[], value);
     }
-    let amounts: [(&Row, u64); 3] = [
+    let budget = &state.process.budget;
+    let amounts: [(&Row, u64); 7] = [
         (&table::MEMORY, machine.memory),
         (&table::DESCRIPTORS, machine.descriptors),
         (&table::DESCRIPTOR_LIMIT, machine.descriptor_limit),
+        (&table::CONNECTION_MEMORY, budget.used()),
+        (&table::CONNECTION_BUDGET, budget.most().unwrap_or(0)),
+        (&table::LISTEN_OVERFLOWS, machine.listen_overflows.unwrap_or(0)),
+        (&table::LISTEN_DROPS, machine.listen_drops.unwrap_or(0)),
     ];
     for (row, value) in amounts {
         out.family(row);

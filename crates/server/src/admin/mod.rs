@@ -14,6 +14,7 @@
 
 mod backends;
 mod certificates;
+mod connections;
 mod http;
 mod json;
 mod listener;

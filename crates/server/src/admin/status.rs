@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use millrace_settings::plan::{self, Address, CacheMode, Profile};
 
 use super::backends;
+use super::connections::Connections;
 use super::json::Json;
 use super::machine::Machine;
 use super::pages::Figures;
@@ -71,6 +72,7 @@ pub struct Status {
     uptime: Duration,
     stage: Stage,
     machine: Machine,
+    connections: Connections,
     lately: Lately,
     answers: [Summary; Class::ALL.len()],
     first_bytes: [Summary; Class::ALL.len()],
@@ -84,7 +86,11 @@ pub struct Status {
 /// Collects the status.
 pub fn gather(state: &State, rates: &Rates) -> Status {
     let stats = &state.process.stats;
+    let setup = state.process.setup();
+    let server = &setup.plan.server;
+    let how = (!server.connection_memory_is_written).then(|| server.memory_shares.to_string());
     Status {
+        connections: Connections::gather(&|counter| stats.value(counter), &state.process.budget, how),
         counters: ALL.iter().map(|&counter| stats.value(counter)).collect(),
         started: state.started,
         uptime: state.started.elapsed().unwrap_or_default(),
@@ -95,7 +101,7 @@ pub fn gather(state: &State, rates: &Rates) -> Status {
         first_bytes: Class::ALL.map(|class| stats.first_byte(class)),
         pages: Figures::gather(&state.process),
         pools: (state.pools)(),
-        setup: state.process.setup(),
+        setup,
         uploads: state.process.uploads.running(),
         certificates: state.process.acme.standing(),
     }
@@ -114,7 +120,10 @@ impl Status {
             ("uptime_seconds", self.uptime.as_secs_f64().into()),
             ("threads", (self.setup.plan.server.threads as u64).into()),
             ("listen", self.setup.plan.server.listen.iter().map(shown).collect()),
-            ("connections_open", self.open().into()),
+            ("connections_open", self.connections.open().into()),
+            ("connections", self.connections.states_json()),
+            ("connection_memory", self.connections.memory_json()),
+            ("listen_queues", self.connections.queues_json(&self.machine)),
             ("connections_accepted_per_second", self.lately.accepted.into()),
             ("listen_overflows", self.machine.listen_overflows.into()),
             ("requests_per_second", self.lately.requests.into()),
@@ -156,18 +165,6 @@ impl Status {
 
     fn value(&self, counter: Counter) -> u64 {
         self.counters[counter as usize]
-    }
-
-    fn open(&self) -> u64 {
-        [
-            Counter::ConnectionsIdle,
-            Counter::ConnectionsReading,
-            Counter::ConnectionsRunning,
-            Counter::ConnectionsWriting,
-        ]
-        .map(|c| self.value(c))
-        .iter()
-        .sum()
     }
 
     fn stage_name(&self) -> &'static str {
@@ -217,29 +214,7 @@ impl Status {
 
     fn write_traffic(&self, text: &mut String) -> std::fmt::Result {
         let of = |counter| grouped(self.value(counter));
-        writeln!(
-            text,
-            "{:<14}{} open: {} idle, {} reading, {} running, {} writing; {} accepted, {:.1}/s in the last minute, {} refused, {} timed \
-             out",
-            "Connections",
-            grouped(self.open()),
-            of(Counter::ConnectionsIdle),
-            of(Counter::ConnectionsReading),
-            of(Counter::ConnectionsRunning),
-            of(Counter::ConnectionsWriting),
-            of(Counter::ConnectionsAccepted),
-            self.lately.accepted,
-            of(Counter::ConnectionsRefused),
-            of(Counter::ConnectionsTimedOut)
-        )?;
-        if let Some(lost) = self.machine.listen_overflows.filter(|lost| *lost > 0) {
-            let lost = grouped(lost);
-            writeln!(
-                text,
-                "{:<14}{lost} connections lost since boot, of all programs: a queue was full",
-                "Listen queues"
-            )?;
-        }
+        self.connections.write(text, &self.machine, self.lately.accepted)?;
         let since_start = per_second(self.value(Counter::Requests), self.uptime.as_secs_f64());
         writeln!(
             text,

@@ -4,8 +4,16 @@
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
+use crate::accept::PLAIN_BYTES;
+
 /// How often connections are looked at, milliseconds: how late a time-out may come.
 pub const SWEEP_MS: u64 = 250;
+
+/// Who has had nothing to do for so long is idle: one that has just been accepted, or is about to ask for the next part of a page, is
+/// not.
+const IDLE_MS: u64 = if cfg!(test) { 50 } else { 1_000 };
+/// A client that is in the middle of something and has not moved for so long is as good as gone. Less than any patience.
+const STALLED_MS: u64 = 4_000;
 
 /// Something whose patience ends.
 pub trait Expire {
@@ -51,6 +59,53 @@ pub trait HasDeadline: Expire {
 
     /// Another configuration is in force.
     fn renew(&self) {}
+
+    /// Whether it may be closed to make room, as nobody would miss it much; `None`: it is at work.
+    fn rest(&self) -> Option<Rest>;
+
+    /// Ends it, because others need the room. Returns the bytes that it held.
+    fn give_way(&self) -> u64;
+
+    /// Notes what it holds at the moment.
+    fn weigh(&self) {}
+}
+
+/// How an owner is at rest. The least is the idlest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rest {
+    /// Since when its client has not moved, in [`super::Clock::ticks`].
+    pub since: u64,
+    /// It is in the middle of a request.
+    pub stalled: bool,
+}
+
+impl Rest {
+    /// Whether it has lasted long enough; where the `need` is great, that is not long.
+    fn is_long(self, now: u64, need: Need) -> bool {
+        let least = match need {
+            Need::Some if self.stalled => STALLED_MS,
+            Need::Some | Need::Great => IDLE_MS,
+        };
+        self.since + least <= now
+    }
+}
+
+/// How badly room is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// For one more.
+    Some,
+    /// Those who are there take far more than they may.
+    Great,
+}
+
+/// What has given way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Closed {
+    /// Owners.
+    pub count: usize,
+    /// What they held.
+    pub bytes: u64,
 }
 
 impl Deadlines {
@@ -70,6 +125,7 @@ impl Deadlines {
                     owner.deadline().clear();
                     owner.expire();
                 }
+                owner.weigh();
                 true
             }
             None => false,
@@ -87,6 +143,32 @@ impl Deadlines {
     /// Tells everybody that another configuration is in force.
     pub fn renew(&self) {
         self.owners.borrow().iter().filter_map(Weak::upgrade).for_each(|owner| owner.renew());
+    }
+
+    /// Ends the idlest until `bytes` are free, at most `most` of them.
+    pub fn close_idlest(&self, now: u64, need: Need, bytes: u64, most: usize) -> Closed {
+        let owners = self.owners.borrow();
+        let resting = owners.iter().filter_map(Weak::upgrade).filter_map(|owner| {
+            let rest = owner.rest().filter(|rest| rest.is_long(now, need))?;
+            Some((rest, owner))
+        });
+        let mut resting: Vec<(Rest, Rc<dyn HasDeadline>)> = resting.collect();
+        // None holds less than that.
+        let enough = usize::try_from(bytes / PLAIN_BYTES).unwrap_or(usize::MAX).saturating_add(1).min(most);
+        if enough < resting.len() {
+            resting.select_nth_unstable_by_key(enough, |(rest, _)| *rest);
+            resting.truncate(enough);
+        }
+        resting.sort_unstable_by_key(|(rest, _)| *rest);
+        let mut closed = Closed::default();
+        for (_, owner) in resting {
+            if closed.bytes >= bytes {
+                break;
+            }
+            closed.bytes += owner.give_way();
+            closed.count += 1;
+        }
+        closed
     }
 
     /// Whether nobody is left to look after.
@@ -109,6 +191,14 @@ mod tests {
     struct Owner {
         deadline: Deadline,
         expired: Cell<u32>,
+        rest: Option<Rest>,
+        gone: Cell<bool>,
+    }
+
+    impl Owner {
+        fn at_rest(stalled: bool, since: u64) -> Rc<Owner> {
+            Rc::new(Owner { rest: Some(Rest { stalled, since }), ..Owner::default() })
+        }
     }
 
     impl Expire for Owner {
@@ -123,6 +213,45 @@ mod tests {
         }
 
         fn end_if_idle(&self) {}
+
+        fn rest(&self) -> Option<Rest> {
+            self.rest.filter(|_| !self.gone.get())
+        }
+
+        fn give_way(&self) -> u64 {
+            self.gone.set(true);
+            PLAIN_BYTES
+        }
+    }
+
+    #[test]
+    fn the_idlest_give_way_first_and_who_works_never() {
+        let deadlines = Deadlines::default();
+        let late = 100_000;
+        let owners = [
+            Owner::at_rest(true, 70_000),
+            Owner::at_rest(false, 90_000),
+            Rc::new(Owner::default()),
+            Owner::at_rest(false, 50_000),
+            Owner::at_rest(false, late - 10),
+            Owner::at_rest(true, late - 2_000),
+        ];
+        owners.iter().for_each(|owner| deadlines.watch(owner));
+        let gone = || owners.iter().map(|owner| owner.gone.get()).collect::<Vec<_>>();
+        let close = |need, bytes, most| deadlines.close_idlest(late, need, bytes, most);
+        assert_eq!(close(Need::Some, 1, 9), Closed { count: 1, bytes: PLAIN_BYTES });
+        assert_eq!(gone(), [false, false, false, true, false, false], "the idlest");
+        assert_eq!(close(Need::Some, u64::MAX, 1).count, 1);
+        assert_eq!(
+            gone(),
+            [true, false, false, true, false, false],
+            "the next, in the middle of a request or not"
+        );
+        assert_eq!(close(Need::Some, u64::MAX, 9).count, 1);
+        assert_eq!(gone(), [true, true, false, true, false, false], "the others have moved lately");
+        assert_eq!(close(Need::Some, u64::MAX, 9), Closed::default());
+        assert_eq!(close(Need::Great, u64::MAX, 9).count, 1);
+        assert_eq!(gone(), [true, true, false, true, false, true], "who has moved in the last moment stays");
     }
 
     #[test]

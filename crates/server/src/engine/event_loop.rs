@@ -222,6 +222,8 @@ async fn sweep(thread: Rc<Thread>) {
             thread.deadlines.renew();
         }
         thread.deadlines.sweep(thread.clock.ticks());
+        accept::give_way(&thread);
+        accept::look_at_queues(&thread);
         thread.access.flush(&thread);
     }
 }

@@ -4,6 +4,7 @@ mod clock;
 mod crowd;
 mod deadlines;
 mod event_loop;
+mod memory;
 mod pools;
 mod run;
 mod spool;
@@ -11,7 +12,8 @@ mod tcp;
 mod thread;
 
 pub use clock::Clock;
-pub use deadlines::{Deadline, Deadlines, Expire, HasDeadline};
+pub use deadlines::{Closed, Deadline, Deadlines, Expire, HasDeadline, Need, Rest, SWEEP_MS};
+pub use memory::available as available_memory;
 pub use run::{Reload, StartError, run};
 pub use spool::Spool;
 pub use tcp::poll_receive;

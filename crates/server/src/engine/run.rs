@@ -14,9 +14,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::crowd;
 use super::event_loop::{self, EventLoop, Order};
+use super::memory;
 use super::pools::Pools;
 use super::thread::{Process, Setup, Stage};
-use crate::accept::{self, Limits};
+use crate::accept::{self, Limits, Most};
 use crate::acme;
 use crate::admin;
 use crate::cache::{Cache, Disk, DiskLimits};
@@ -133,7 +134,7 @@ impl Server {
         cache.begin_to_load();
         let process = Process::new(setup.clone(), stats, log, cache);
         // Half: scripts need descriptors, too, and other listeners.
-        let room = Limits::new((descriptors / 2) as usize, 0);
+        let room = Limits::new(Most { connections: (descriptors / 2) as usize, ..Most::default() });
         let loops = event_loop::start(&process, crowd, &room)
             .map_err(|e| StartError(format!("cannot start an event loop: {e}")))?;
         if crowd > 0 {
@@ -157,6 +158,7 @@ impl Server {
             server.listen(address, bound);
         }
         server.announce(&setup);
+        memory::announce(&setup.plan.server, &server.process.log);
         acme::attend(&server.process);
         Ok(server)
     }
@@ -197,6 +199,7 @@ impl Server {
     async fn control(&mut self, reload: Arc<Reload>, mut signals: Signals) -> Result<(), StartError> {
         let mut reloads = self.serve_admin();
         let mut look_again = tokio::time::interval(CERTIFICATES_AGE);
+        let mut look_at_memory = tokio::time::interval(memory::LOOK);
         loop {
             tokio::select! {
                 _ = signals.hangup.recv() => drop(self.reload(&reload)),
@@ -204,6 +207,7 @@ impl Server {
                 _ = signals.reopen.recv() => self.process.log.reopen(&self.process.setup().plan.log),
                 _ = signals.terminate.recv() => break,
                 _ = signals.interrupt.recv() => break,
+                _ = look_at_memory.tick() => memory::heed(&self.process),
                 _ = look_again.tick() => {
                     self.renew_certificates();
                     self.retired.retain(|setup| Arc::strong_count(setup) > 1);
@@ -322,6 +326,10 @@ impl Server {
             build(plan, Some(&old), &self.process.log, &self.process.stats, &self.process.cache)
                 .map_err(|e| e.0)?;
         self.process.cache.set_limits(&setup.plan.cache);
+        self.process.budget.change(setup.plan.server.connection_memory);
+        if setup.plan.server.connection_memory != old.plan.server.connection_memory {
+            memory::announce(&setup.plan.server, &self.process.log);
+        }
         self.process.log.reopen(&setup.plan.log);
         self.process.replace_setup(setup.clone());
         acme::attend(&self.process);
@@ -331,8 +339,7 @@ impl Server {
             self.listen(address, bound);
         }
         self.listeners.retain(|address, active| {
-            let (most, per_address) = connection_limits(&setup.plan, self.descriptors, active.is_crowd);
-            active.limits.change(most, per_address);
+            active.limits.change(most_connections(&setup.plan, self.descriptors, active.is_crowd));
             let stays = addresses(&setup.plan).any(|(other, _)| other == address);
             if !stays {
                 let _ = active.closed.send(true);
@@ -452,8 +459,7 @@ impl Bound {
     ) -> Result<Bound, StartError> {
         // An encrypted connection can't be passed on, and a Unix socket is for a proxy, which has few.
         let is_crowd = crowd > 0 && !is_secure && matches!(address, Address::Tcp(_));
-        let (most, per_address) = connection_limits(plan, descriptors, is_crowd);
-        let limits = Limits::new(most, per_address);
+        let limits = Limits::new(most_connections(plan, descriptors, is_crowd));
         let loops = if is_crowd { crowd } else { plan.server.threads };
         let sockets = accept::bind(address, loops, plan.server.backlog, &limits, is_secure)
             .map_err(|error| StartError(cannot_listen(address, &error)))?;
@@ -499,14 +505,15 @@ fn cannot_listen(address: &Address, error: &std::io::Error) -> String {
 }
 
 /// Connections a listener, and from one address. Some descriptors are kept for files and PHP.
-fn connection_limits(plan: &Plan, descriptors: u64, is_crowd: bool) -> (usize, usize) {
+fn most_connections(plan: &Plan, descriptors: u64, is_crowd: bool) -> Most {
+    let (written, per_address) = (plan.server.connections, plan.server.connections_per_address);
     if is_crowd {
-        return (plan.server.connections, plan.server.connections_per_address);
+        return Most { connections: written, per_address, is_natural: false };
     }
     let kept = (descriptors / 16).clamp(64, 2048);
     let room = usize::try_from(descriptors.saturating_sub(kept)).unwrap_or(usize::MAX);
-    let most = if plan.server.connections == 0 { room } else { plan.server.connections.min(room) };
-    (most, plan.server.connections_per_address)
+    let is_natural = written == 0 || written > room;
+    Most { connections: if is_natural { room } else { written }, per_address, is_natural }
 }
 
 /// Each pool once, with the first site that uses it.

@@ -1,7 +1,7 @@
 //! What an event loop owns, and what all of them share.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use millrace_settings::Plan;
 
 use super::clock::Clock;
 use super::deadlines::Deadlines;
-use crate::accept::Exit;
+use crate::accept::{Budget, Exit, Listener};
 use crate::acme::Acme;
 use crate::cache::Cache;
 use crate::files;
@@ -70,6 +70,8 @@ pub struct Process {
     pub uploads: Uploads,
     /// Certificates that come by themselves.
     pub acme: Acme,
+    /// Memory for connections.
+    pub budget: Arc<Budget>,
 }
 
 /// Where the process is in its life.
@@ -86,6 +88,7 @@ impl Process {
     /// A process that runs `setup`.
     pub fn new(setup: Arc<Setup>, stats: Arc<stats::Registry>, log: Log, cache: Arc<Cache>) -> Arc<Process> {
         Arc::new(Process {
+            budget: Budget::new(setup.plan.server.connection_memory),
             setup: Mutex::new(setup),
             generation: AtomicU64::new(0),
             stage: AtomicU8::new(Stage::Running as u8),
@@ -158,6 +161,10 @@ pub struct Thread {
     pub fastcgi: php::Kept,
     /// Only of a crowd loop: where connections go that need more than what is ready.
     pub exit: Option<Rc<Exit>>,
+    /// Where its connections come from.
+    pub listeners: RefCell<Vec<Weak<Listener>>>,
+    /// All who were idle have been closed for others: until then, in ticks of its clock, nobody looks for more.
+    pub nobody_idle_until: Cell<u64>,
     /// How many event loops share what there is one of a process.
     loops: usize,
     setup: RefCell<SharedSetup>,
@@ -186,10 +193,17 @@ impl Thread {
             buffers: Buffers::default(),
             handshakes: Handshakes::default(),
             fastcgi: php::Kept::default(),
+            listeners: RefCell::default(),
+            nobody_idle_until: Cell::new(0),
             generation: Cell::new(process.generation.load(Ordering::Acquire)),
             setup: RefCell::new(Rc::new(setup)),
             process,
         })
+    }
+
+    /// How many event loops there are.
+    pub fn loops(&self) -> usize {
+        self.loops
     }
 
     /// The set-up in force. A request keeps the one it began with.

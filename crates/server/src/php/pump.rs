@@ -12,7 +12,8 @@ use std::time::Duration;
 use super::card::Card;
 use super::exchange;
 use super::pool::{Lease, Shared};
-use super::stream::{HALF, Pipe, Stream, ToPipe};
+use super::stream::{Pipe, Stream, ToPipe};
+use crate::accept::Holding;
 use crate::engine::{Spool, Thread};
 use crate::stats::Counter;
 
@@ -73,6 +74,7 @@ pub fn start_with(
         spool: None,
         patience: PATIENCE,
         refused: false,
+        held: Holding::new(&thread.process.budget, 0),
     };
     tokio::task::spawn_local(pump.run());
     Stream::new(pipe, length)
@@ -91,6 +93,8 @@ struct Pump<M: Maker> {
     patience: Duration,
     /// The disk took no more.
     refused: bool,
+    /// What of it is in memory: it is taken from that for connections.
+    held: Holding,
 }
 
 /// A part of an answer on disk.
@@ -115,6 +119,7 @@ enum Event {
 impl<M: Maker> Pump<M> {
     async fn run(mut self) {
         loop {
+            self.held.set(self.pipe.in_memory());
             if self.pipe.is_unwanted() {
                 let why = if self.pipe.is_closed() { End::Unwanted } else { End::Enough };
                 return self.part(why);
@@ -170,8 +175,7 @@ impl<M: Maker> Pump<M> {
 
     /// Whether the tail is to go to disk now.
     fn has_to_spill(&self) -> bool {
-        let is_full = self.pipe.tail().borrow().len() >= HALF;
-        is_full && self.maker.is_some() && self.patience.is_zero() && self.may_spill()
+        self.pipe.is_tail_full() && self.maker.is_some() && self.patience.is_zero() && self.may_spill()
     }
 
     /// Whether there is disk space for the tail: of all of it, and of the half that one answer may take.
@@ -217,6 +221,7 @@ impl<M: Maker> Pump<M> {
 
     /// Takes in what the maker makes, as long as there is room.
     async fn wait(&mut self) -> Event {
+        self.pipe.set_short(self.thread.process.budget.is_full());
         let may_spill = self.may_spill();
         let mut held_since = None;
         let mut patience = pin!(None);
@@ -234,6 +239,7 @@ impl<M: Maker> Pump<M> {
                     Poll::Pending => return Poll::Pending,
                 }
             }
+            self.held.set(self.pipe.in_memory());
             if !may_spill {
                 return Poll::Pending;
             }

@@ -38,6 +38,8 @@ pub struct Pipe {
     tail: RefCell<Vec<u8>>,
     /// Something lies behind the front, on disk or in the tail: what comes now comes after that.
     behind: Cell<bool>,
+    /// Memory for connections is used up.
+    short: Cell<bool>,
     /// All has been taken, or will not come: well, or not.
     end: Cell<Option<bool>>,
     /// What the script said beside the content.
@@ -53,6 +55,9 @@ pub struct Pipe {
 /// Bytes at the front, and in the tail, from which on no more is read into them. With those that the client is being sent
 /// and what one read may bring, less than a megabyte.
 pub const HALF: usize = 256 << 10;
+
+/// The same where the memory for connections is used up.
+const SHORT_HALF: usize = 16 << 10;
 
 impl Stream {
     /// The stream that takes from `pipe`; the script announced so many bytes.
@@ -141,10 +146,24 @@ impl Pipe {
 
     /// Whether more may come into memory. When the front is full, it comes into the tail from now on.
     pub fn has_room(&self) -> bool {
-        if !self.behind.get() && self.front.borrow().len() >= HALF {
+        if !self.behind.get() && self.front.borrow().len() >= self.half() {
             self.behind.set(true);
         }
-        !self.behind.get() || self.tail.borrow().len() < HALF
+        !self.behind.get() || self.tail.borrow().len() < self.half()
+    }
+
+    /// Whether so much has come last that it has to go to disk.
+    pub fn is_tail_full(&self) -> bool {
+        self.tail.borrow().len() >= self.half()
+    }
+
+    /// Whether memory is short from now on.
+    pub fn set_short(&self, short: bool) {
+        self.short.set(short);
+    }
+
+    fn half(&self) -> usize {
+        if self.short.get() { SHORT_HALF } else { HALF }
     }
 
     /// Whether nothing is there to be taken, though there is something.
@@ -165,6 +184,11 @@ impl Pipe {
         if !tail.is_empty() {
             self.set_front(tail);
         }
+    }
+
+    /// Bytes of memory that its content takes.
+    pub fn in_memory(&self) -> u64 {
+        (self.front.borrow().capacity() + self.tail.borrow().capacity()) as u64
     }
 
     /// Whether something lies behind the front.

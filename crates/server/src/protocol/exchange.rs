@@ -16,7 +16,7 @@ use crate::php;
 use crate::reply::{self, Reply};
 use crate::request::Request;
 use crate::route::{self, Response, Script, Site};
-use crate::stats::Class;
+use crate::stats::{Class, Counter};
 
 /// What the access log says of a request whose client left before its answer was there, as nginx does.
 pub(super) const CLIENT_GONE: u16 = 499;
@@ -39,6 +39,11 @@ pub(super) fn refusal(status: u16) -> Trouble {
     Trouble::Answer(reply)
 }
 
+/// What those get for whom there is no room. In a few seconds there may be some: slow ones have been closed by then.
+pub(super) fn no_room() -> Reply {
+    Reply { close: true, ..reply::plain(503) }.with("Retry-After", "5")
+}
+
 /// Counts an answer that leaves at once, and writes it into the access log.
 pub(super) fn record_at_once(thread: &Thread, request: &Request, class: Class, reply: &Reply) {
     let bytes = if request.is_head() { 0 } else { reply.body.length().unwrap_or(0) };
@@ -47,6 +52,21 @@ pub(super) fn record_at_once(thread: &Thread, request: &Request, class: Class, r
     let (asked, client) = (Asked::Request(request), request.ends.client_ip());
     let entry = Entry { asked, client, status: reply.status, bytes, duration: Duration::ZERO };
     thread.access.record(thread, &entry);
+}
+
+/// Counts whoever waits for `answer`, which PHP makes.
+async fn awaiting_php<T>(thread: &Thread, answer: impl Future<Output = T>) -> T {
+    struct Waiting<'a>(&'a Thread);
+
+    impl Drop for Waiting<'_> {
+        fn drop(&mut self) {
+            self.0.stats.sub(Counter::AwaitPhp, 1);
+        }
+    }
+
+    thread.stats.add(Counter::AwaitPhp, 1);
+    let _waiting = Waiting(thread);
+    answer.await
 }
 
 /// The client of an exchange, as its protocol sees it.
@@ -147,7 +167,7 @@ impl Exchange {
             return match response {
                 Response::Ready(reply) => Ok(reply),
                 Response::Later(reply) => Ok(reply.await),
-                Response::Page(page, script) => match page.await {
+                Response::Page(page, script) => match awaiting_php(thread, page).await {
                     Waited::Reply(reply) => Ok(self.hand_over(thread, &script, reply).await),
                     Waited::Again if waits < MOST_WAITS => {
                         waits += 1;
@@ -174,7 +194,8 @@ impl Exchange {
         client.read_content(thread, &mut self.request, &self.setup.plan, most).await?;
         // A client that goes while it waits for a worker is not worth one.
         let gone = poll_fn(|cx| client.poll_gone(cx));
-        let reply = php::run_while(thread, &self.site, &mut self.request, script, gone).await;
+        let running = php::run_while(thread, &self.site, &mut self.request, script, gone);
+        let reply = awaiting_php(thread, running).await;
         let mut reply = reply.ok_or(Trouble::Gone)?;
         cache::settle(thread, &self.site, &self.request, &mut reply, told);
         let mut reply = self.hand_over(thread, script, reply).await;

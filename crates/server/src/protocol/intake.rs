@@ -13,6 +13,9 @@ use crate::engine::Thread;
 use crate::request::{Collector, Listed, Request};
 use crate::stats::Counter;
 
+/// So much of a content is held in memory at most while the memory for connections is used up.
+const SHORT_MEMORY: usize = 64 << 10;
+
 /// Content on its way in.
 pub(super) struct Intake<'a> {
     thread: Rc<Thread>,
@@ -58,10 +61,11 @@ impl<'a> Intake<'a> {
 
     /// Moves what has come to disk if it is more than `in_memory` bytes. The client waits meanwhile, nobody else does.
     pub(super) async fn make_room(&mut self, request: &Request, in_memory: usize) -> Result<(), Trouble> {
+        let process = &self.thread.process;
+        let in_memory = if process.budget.is_full() { in_memory.min(SHORT_MEMORY) } else { in_memory };
         if !self.content.is_full(in_memory) {
             return Ok(());
         }
-        let process = &self.thread.process;
         let spilt = self.content.spill(&self.plan.server.spool_dir).await;
         spilt.map_err(|error| self.cannot_spool(&error))?;
         let received = self.content.length();
@@ -77,6 +81,11 @@ impl<'a> Intake<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Bytes of memory that it takes.
+    pub(super) fn in_memory(&self) -> usize {
+        self.content.in_memory()
     }
 
     /// A client that keeps just ahead of the pause limit still holds a connection and disk: a mean rate is asked of it

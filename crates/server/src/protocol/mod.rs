@@ -20,7 +20,7 @@ use std::rc::Rc;
 
 pub use buffers::Buffers;
 
-use crate::accept::{Accepted, Exit, Stream};
+use crate::accept::{Accepted, Exit, Newcomer, Stream};
 use crate::engine::Thread;
 use crate::stats::Counter;
 
@@ -52,9 +52,18 @@ fn serve_h2(thread: Rc<Thread>, accepted: Accepted, begun: Vec<u8>) {
 }
 
 /// Waits for the first bytes of a connection, which may be HTTP/2 (RFC 9113 section 3.3).
-async fn find_out(thread: Rc<Thread>, mut accepted: Accepted) {
+async fn find_out(thread: Rc<Thread>, accepted: Accepted) {
+    let Accepted { mut stream, ends, permit } = accepted;
     let patience = thread.setup().plan.http.head_timeout;
-    let begun = tokio::time::timeout(patience, first_bytes(&thread, &mut accepted.stream)).await;
+    let newcomer = Newcomer::new(&thread, Counter::ConnectionsIdle, permit);
+    let begun = tokio::select! {
+        biased;
+        () = newcomer.gone() => return,
+        begun = tokio::time::timeout(patience, first_bytes(&thread, &mut stream)) => begun,
+    };
+    let Some(permit) = newcomer.take_permit() else { return };
+    drop(newcomer);
+    let accepted = Accepted { stream, ends, permit };
     match begun {
         Ok(Ok((begun, true))) => match thread.exit.clone() {
             Some(exit) => pass_on(&exit, accepted, begun).await,

@@ -54,6 +54,11 @@ impl Collector {
         self.written + self.memory.len() as u64
     }
 
+    /// Bytes of memory that it takes.
+    pub fn in_memory(&self) -> usize {
+        self.memory.capacity()
+    }
+
     /// Adds a piece.
     pub fn push(&mut self, piece: &[u8]) {
         self.memory.extend_from_slice(piece);

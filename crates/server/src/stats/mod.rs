@@ -61,6 +61,11 @@ impl Slot {
         self.add(class, 1);
     }
 
+    /// Sets a gauge.
+    pub fn set(&self, gauge: Counter, n: u64) {
+        self.values[gauge as usize].store(n, Ordering::Relaxed);
+    }
+
     /// Takes `n` from a gauge.
     pub fn sub(&self, counter: Counter, n: u64) {
         let value = &self.values[counter as usize];

@@ -10,6 +10,7 @@ use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use rustls::HandshakeKind;
 use tokio::net::TcpStream;
@@ -19,7 +20,7 @@ use tokio::task::yield_now;
 use super::TlsStream;
 use super::hello::{self, Chosen, Hello};
 use super::issued::CHALLENGE_PROTOCOL;
-use crate::accept::{Accepted, Permit, Stream};
+use crate::accept::{Accepted, GUEST_TIME, Newcomer, Permit, Stream, TLS_BYTES};
 use crate::engine::{SharedSetup, Thread};
 use crate::protocol;
 use crate::request::{Ends, Scheme};
@@ -85,11 +86,18 @@ impl From<io::Error> for Failure {
 /// Agrees with the client on keys, and hands the connection to its protocol.
 pub fn begin(thread: &Rc<Thread>, socket: TcpStream, ends: Ends, permit: Permit) {
     let setup = thread.setup();
-    let patience = setup.plan.https.handshake_timeout;
-    let handshake = Handshake { busy: Some(Busy::new(thread)), thread: thread.clone(), setup };
-    let thread = thread.clone();
+    let guest_time = permit.is_guest().then_some(GUEST_TIME);
+    let patience = setup.plan.https.handshake_timeout.min(guest_time.unwrap_or(Duration::MAX));
+    permit.grow(TLS_BYTES);
+    let newcomer = Newcomer::new(thread, Counter::ConnectionsShaking, permit);
+    let handshake = Handshake { busy: Some(Busy::new(thread)), newcomer: newcomer.clone(), setup };
     tokio::task::spawn_local(async move {
-        let done = tokio::time::timeout(patience, handshake.run(socket)).await;
+        let done = tokio::select! {
+            biased;
+            () = newcomer.gone() => return,
+            done = tokio::time::timeout(patience, handshake.run(socket)) => done,
+        };
+        let thread = newcomer.thread();
         thread.clock.read();
         let failed = |why: &dyn std::fmt::Display| {
             thread.stats.add(Counter::TlsFailures, 1);
@@ -105,7 +113,8 @@ pub fn begin(thread: &Rc<Thread>, socket: TcpStream, ends: Ends, permit: Permit)
                     thread.stats.add(Counter::TlsEarly, 1);
                 }
                 let ends = Ends { scheme: Scheme::Https, tls: stream.terms(policy), ..ends };
-                protocol::start(&thread, Accepted { stream: Stream::Tls(Box::new(stream)), ends, permit });
+                let Some(permit) = newcomer.take_permit() else { return };
+                protocol::start(thread, Accepted { stream: Stream::Tls(Box::new(stream)), ends, permit });
             }
             Ok(Err(Failure::Broken(error))) => failed(&error),
             Ok(Err(Failure::PlainHttp)) => failed(&"it speaks HTTP"),
@@ -120,7 +129,7 @@ fn shown(ends: &Ends) -> String {
 
 /// One that is under way.
 struct Handshake {
-    thread: Rc<Thread>,
+    newcomer: Rc<Newcomer>,
     setup: SharedSetup,
     /// `None`: it waits for the client.
     busy: Option<Busy>,
@@ -162,7 +171,8 @@ impl Handshake {
     async fn readable(&mut self, socket: &TcpStream) -> io::Result<()> {
         self.busy = None;
         socket.readable().await?;
-        self.busy = Some(Busy::new(&self.thread));
+        self.newcomer.moves();
+        self.busy = Some(Busy::new(self.newcomer.thread()));
         Ok(())
     }
 
@@ -183,7 +193,7 @@ impl Handshake {
 
     /// Waits for its turn, does the work, and lets the event loop look at everybody else before the next one's.
     async fn step(&self, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        let _turn = self.thread.handshakes.turn.acquire().await.map_err(io::Error::other)?;
+        let _turn = self.newcomer.thread().handshakes.turn.acquire().await.map_err(io::Error::other)?;
         work()?;
         yield_now().await;
         Ok(())

@@ -123,6 +123,11 @@ impl TlsStream {
         Some(Tls { version, cipher: openssl_name(self.tls.negotiated_cipher_suite()?.suite()), client })
     }
 
+    /// Bytes of memory that its buffers have.
+    pub fn held(&self) -> u64 {
+        (self.incoming.capacity() + self.plain.capacity() + self.outgoing.capacity()) as u64
+    }
+
     pub(super) fn socket(&self) -> &TcpStream {
         &self.socket
     }

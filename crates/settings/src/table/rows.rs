@@ -8,6 +8,7 @@ mod php;
 use std::path::PathBuf;
 
 use super::{Default, Group, Kind, Place, Setting};
+use crate::memory::Shares;
 use crate::plan::Address;
 use crate::resolve::View;
 use crate::value::Value;
@@ -188,6 +189,24 @@ static SERVER: &[Setting] = &[
                  network's address translation, many people share one address.",
         example: "200",
         elsewhere: &["limit_conn"],
+        ..ROW
+    },
+    Setting {
+        key: "server.connection_memory",
+        kind: Kind::Size { min: MB, max: 64 * 1024 * GB, zero: Some("no bound") },
+        default: Default::Computed {
+            says: "what the page cache, files and PHP workers (64MB each, or php.worker_memory) leave of 75% of memory, at \
+                   least 1/16 of it",
+            from: |view| Value::Number(Shares::with_one(view).connections),
+        },
+        line: "Memory that connections may take together: what the server keeps for each, what waits to be sent, and the \
+               kernel's part.",
+        reason: "When it is reached, those that have been idle for longest are closed to make room; if all are busy, new ones \
+                 get a 503 with Retry-After, or wait in the kernel's queue. So a crowd can't take what PHP, the page cache and \
+                 the database live on. An idle connection counts 4KB, 8KB with TLS, 30KB by HTTP/2; the log says how the default was \
+                 found, `millrace status` how much is in use.",
+        example: "\"512MB\"",
+        elsewhere: &["limit_conn_zone", "tcp_mem"],
         ..ROW
     },
     Setting {

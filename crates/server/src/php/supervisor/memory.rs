@@ -6,13 +6,13 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 
 use super::super::card::Card;
 use super::super::pool::Seat;
 use super::super::pool::growth::{Room, Verdict};
 use super::Supervisor;
+use crate::engine;
 
 /// Pause between two looks at a worker, milliseconds.
 const LOOK_MS: u64 = if cfg!(test) { 5 } else { 250 };
@@ -110,7 +110,7 @@ impl Supervisor {
     fn decide(&mut self, cards: &[Arc<Card>], now: u64) {
         let grown: Vec<u64> =
             self.memory.known.values().filter(|known| known.requests >= GROWN).map(|k| k.most).collect();
-        let Some(available) = available() else { return };
+        let Some(available) = engine::available_memory() else { return };
         let ours: u64 = cards.iter().map(|card| card.own_memory()).sum();
         let settings = &self.shared.settings;
         let room = Room::new(available + ours, &grown, settings.workers);
@@ -185,32 +185,6 @@ impl Size {
     }
 }
 
-/// Memory that this process and its children can still get: of the machine, or of the least of its control groups, bytes.
-fn available() -> Option<u64> {
-    let read = |path: &Path| fs::read_to_string(path).ok();
-    let machine = field(&read(Path::new("/proc/meminfo"))?, "MemAvailable:")? << 10;
-    let own = read(Path::new("/proc/self/cgroup"))
-        .and_then(|text| text.lines().find_map(|line| line.strip_prefix("0::/")).map(str::to_owned))
-        .unwrap_or_default();
-    let root = Path::new("/sys/fs/cgroup");
-    let own = root.join(own.trim());
-    let groups = own.ancestors().take_while(|dir| dir.starts_with(root)).filter_map(|dir| {
-        let number = |name: &str| read(&dir.join(name))?.trim().parse::<u64>().ok();
-        let (most, now) = (number("memory.max")?, number("memory.current")?);
-        // What of files nobody has asked for lately is given up without any loss.
-        let spare =
-            read(&dir.join("memory.stat")).and_then(|text| field(&text, "inactive_file")).unwrap_or(0);
-        Some(most.saturating_sub(now.saturating_sub(spare)))
-    });
-    Some(groups.fold(machine, u64::min))
-}
-
-/// The number after a name.
-fn field(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    line.split_whitespace().next()?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,6 +202,5 @@ mod tests {
         assert_eq!((Size::of_rollup("Rss: 1 kB"), Size::of_statm("")), (None, None));
         let own = Size::of(std::process::id()).unwrap();
         assert!(own.own > 0 && own.own <= own.resident);
-        assert!(available().unwrap() > 1 << 20);
     }
 }

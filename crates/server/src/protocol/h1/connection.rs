@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use crate::accept::{Accepted, Permit, Stream};
-use crate::engine::{Deadline, Expire, HasDeadline, Stage, Thread};
+use crate::accept::{Accepted, GUEST_TIME, Permit, Stream};
+use crate::engine::{Deadline, Expire, HasDeadline, Rest, SWEEP_MS, Stage, Thread};
 use crate::log::{Asked, Entry};
 use crate::reply::{self, Reply};
 use crate::request::{Ends, Hints, Request, TakesHints};
@@ -36,6 +36,15 @@ pub struct Connection {
     /// Bytes that have come before the handshake was over are part of what is being read.
     early: Cell<bool>,
     passed_on: Cell<bool>,
+    /// When its client last moved, in ticks of the thread's clock.
+    moved: Cell<u64>,
+    /// What has come and is no whole head yet, bytes of memory.
+    unread: Cell<usize>,
+    /// The request that is being answered, with its content and what has to wait until the client takes it: bytes of memory.
+    at_work: Cell<usize>,
+    /// It was ended because others need the room.
+    gave_way: Cell<bool>,
+    is_guest: bool,
     permit: RefCell<Option<Permit>>,
 }
 
@@ -44,7 +53,11 @@ impl Connection {
     pub fn new(thread: Rc<Thread>, accepted: Accepted) -> Rc<Connection> {
         let Accepted { stream, ends, permit } = accepted;
         thread.stats.add(Phase::Idle.gauge(), 1);
+        if matches!(stream, Stream::Tls(_)) {
+            thread.stats.add(Counter::ConnectionsTls, 1);
+        }
         Rc::new(Connection {
+            moved: Cell::new(thread.clock.ticks()),
             thread,
             ends,
             stream: RefCell::new(stream),
@@ -56,6 +69,10 @@ impl Connection {
             timed_out: Cell::new(false),
             early: Cell::new(false),
             passed_on: Cell::new(false),
+            unread: Cell::new(0),
+            at_work: Cell::new(0),
+            gave_way: Cell::new(false),
+            is_guest: permit.is_guest(),
             permit: RefCell::new(Some(permit)),
         })
     }
@@ -78,7 +95,23 @@ impl Connection {
     /// A connection is expected to have a reason: the first head has no keep-alive time.
     pub(super) fn await_first_head(&self) {
         self.thread.clock.read();
-        self.patience(self.thread.setup().plan.http.head_timeout);
+        let most = self.thread.setup().plan.http.head_timeout;
+        self.patience(if self.is_guest { most.min(GUEST_TIME) } else { most });
+    }
+
+    /// Whether there is no room for it: it is told so.
+    pub(super) fn is_guest(&self) -> bool {
+        self.is_guest
+    }
+
+    /// So many bytes of memory are taken by what has come and is no whole head yet.
+    pub(super) fn keeps_unread(&self, bytes: usize) {
+        self.unread.set(bytes);
+    }
+
+    /// So many are taken by the request that is being answered.
+    pub(super) fn works_with(&self, bytes: usize) {
+        self.at_work.set(bytes);
     }
 
     /// The first bytes of a head have come; the rest has to follow in time, however many pieces it comes in.
@@ -178,7 +211,9 @@ impl Connection {
     }
 
     fn patience(&self, time: Duration) {
-        self.deadline.set(self.thread.clock.ticks() + time.as_millis() as u64);
+        let now = self.thread.clock.ticks();
+        self.moved.set(now);
+        self.deadline.set(now + time.as_millis() as u64);
     }
 
     /// Returns the phase before.
@@ -251,11 +286,49 @@ impl HasDeadline for Connection {
             let _ = socket2::SockRef::from(&*self.stream.borrow()).shutdown(std::net::Shutdown::Both);
         }
     }
+
+    fn rest(&self) -> Option<Rest> {
+        let stalled = match self.phase.get() {
+            _ if self.gave_way.get() => return None,
+            Phase::Idle => false,
+            Phase::Head | Phase::Content | Phase::Writing | Phase::Lingering => true,
+            Phase::Running => return None,
+        };
+        Some(Rest { since: self.moved.get(), stalled })
+    }
+
+    fn give_way(&self) -> u64 {
+        self.gave_way.set(true);
+        let stream = self.stream.borrow();
+        let socket = socket2::SockRef::from(&*stream);
+        // What the client has not taken would stay in the kernel's memory.
+        if millrace_sys::socket_memory(stream.as_fd()).is_ok_and(|memory| memory.sending > 0) {
+            let _ = socket.set_linger(Some(Duration::ZERO));
+        }
+        let _ = socket.shutdown(std::net::Shutdown::Both);
+        self.permit.borrow().as_ref().map_or(0, Permit::give_back)
+    }
+
+    /// Who is at rest, and was when that was last looked at, holds nothing but what it is made of. What a short answer has left
+    /// in the kernel is seen if it is not older than a sweep.
+    fn weigh(&self) {
+        let permit = self.permit.borrow();
+        let Some(permit) = &*permit else { return };
+        let now = self.thread.clock.ticks();
+        let settled = self.phase.get() == Phase::Idle && self.moved.get() + 2 * SWEEP_MS < now;
+        if self.gave_way.get() || settled && !permit.holds_more() {
+            return;
+        }
+        permit.hold((self.unread.get() + self.at_work.get()) as u64 + self.stream.borrow().held());
+    }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
         self.thread.stats.sub(self.phase.get().gauge(), 1);
+        if matches!(*self.stream.borrow(), Stream::Tls(_)) {
+            self.thread.stats.sub(Counter::ConnectionsTls, 1);
+        }
     }
 }
 

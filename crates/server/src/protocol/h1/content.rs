@@ -9,6 +9,7 @@ use millrace_wire::chunked::Decoder;
 use millrace_wire::head::Framing;
 
 use super::{Connection, Phase, write_all};
+use crate::accept::REQUEST_BYTES;
 use crate::engine::Expire;
 use crate::protocol::exchange::Trouble;
 use crate::protocol::intake::Intake;
@@ -44,6 +45,7 @@ pub(super) async fn read(
         }
         reader.read_some(request, rest).await?;
         connection.progress();
+        connection.works_with(REQUEST_BYTES as usize + reader.intake.in_memory());
         if !reader.is_done() && reader.intake.is_too_slow() {
             connection.expire();
             return Err(Trouble::Gone);

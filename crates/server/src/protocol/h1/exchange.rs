@@ -7,6 +7,7 @@ use millrace_settings::Plan;
 use millrace_wire::head::Framing;
 
 use super::{Connection, Phase, Step, content, send};
+use crate::accept::REQUEST_BYTES;
 use crate::engine::Thread;
 use crate::protocol::exchange::{CLIENT_GONE, Client, Exchange, Trouble};
 use crate::request::Request;
@@ -41,6 +42,7 @@ impl Client for Asker<'_> {
 /// Answers a request that has to wait for something.
 pub(super) async fn run(mut exchange: Box<Exchange>, connection: &Connection, rest: &mut Vec<u8>) -> Step {
     connection.enter(Phase::Running);
+    connection.works_with(REQUEST_BYTES as usize);
     connection.begin_hints(&exchange.request);
     let thread = connection.thread.clone();
     let mut reply = match exchange.answer(&thread, &mut Asker { connection, rest }).await {

@@ -26,7 +26,7 @@ pub use connection::Connection;
 use millrace_wire::head::{Framing, Limits, Refusal};
 
 use super::buffers::BATCH_BYTES;
-use super::exchange::{Exchange, record_at_once};
+use super::exchange::{Exchange, no_room, record_at_once};
 use super::framing::has_content;
 use super::linger;
 use super::phase::Phase;
@@ -151,6 +151,7 @@ fn advance(thread: &Rc<Thread>, connection: &Rc<Connection>, rest: &mut Vec<u8>,
         answer_all(thread, connection, rest, &mut output)
     };
     keep_rest(rest, &input[..read], taken);
+    connection.keeps_unread(rest.capacity());
     write_out(connection, step, &output, tail, rest.is_empty())
 }
 
@@ -254,6 +255,9 @@ fn answer(
     output: &mut Vec<u8>,
 ) -> Answered {
     let site = setup.site_for(request.authority());
+    if connection.is_guest() && (thread.exit.is_none() || request.head.framing() == Framing::None) {
+        return send_away(thread, connection, setup, request, output);
+    }
     if let Some(exit) = &thread.exit {
         return answer_or_pass_on(thread, connection, exit, site, request, output);
     }
@@ -286,11 +290,28 @@ fn answer_or_pass_on(
         return ready(thread, connection, request, class, &reply, output);
     }
     if exit.is_full() {
-        let reply = Reply { close: true, ..reply::plain(503) }.with("Retry-After", "5");
-        return ready(thread, connection, request, Class::Other, &reply, output);
+        return ready(thread, connection, request, Class::Other, &no_room(), output);
     }
     thread.buffers.give_back(request.head);
     Answered::Elsewhere
+}
+
+/// Answers a guest.
+fn send_away(
+    thread: &Rc<Thread>,
+    connection: &Connection,
+    setup: &SharedSetup,
+    request: Request,
+    output: &mut Vec<u8>,
+) -> Answered {
+    let reply = no_room();
+    if request.head.framing() == Framing::None {
+        return ready(thread, connection, request, Class::Other, &reply, output);
+    }
+    // Its content is not read, which has to be seen to.
+    let site = setup.site_for(request.authority()).clone();
+    let exchange = Exchange::new(thread, setup, &site, request).with(Class::Other, Response::Ready(reply));
+    Answered::Waits(Box::new(exchange))
 }
 
 /// Appends an answer that is there.
@@ -381,10 +402,17 @@ fn write_out(connection: &Connection, step: Step, output: &[u8], tail: Tail, idl
 async fn go_on(connection: &Rc<Connection>, rest: &mut Vec<u8>, mut step: Step) -> bool {
     loop {
         step = match step {
-            Step::Exchange(exchange) => exchange::run(exchange, connection, rest).await,
+            Step::Exchange(exchange) => {
+                let step = exchange::run(exchange, connection, rest).await;
+                connection.works_with(0);
+                step
+            }
             Step::Write(bytes, tail, then) => {
+                connection.works_with(bytes.capacity());
                 let pieces = &mut [IoSlice::new(&bytes), IoSlice::new(tail.as_slice())];
-                match write_all(connection, pieces).await {
+                let written = write_all(connection, pieces).await;
+                connection.works_with(0);
+                match written {
                     Ok(()) => *then,
                     Err(_) => Step::Close,
                 }
@@ -423,6 +451,7 @@ fn advance_rest(connection: &Rc<Connection>, rest: &mut Vec<u8>) -> Step {
     output.clear();
     let Answers { step, taken, tail } = answer_all(thread, connection, &input, &mut output);
     keep_rest(rest, &input, taken);
+    connection.keeps_unread(rest.capacity());
     write_out(connection, step, &output, tail, rest.is_empty())
 }
 

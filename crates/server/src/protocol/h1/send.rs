@@ -92,6 +92,7 @@ pub(super) async fn reply(
     if request.is_head() {
         framing = Framing::Nothing;
     }
+    connection.works_with(output.capacity() + in_memory(connection, &reply.body));
     let mut pump = Pump { connection, head: output, content: 0 };
     let result = match (framing, reply.body) {
         (Framing::Nothing, _) => pump.flush().await,
@@ -101,6 +102,16 @@ pub(super) async fn reply(
     };
     let whole = result.is_ok() && framing != Framing::Close;
     Sent { bytes: pump.content, whole }
+}
+
+/// Bytes of memory that content takes until it has left.
+fn in_memory(connection: &Connection, body: &Body) -> usize {
+    match body {
+        Body::Bytes(bytes) => bytes.capacity(),
+        Body::Parts(parts) => parts.iter().map(|part| in_memory(connection, part)).sum(),
+        Body::File { .. } if !connection.stream().sends_files() => FILE_BYTES,
+        Body::Empty | Body::Omitted(_) | Body::Shared { .. } | Body::File { .. } | Body::Stream(_) => 0,
+    }
 }
 
 fn framing(request: &Request, reply: &Reply) -> Framing {
@@ -282,6 +293,7 @@ impl Pump<'_> {
         self.flush().await?;
         while stream.next(&mut piece).await? {
             self.connection.enter(Phase::Running);
+            self.connection.works_with(piece.capacity());
             if let Some(left) = &mut left {
                 // More than the script announced would be taken for the next answer.
                 piece.truncate((*left).min(piece.len() as u64) as usize);

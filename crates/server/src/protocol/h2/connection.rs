@@ -12,8 +12,8 @@ use super::head;
 use super::line::Line;
 use super::priority::Priority;
 use super::watch::Watch;
-use crate::accept::{Accepted, Permit, Stream};
-use crate::engine::{Deadline, Expire, HasDeadline, Thread};
+use crate::accept::{Accepted, H2_BYTES, Permit, Stream};
+use crate::engine::{Deadline, Expire, HasDeadline, Rest, SWEEP_MS, Thread};
 use crate::protocol::exchange::Exchange;
 use crate::protocol::phase::Phase;
 use crate::reply::Reply;
@@ -40,7 +40,15 @@ pub struct Connection {
     /// Requests whose content is coming.
     pub(super) uploads: Cell<usize>,
     wishes: Cell<Wishes>,
-    _permit: Permit,
+    /// When its client last moved, in ticks of the thread's clock.
+    moved: Cell<u64>,
+    /// Requests under way, with what has to wait of their answers until the client takes it: bytes of memory.
+    at_work: Cell<usize>,
+    /// Contents of requests that have come: bytes of memory.
+    pub(super) upload_bytes: Cell<usize>,
+    /// It was ended because others need the room.
+    gave_way: Cell<bool>,
+    permit: Permit,
 }
 
 /// What others want of the driver.
@@ -124,6 +132,11 @@ impl Connection {
         let watch = Watch::new(http.h2_frames, http.h2_resets, thread.clock.ticks());
         thread.stats.add(Phase::Idle.gauge(), 1);
         thread.stats.add(Counter::H2Connections, 1);
+        thread.stats.add(Counter::ConnectionsH2, 1);
+        if matches!(stream, Stream::Tls(_)) {
+            thread.stats.add(Counter::ConnectionsTls, 1);
+        }
+        permit.grow(H2_BYTES);
         let connection = Rc::new(Connection {
             ends,
             server_name,
@@ -135,7 +148,11 @@ impl Connection {
             done: RefCell::default(),
             uploads: Cell::new(0),
             wishes: Cell::default(),
-            _permit: permit,
+            moved: Cell::new(thread.clock.ticks()),
+            at_work: Cell::new(0),
+            upload_bytes: Cell::new(0),
+            gave_way: Cell::new(false),
+            permit,
             thread,
         });
         connection.thread.deadlines.watch(&connection);
@@ -167,13 +184,34 @@ impl Connection {
         }
     }
 
-    /// Patience ends at this tick of the thread's clock.
-    pub(super) fn patience_until(&self, tick: u64) {
-        self.deadline.set(tick);
+    /// The client last moved at tick `moved` of the thread's clock; after `patience` it ends.
+    pub(super) fn patience_since(&self, moved: u64, patience: Duration) {
+        self.moved.set(moved);
+        self.deadline.set(moved + patience.as_millis() as u64);
     }
 
     fn patience(&self, time: Duration) {
-        self.deadline.set(self.thread.clock.ticks() + time.as_millis() as u64);
+        self.patience_since(self.thread.clock.ticks(), time);
+    }
+
+    /// Whether there is no room for it: it is told so.
+    pub(super) fn is_guest(&self) -> bool {
+        self.permit.is_guest()
+    }
+
+    /// Whether it was ended because others need the room.
+    pub(super) fn gave_way(&self) -> bool {
+        self.gave_way.get()
+    }
+
+    /// Requests that wait and answers that are being sent take so many bytes of memory.
+    pub(super) fn works_with(&self, bytes: usize) {
+        self.at_work.set(bytes);
+    }
+
+    /// How many requests wait for their answers.
+    pub(super) fn count_waiting(&self) -> usize {
+        self.waiting.borrow().len()
     }
 
     /// The driver is there, and has to be woken by `cx`.
@@ -294,6 +332,37 @@ impl HasDeadline for Connection {
     fn renew(&self) {
         self.wish(|wishes| wishes.retire = true);
     }
+
+    fn rest(&self) -> Option<Rest> {
+        let stalled = match self.phase.get() {
+            _ if self.gave_way.get() => return None,
+            Phase::Idle => false,
+            Phase::Head | Phase::Content | Phase::Writing | Phase::Lingering => true,
+            Phase::Running => return None,
+        };
+        Some(Rest { since: self.moved.get(), stalled })
+    }
+
+    fn give_way(&self) -> u64 {
+        self.gave_way.set(true);
+        if self.phase.get() == Phase::Idle && self.driver.borrow().is_some() {
+            // It is told, so that the client knows that no request was lost.
+            self.wish(|wishes| wishes.expired = true);
+        } else {
+            self.cut(true);
+        }
+        self.permit.give_back()
+    }
+
+    /// As with HTTP/1.
+    fn weigh(&self) {
+        let settled =
+            self.phase.get() == Phase::Idle && self.moved.get() + 2 * SWEEP_MS < self.thread.clock.ticks();
+        if self.gave_way.get() || settled && !self.permit.holds_more() {
+            return;
+        }
+        self.permit.hold((self.at_work.get() + self.upload_bytes.get()) as u64 + self.line().held());
+    }
 }
 
 impl TakesHints for Connection {
@@ -309,5 +378,9 @@ impl TakesHints for Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.thread.stats.sub(self.phase.get().gauge(), 1);
+        self.thread.stats.sub(Counter::ConnectionsH2, 1);
+        if matches!(self.line().stream, Stream::Tls(_)) {
+            self.thread.stats.sub(Counter::ConnectionsTls, 1);
+        }
     }
 }

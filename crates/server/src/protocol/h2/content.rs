@@ -131,6 +131,16 @@ impl Content {
         })
     }
 
+    /// Bytes of memory that it takes, but for what a cache keeps.
+    pub(super) fn in_memory(&self) -> usize {
+        match self {
+            Content::Kept(..) | Content::File(..) => 0,
+            Content::Made(bytes) => bytes.len(),
+            Content::Parts(parts) => parts.iter().map(Content::in_memory).sum(),
+            Content::Stream(stream) => stream.piece.len(),
+        }
+    }
+
     /// Whether it is known that nothing follows.
     pub(super) fn is_over(&self) -> bool {
         match self {

@@ -19,9 +19,10 @@ use super::outbox::{Answer, Outbox};
 use super::priority::Priority;
 use super::watch::Flood;
 use super::{exchange, head, request};
+use crate::accept::REQUEST_BYTES;
 use crate::engine::SharedSetup;
 use crate::log::{Asked, Entry};
-use crate::protocol::exchange::{CLIENT_GONE, Exchange, record_at_once};
+use crate::protocol::exchange::{CLIENT_GONE, Exchange, no_room, record_at_once};
 use crate::protocol::framing::has_content;
 use crate::protocol::linger;
 use crate::protocol::phase::Phase;
@@ -51,6 +52,7 @@ pub async fn serve(connection: Rc<Connection>) {
         library,
         outbox: Outbox::default(),
         requests: 0,
+        rested_at: 0,
         retired: false,
         over: None,
     };
@@ -59,6 +61,7 @@ pub async fn serve(connection: Rc<Connection>) {
     connection.abandon();
     drop(driver);
     match end {
+        End::Polite if connection.gave_way() => connection.cut(false),
         End::Polite => {
             connection.enter(Phase::Lingering, Some(LINGER));
             linger::close(&thread, |call| call(&mut connection.line().stream)).await;
@@ -128,6 +131,8 @@ struct Driver {
     setup: SharedSetup,
     outbox: Outbox,
     requests: u64,
+    /// How many of them there were when it was last idle.
+    rested_at: u64,
     /// The client has been told to go elsewhere with its next requests.
     retired: bool,
     /// The library has ended.
@@ -258,7 +263,8 @@ impl Driver {
         self.requests += 1;
         let setup = thread.setup();
         let most = setup.plan.http.keep_alive_requests;
-        if (most != 0 && self.requests >= most) || !Rc::ptr_eq(&setup, &self.setup) {
+        let is_last = (most != 0 && self.requests >= most) || !Rc::ptr_eq(&setup, &self.setup);
+        if is_last || self.connection.is_guest() {
             self.retire();
         }
         let (parts, content) = request.into_parts();
@@ -293,7 +299,11 @@ impl Driver {
         said: Option<Priority>,
     ) {
         let thread = self.connection.thread.clone();
-        match route::respond(&thread, site, &request) {
+        let (class, response) = match self.connection.is_guest() {
+            true => (Class::Other, Response::Ready(no_room())),
+            false => route::respond(&thread, site, &request),
+        };
+        match (class, response) {
             (class, response @ Response::Ready(_)) if !content.is_end_stream() => {
                 let exchange = Exchange::new(&thread, setup, site, request).with(class, response);
                 let waiting = Waiting::new(respond, said);
@@ -458,6 +468,7 @@ impl Driver {
         let connection = &self.connection;
         let setup = connection.thread.setup();
         let http = &setup.plan.http;
+        connection.works_with(connection.count_waiting() * REQUEST_BYTES as usize + self.outbox.in_memory());
         let mut line = connection.line();
         if self.over.is_some() {
             connection.enter(Phase::Lingering, Some(LINGER));
@@ -466,12 +477,12 @@ impl Driver {
                 line.moved = connection.thread.clock.ticks();
             }
             connection.enter(Phase::Writing, None);
-            connection.patience_until(line.moved + http.send_timeout.as_millis() as u64);
+            connection.patience_since(line.moved, http.send_timeout);
         } else if line.watch.is_in_fields() {
             connection.enter(Phase::Head, Some(http.head_timeout));
         } else if let Some(since) = self.outbox.stalled_since() {
             connection.enter(Phase::Writing, None);
-            connection.patience_until(since + http.send_timeout.as_millis() as u64);
+            connection.patience_since(since, http.send_timeout);
         } else if connection.has_waiting() || !self.outbox.is_empty() {
             connection.enter(Phase::Running, None);
         } else if self.library.has_streams() {
@@ -479,6 +490,10 @@ impl Driver {
             connection.enter(Phase::Writing, Some(http.send_timeout));
         } else {
             connection.enter(Phase::Idle, Some(http.keep_alive));
+            if std::mem::replace(&mut self.rested_at, self.requests) != self.requests {
+                // It may have been idle before, and all of that have been answered in this turn.
+                connection.patience_since(connection.thread.clock.ticks(), http.keep_alive);
+            }
         }
     }
 }

@@ -63,22 +63,33 @@ struct Asker<'a> {
 }
 
 /// One of the connection's uploads: they share the memory of one.
-struct Upload<'a>(&'a Connection);
+struct Upload<'a> {
+    connection: &'a Connection,
+    /// Bytes of memory that it takes.
+    in_memory: usize,
+}
 
 impl<'a> Upload<'a> {
     fn begin(connection: &'a Connection) -> Upload<'a> {
         connection.uploads.set(connection.uploads.get() + 1);
-        Upload(connection)
+        Upload { connection, in_memory: 0 }
+    }
+
+    fn takes(&mut self, bytes: usize) {
+        self.connection.upload_bytes.update(|all| all - self.in_memory + bytes);
+        self.in_memory = bytes;
     }
 
     fn memory(&self, plan: &Plan) -> usize {
-        (plan.http.body_memory / self.0.uploads.get().max(1)).max(LEAST_MEMORY.min(plan.http.body_memory))
+        (plan.http.body_memory / self.connection.uploads.get().max(1))
+            .max(LEAST_MEMORY.min(plan.http.body_memory))
     }
 }
 
 impl Drop for Upload<'_> {
     fn drop(&mut self) {
-        self.0.uploads.set(self.0.uploads.get() - 1);
+        self.takes(0);
+        self.connection.uploads.set(self.connection.uploads.get() - 1);
     }
 }
 
@@ -114,7 +125,7 @@ impl Client for Asker<'_> {
             return Ok(());
         }
         let mut intake = Intake::begin(thread, plan, most, request)?;
-        let upload = Upload::begin(self.connection);
+        let mut upload = Upload::begin(self.connection);
         if request.head.expects_continue() {
             let go_on = self.waiting.respond.borrow_mut().send_informational(head::interim(100, b""));
             go_on.map_err(|_| Trouble::Gone)?;
@@ -129,6 +140,7 @@ impl Client for Asker<'_> {
             let piece = piece.map_err(|_| Trouble::Gone)?;
             intake.push(&piece).map_err(|status| intake.refuse(request, status))?;
             intake.make_room(request, upload.memory(plan)).await?;
+            upload.takes(intake.in_memory());
             // Only now the client may send more of it.
             let _ = self.content.flow_control().release_capacity(piece.len());
             if intake.is_too_slow() && !self.content.is_end_stream() {

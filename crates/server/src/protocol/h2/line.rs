@@ -60,6 +60,11 @@ impl Line {
         BATCH_BYTES.saturating_sub(self.out.len() - self.left)
     }
 
+    /// Bytes that wait in it.
+    pub(super) fn held(&self) -> u64 {
+        (self.begun.capacity() + self.out.capacity()) as u64 + self.stream.held()
+    }
+
     /// Whether the client has taken everything.
     pub(super) fn is_empty(&self) -> bool {
         self.out.is_empty() && self.stream.is_flushed()

@@ -12,6 +12,7 @@ use h2::{Reason, SendStream};
 
 use super::content::{Content, Piece};
 use super::priority::Priority;
+use crate::accept::REQUEST_BYTES;
 use crate::engine::Thread;
 use crate::protocol::exchange::Exchange;
 
@@ -109,10 +110,6 @@ impl Answer {
 
     /// How much of what is there the client has room for.
     fn capacity(&mut self, there: u64, room: usize) -> Option<usize> {
-        if there <= PIECE_BYTES && self.sent == 0 && !matches!(self.content, Content::Stream(_)) {
-            // It is short: the library may keep it, if need be.
-            return Some(there as usize);
-        }
         let wanted = there.min(PIECE_BYTES).min(room as u64) as usize;
         self.send.reserve_capacity(wanted);
         let capacity = self.send.capacity().min(wanted);
@@ -196,6 +193,12 @@ impl Outbox {
         if let Some(answer) = self.answers.iter_mut().find(|answer| answer.id == id) {
             answer.priority = priority;
         }
+    }
+
+    /// Bytes of memory that they take.
+    pub(super) fn in_memory(&self) -> usize {
+        let bytes = |answer: &Answer| REQUEST_BYTES as usize + answer.content.in_memory();
+        self.answers.iter().map(bytes).sum()
     }
 
     /// Since when the client has had no room for one of them.

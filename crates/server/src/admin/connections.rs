@@ -1,0 +1,166 @@
+//! Connections: what they do, what memory they hold, and those that never came in.
+
+use std::fmt::Write;
+
+use super::json::Json;
+use super::machine::Machine;
+use super::status::{bytes, grouped};
+use crate::accept::Budget;
+use crate::stats::Counter;
+
+/// What connections do, each state by its name, with its counter. Who is in none of them has no connection.
+const STATES: [(&str, Counter); 5] = [
+    ("idle", Counter::ConnectionsIdle),
+    ("reading", Counter::ConnectionsReading),
+    ("running", Counter::ConnectionsRunning),
+    ("writing", Counter::ConnectionsWriting),
+    ("handshaking", Counter::ConnectionsShaking),
+];
+
+/// What is known of connections at one moment.
+pub struct Connections {
+    states: [u64; STATES.len()],
+    awaiting_php: u64,
+    encrypted: u64,
+    h2: u64,
+    accepted: u64,
+    refused: u64,
+    timed_out: u64,
+    gave_way: u64,
+    guests: u64,
+    waiting: u64,
+    dropped: u64,
+    used: u64,
+    most: Option<u64>,
+    written: Option<u64>,
+    /// How `written` was found, if nobody has written it.
+    how: Option<String>,
+}
+
+impl Connections {
+    /// From the counters and the budget; `how` it was found, if nobody has written it.
+    pub fn gather(value: &dyn Fn(Counter) -> u64, budget: &Budget, how: Option<String>) -> Connections {
+        Connections {
+            states: STATES.map(|(_, counter)| value(counter)),
+            awaiting_php: value(Counter::AwaitPhp),
+            encrypted: value(Counter::ConnectionsTls),
+            h2: value(Counter::ConnectionsH2),
+            accepted: value(Counter::ConnectionsAccepted),
+            refused: value(Counter::ConnectionsRefused),
+            timed_out: value(Counter::ConnectionsTimedOut),
+            gave_way: value(Counter::ConnectionsGaveWay),
+            guests: value(Counter::ConnectionsGuests),
+            waiting: value(Counter::ListenWaiting),
+            dropped: value(Counter::ListenDropped),
+            used: budget.used(),
+            most: budget.most(),
+            written: budget.written(),
+            how,
+        }
+    }
+
+    /// How many there are.
+    pub fn open(&self) -> u64 {
+        self.states.iter().sum()
+    }
+
+    fn each(&self) -> Option<u64> {
+        self.used.checked_div(self.open())
+    }
+
+    /// By state, for programs.
+    pub fn states_json(&self) -> Json {
+        let mut members: Vec<(String, Json)> = STATES
+            .iter()
+            .zip(self.states)
+            .map(|((name, _), count)| ((*name).to_owned(), count.into()))
+            .collect();
+        let more = [("awaiting_php", self.awaiting_php), ("tls", self.encrypted), ("h2", self.h2)];
+        members.extend(more.map(|(name, count)| (name.to_owned(), count.into())));
+        Json::Object(members)
+    }
+
+    /// Their memory, for programs.
+    pub fn memory_json(&self) -> Json {
+        Json::object([
+            ("used_bytes", self.used.into()),
+            ("budget_bytes", self.most.into()),
+            ("written_bytes", self.written.into()),
+            ("bytes_each", self.each().into()),
+            ("found", self.how.clone().into()),
+        ])
+    }
+
+    /// Queues of those who have not been accepted, for programs.
+    pub fn queues_json(&self, machine: &Machine) -> Json {
+        Json::object([
+            ("waiting", self.waiting.into()),
+            ("dropped", self.dropped.into()),
+            ("overflows_of_machine", machine.listen_overflows.into()),
+            ("drops_of_machine", machine.listen_drops.into()),
+        ])
+    }
+
+    /// For people; so many were accepted a second lately.
+    pub fn write(&self, text: &mut String, machine: &Machine, lately: f64) -> std::fmt::Result {
+        let [idle, reading, running, writing, shaking] = self.states.map(grouped);
+        writeln!(
+            text,
+            "{:<14}{} open: {idle} idle, {reading} reading, {running} running, {writing} writing, {shaking} in a TLS handshake; {} \
+             requests wait for PHP; {} encrypted, {} of HTTP/2",
+            "Connections",
+            grouped(self.open()),
+            grouped(self.awaiting_php),
+            grouped(self.encrypted),
+            grouped(self.h2)
+        )?;
+        writeln!(
+            text,
+            "{:<14}{} accepted, {lately:.1}/s in the last minute, {} refused, {} timed out; {} closed to make room, {} answered 503 \
+             for want of it",
+            "",
+            grouped(self.accepted),
+            grouped(self.refused),
+            grouped(self.timed_out),
+            grouped(self.gave_way),
+            grouped(self.guests)
+        )?;
+        self.write_memory(text)?;
+        self.write_queues(text, machine)
+    }
+
+    fn write_memory(&self, text: &mut String) -> std::fmt::Result {
+        let each = self.each().map_or(String::new(), |each| format!(", {} each", bytes(each)));
+        let Some(most) = self.most else {
+            return writeln!(text, "{:<14}{} for connections{each}; no bound", "Memory", bytes(self.used));
+        };
+        writeln!(text, "{:<14}{} of {} for connections{each}", "Memory", bytes(self.used), bytes(most))?;
+        match self.written {
+            Some(written) if written > most => writeln!(
+                text,
+                "{:<14}{} were meant, but others have taken the machine's memory",
+                "",
+                bytes(written)
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn write_queues(&self, text: &mut String, machine: &Machine) -> std::fmt::Result {
+        write!(text, "{:<14}{} wait to be accepted", "Listen queues", grouped(self.waiting))?;
+        if self.dropped > 0 {
+            write!(text, "; {} attempts lost, for a queue was full", grouped(self.dropped))?;
+        }
+        let of_machine = [("overflows", machine.listen_overflows), ("drops", machine.listen_drops)];
+        let of_machine: Vec<String> = of_machine
+            .into_iter()
+            .filter_map(|(name, count)| {
+                Some(format!("{} {name}", grouped(count.filter(|count| *count > 0)?)))
+            })
+            .collect();
+        if !of_machine.is_empty() {
+            write!(text, "; {} since boot, of all programs", of_machine.join(", "))?;
+        }
+        writeln!(text)
+    }
+}
