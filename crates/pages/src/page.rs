@@ -53,12 +53,6 @@ impl Page {
         }
     }
 
-    /// It will be needed in a moment: see [`millrace_sys::prefetch`].
-    #[inline]
-    pub(crate) fn prefetch(&self) {
-        millrace_sys::prefetch(self, size_of::<Page>());
-    }
-
     /// Whether `Date` is among its fields: the application said when it was made.
     pub fn is_dated(&self) -> bool {
         self.dated
@@ -135,7 +129,7 @@ impl Form {
     /// It will be sent in a moment.
     #[inline]
     pub fn prefetch(&self) {
-        millrace_sys::prefetch(&*self.bytes, SOON);
+        millrace_sys::prefetch_shared(&self.bytes, SOON);
     }
 
     fn memory(&self) -> usize {

@@ -1,23 +1,39 @@
 //! Telling the processor what will be read soon.
 
+use std::sync::Arc;
+
 /// Of the caches' lines on every x86-64 processor.
 const LINE: usize = 64;
+/// What an `Arc` holds before the value: its two counts.
+const COUNTS: usize = 2 * size_of::<usize>();
 
 /// Has the processor fetch the first `most` bytes of a value, while it goes on. For memory that is needed in a moment and most
 /// likely in no cache: several places are then waited for at once rather than one after the other. Does nothing on
 /// processors other than x86-64.
 #[inline]
 pub fn prefetch<T: ?Sized>(value: &T, most: usize) {
-    let bytes = size_of_val(value).min(most);
-    let start = std::ptr::from_ref(value).cast::<i8>();
-    for at in (0..bytes).step_by(LINE) {
+    lines(std::ptr::from_ref(value).cast(), size_of_val(value).min(most));
+}
+
+/// The same for a value that is shared: its counts are fetched, too, for who reads it will most likely clone it.
+#[inline]
+pub fn prefetch_shared<T: ?Sized>(value: &Arc<T>, most: usize) {
+    let start = Arc::as_ptr(value).cast::<u8>().wrapping_sub(COUNTS);
+    lines(start, COUNTS + size_of_val(&**value).min(most));
+}
+
+/// Every line of `bytes` bytes; nothing is read of them now.
+#[inline]
+fn lines(start: *const u8, bytes: usize) {
+    let before = start as usize % LINE;
+    for at in (0..before + bytes).step_by(LINE) {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the address lies within the value, and a prefetch changes nothing but the caches.
+        // SAFETY: a prefetch changes nothing but the caches, and no address can make it fail.
         unsafe {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(start.add(at));
+            _mm_prefetch::<_MM_HINT_T0>(start.wrapping_sub(before).wrapping_add(at).cast());
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = (start, at);
+        let _ = at;
     }
 }

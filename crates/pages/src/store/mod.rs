@@ -1,12 +1,13 @@
 //! The store: one shard of the cache.
 //!
 //! [`Pages`] and what is asked of it are here; `keep` puts pages in, `clean` takes them out. Below them lie `slots` (the
-//! entries and their index), `queues` (whom to evict), `purges` (tags, generations, prefixes), `fills` (who runs PHP for
+//! entries) and their `index`, `queues` (whom to evict), `purges` (tags, generations, prefixes), `fills` (who runs PHP for
 //! what), and `life` (when a page is fresh).
 
 mod answers;
 mod clean;
 mod fills;
+mod index;
 mod keep;
 pub(crate) mod life;
 mod purges;
@@ -75,6 +76,12 @@ impl<F: Clone> Pages<F> {
             purged: 0,
             expired: 0,
         }
+    }
+
+    /// This key will be looked for in a moment: what that needs is fetched from memory meanwhile.
+    #[inline]
+    pub fn expect(&self, key: Key<'_>) {
+        self.slots.expect(key.hash);
     }
 
     /// What there is for a request. Does not allocate if the page is fresh.

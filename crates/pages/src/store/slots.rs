@@ -11,9 +11,8 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashTable;
-
 use super::fills::Vary;
+use super::index::Index;
 use super::queues::Queue;
 use crate::{Millis, Page, Terms};
 
@@ -128,7 +127,7 @@ impl Slot {
     #[inline]
     fn expect(&self) {
         if let Body::Page(page) = &self.body {
-            page.prefetch();
+            millrace_sys::prefetch_shared(page, size_of::<Page>());
         }
     }
 
@@ -142,7 +141,7 @@ impl Slot {
 #[derive(Default)]
 pub(super) struct Slots {
     chunks: Vec<Vec<Slot>>,
-    index: HashTable<u32>,
+    index: Index,
     length: usize,
     /// Sum of what the entries own.
     owned: usize,
@@ -172,28 +171,34 @@ impl Slots {
     pub(super) fn overhead(&self) -> usize {
         self.chunks.len() * (CHUNK * size_of::<Slot>() + 64)
             + self.chunks.capacity() * size_of::<Vec<Slot>>()
-            + self.index.allocation_size()
+            + self.index.bytes()
+    }
+
+    /// This hash will be looked for in a moment.
+    #[inline]
+    pub(super) fn expect(&self, hash: u64) {
+        self.index.expect(hash);
     }
 
     /// The entry of a key itself: a page without variants, a mark or a fork.
     #[inline]
     pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<u32> {
-        let is = |&at: &u32| {
+        let is = |at: u32| {
             let slot = self.get(at);
             slot.expect();
             *slot.bytes == *key
         };
-        self.index.find(spread(hash), is).copied()
+        self.index.find(hash, is)
     }
 
     /// The entry of one variant.
     pub(super) fn find_variant(&self, hash: u64, key: &[u8], variant: &[u8]) -> Option<u32> {
-        let is = |&at: &u32| {
+        let is = |at: u32| {
             let slot = self.get(at);
             slot.expect();
             slot.variant() == variant && slot.key() == key
         };
-        self.index.find(spread(hash), is).copied()
+        self.index.find(hash, is)
     }
 
     #[inline]
@@ -217,10 +222,7 @@ impl Slots {
         }
         self.chunks[at as usize / CHUNK].push(slot);
         self.length += 1;
-        let chunks = &self.chunks;
-        self.index.insert_unique(spread(hash), at, |&at| {
-            spread(chunks[at as usize / CHUNK][at as usize % CHUNK].hash)
-        });
+        self.index.insert(hash, at);
         at
     }
 
@@ -230,9 +232,7 @@ impl Slots {
         debug_assert_eq!(self.get(at).queue, Queue::None);
         self.leave_chain(at);
         let hash = self.get(at).hash;
-        if let Ok(entry) = self.index.find_entry(spread(hash), |&other| other == at) {
-            entry.remove();
-        }
+        self.index.remove(hash, at);
         let last = (self.length - 1) as u32;
         if at != last {
             self.rename(last, at);
@@ -333,9 +333,7 @@ impl Slots {
         let slot = self.get(from);
         let (hash, fork, before, after) = (slot.hash, slot.fork, slot.before, slot.after);
         let (younger, older) = (slot.younger, slot.older);
-        if let Some(at) = self.index.find_mut(spread(hash), |&at| at == from) {
-            *at = to;
-        }
+        self.index.rename(hash, from, to);
         if younger != NONE {
             self.get_mut(younger).older = to;
         }
@@ -371,21 +369,10 @@ impl Slots {
 
     /// Gives memory back once most of it is unused.
     fn shrink(&mut self) {
-        if self.index.capacity() > 64 && self.length * 4 < self.index.capacity() {
-            let chunks = &self.chunks;
-            self.index.shrink_to(self.length * 2, |&at| {
-                spread(chunks[at as usize / CHUNK][at as usize % CHUNK].hash)
-            });
+        if self.index.shrink() {
             self.chunks.shrink_to(self.chunks.len() * 2);
         }
     }
-}
-
-/// The index goes by the lowest and the uppermost bits. The server chooses the shard by some of these: within a shard
-/// they would be all the same.
-#[inline]
-fn spread(hash: u64) -> u64 {
-    hash.rotate_right(20)
 }
 
 #[cfg(test)]

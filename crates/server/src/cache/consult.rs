@@ -100,19 +100,22 @@ impl Consultation<'_> {
             return Consulted::Run(Told::PASS);
         }
         let cache = &self.thread.process.cache;
-        let now = cache.now(self.thread);
+        // Read while its place in the index is on its way from memory.
+        cache.lock(cache.shard_of(key)).expect(key);
         let head = &self.request.head;
+        let asked = Asked::read(head);
+        let now = cache.now(self.thread);
         let mut select = |name: &str, out: &mut Vec<u8>| select(self.rules, head.fields(), name, out);
         let mut shard = cache.lock(cache.shard_of(key));
         // Between looking and leading nobody else may look: the lock is held until it is known who leads.
         let (stale, running, told) = match shard.look(key, &mut select, now) {
             Look::Fresh(hit) if self.asking.wants.allow(hit.age, hit.ttl_left, false) => {
                 drop(shard);
-                return self.hit(&hit);
+                return self.hit(&hit, &asked);
             }
             Look::Stale(hit, grace, Some(_)) if passes_on && grace.while_revalidating && !grace.purged => {
                 drop(shard);
-                return self.stale(&hit);
+                return self.stale(&hit, &asked);
             }
             _ if passes_on => return Consulted::Elsewhere,
             Look::Fresh(hit) => (Some((hit, NOT_ON_ITS_OWN)), None, Told::REQUEST),
@@ -141,7 +144,7 @@ impl Consultation<'_> {
             Some(fill) => {
                 drop(shard);
                 match at_once {
-                    Some((hit, _)) => self.stale(hit),
+                    Some((hit, _)) => self.stale(hit, &asked),
                     None => self.follow(fill, stale, told),
                 }
             }
@@ -159,7 +162,7 @@ impl Consultation<'_> {
                 match at_once {
                     Some((hit, _)) => {
                         self.start(lead, previous, None, told);
-                        self.stale(hit)
+                        self.stale(hit, &asked)
                     }
                     None => {
                         let (private, answer) = oneshot::channel();
@@ -182,18 +185,18 @@ impl Consultation<'_> {
         asking.range || self.rules.faithful && own_idea()
     }
 
-    fn hit(&self, hit: &Hit) -> Consulted {
-        self.stored(hit, Counter::CacheHits)
+    fn hit(&self, hit: &Hit, asked: &Asked<'_>) -> Consulted {
+        self.stored(hit, asked, Counter::CacheHits)
     }
 
-    fn stale(&self, hit: &Hit) -> Consulted {
-        self.stored(hit, Counter::CacheStale)
+    fn stale(&self, hit: &Hit, asked: &Asked<'_>) -> Consulted {
+        self.stored(hit, asked, Counter::CacheStale)
     }
 
     /// The answer out of a stored page; counted so.
-    fn stored(&self, hit: &Hit, counter: Counter) -> Consulted {
+    fn stored(&self, hit: &Hit, asked: &Asked<'_>, counter: Counter) -> Consulted {
         self.thread.stats.add(counter, 1);
-        let mut reply = serve::answer(&hit.page, &Asked::read(&self.request.head));
+        let mut reply = serve::answer(&hit.page, asked);
         told::hit(&mut reply, hit);
         reply.fields.push_block(&self.site.header_lines);
         Consulted::Hit(reply)
