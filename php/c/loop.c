@@ -22,6 +22,11 @@
 
 struct worker *worker;
 
+/* The process is in the folder of the request's script, and no PHP code has run that could have left it. */
+static bool in_its_folder;
+/* max_execution_time as the configuration has it, seconds. */
+static zend_long usual_limit;
+
 static bool start(int socket, uint32_t slot, char *scoreboard, char *crash);
 static void run_request(void);
 
@@ -117,6 +122,7 @@ static bool start(int socket, uint32_t slot, char *scoreboard, char *crash)
 	if (!wire_room(&worker->out, 64u << 10)) {
 		return false;
 	}
+	usual_limit = EG(timeout_seconds);
 	prctl(PR_SET_NAME, "php-worker");
 	yield_to_the_server();
 	start_signals();
@@ -242,12 +248,19 @@ static void refuse_missing(const char *script)
 	refuse(404, "File not found.\n");
 }
 
+/* The path of the script from where the process is: the kernel goes through every folder of a long one. */
+static const char *shortest_way(const char *script)
+{
+	const char *slash = strrchr(script, '/');
+	return in_its_folder && slash ? slash + 1 : script;
+}
+
 /* Opens the script, or answers that it cannot be run; `file` must be destroyed if this returns true. */
 bool loop_open_script(zend_file_handle *file)
 {
 	char *script = SG(request_info).path_translated;
 	struct stat now;
-	if (!script || stat(script, &now) != 0 || !S_ISREG(now.st_mode)) {
+	if (!script || stat(shortest_way(script), &now) != 0 || !S_ISREG(now.st_mode)) {
 		refuse_missing(script ? script : vars_value("SCRIPT_FILENAME"));
 		return false;
 	}
@@ -356,7 +369,8 @@ static bool begin_request(void)
 	loop_request_info(true);
 	if (php_request_startup() == SUCCESS) {
 		/* Where there is none to be entered, not in that of the last request. */
-		if (SG(request_info).path_translated && VCWD_CHDIR_FILE(SG(request_info).path_translated) != 0) {
+		in_its_folder = SG(request_info).path_translated && VCWD_CHDIR_FILE(SG(request_info).path_translated) == 0;
+		if (SG(request_info).path_translated && !in_its_folder) {
 			go_to_root();
 		}
 		return true;
@@ -377,6 +391,28 @@ static bool has_last_words(void)
 		|| zend_hash_str_exists(&EG(symbol_table), ZEND_STRL("_SESSION"));
 }
 
+/* The request's memory and all else of it is given back, and what it changed is put back. */
+static void shut_down(void)
+{
+	if (SG(request_info).path_translated) {
+		efree(SG(request_info).path_translated);
+		SG(request_info).path_translated = NULL;
+	}
+	php_request_shutdown(NULL);
+}
+
+/*
+ * As shut_down() where no PHP code runs any more. The timer of max_execution_time, which counts CPU, is left as it is: the next
+ * request sets it anyway. PHP stops it only if there is a limit.
+ */
+static void shut_down_quietly(void)
+{
+	bool usual = EG(timeout_seconds) == usual_limit;
+	EG(timeout_seconds) = usual ? 0 : EG(timeout_seconds);
+	shut_down();
+	EG(timeout_seconds) = usual ? usual_limit : EG(timeout_seconds);
+}
+
 /*
  * Ends it. Shutdown functions and destructors run in "/", as in fpm, which goes back to where it was. Without any, the way
  * there is saved: the next request begins by going to its own directory.
@@ -385,12 +421,10 @@ void loop_end_request(void)
 {
 	if (has_last_words()) {
 		go_to_root();
+		shut_down();
+	} else {
+		shut_down_quietly();
 	}
-	if (SG(request_info).path_translated) {
-		efree(SG(request_info).path_translated);
-		SG(request_info).path_translated = NULL;
-	}
-	php_request_shutdown(NULL);
 }
 
 static void run_request(void)
@@ -399,6 +433,7 @@ static void run_request(void)
 		return;
 	}
 	bool injected = !worker->request.inject || run_injected(worker->request.inject);
+	in_its_folder = in_its_folder && !worker->request.inject;
 	if (!injected && !worker->ended && worker->answer == ANSWER_WAITING) {
 		/* Nothing of ours may cost the site its page: once more, without it. */
 		worker->answer = ANSWER_VOID;

@@ -378,6 +378,14 @@ fn max_execution_time_counts_cpu() {
     assert_eq!(worker.run(&Ask::get(&script)).text(), "done");
     let script = host.script("sleep.php", "<?php usleep(1200000); echo 'slept';");
     assert_eq!(worker.run(&Ask::get(&script)).text(), "slept");
+    let script = host.script(
+        "most.php",
+        "<?php $cpu = function () { $r = getrusage(); return $r['ru_utime.tv_sec'] + $r['ru_utime.tv_usec'] / 1e6; }; \
+         $t = $cpu(); while ($cpu() - $t < 0.6) {} echo 'done';",
+    );
+    for _ in 0..2 {
+        assert_eq!(worker.run(&Ask::get(&script)).text(), "done", "every request has all of its time");
+    }
     let answer = worker.run(&Ask::get(&host.script("again.php", "<?php while (true) {}")));
     assert_eq!((answer.status, answer.end.failed), (500, true));
 }
