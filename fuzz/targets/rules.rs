@@ -2,7 +2,7 @@
 //! request's field lines, an empty line, a status, the answer's field lines, an empty line, what the script said.
 #![no_main]
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use millrace_pages::judge::{Validators, freshen};
@@ -114,7 +114,7 @@ fn answers(rules: &Rules, flags: u8, place: &Place<'_>, asking: Asking, answered
             .filter(|(name, value)| keep.keeps(name) && !value.contains(&b'\r'))
             .flat_map(|(name, value)| [name.as_bytes(), b": ", value, b"\r\n"].concat())
             .collect();
-        let form = Form { head: Arc::from(&b""[..]), body: Arc::from(said) };
+        let form = Form::new(b"", said);
         let page = Page::new(status, block.into(), form, NOW);
         let _ = Validators::of(&page).fields().count();
         if let Ok(new) = freshen(rules, place, &asking, &page, &terms, &Answer { status: 304, ..answer }, NOW + 1000) {

@@ -9,6 +9,7 @@ import { startMariaDb } from '../lib/mariadb.mjs';
 import { kind, repository, serve, version } from '../lib/server.mjs';
 import { newWordPress, photograph, phpErrors } from '../lib/wordpress.mjs';
 import * as steps from './steps.mjs';
+import { logInAndComment } from './tester.mjs';
 
 const report = new Report();
 const scratch = temporary('wp');
@@ -75,6 +76,7 @@ async function walk(part, browser, site, database) {
   await step('comment as a visitor', guest, steps.comment);
   await step('approve the comment', admin, steps.approve);
   await step('the comment is there', guest, steps.readComment);
+  if (kind === 'millrace') await part.step('the load tester logs in and comments', () => logInAndComment(site, join(scratch, database)));
   await step('media library', admin, steps.mediaLibrary);
   await step('plugins', admin, steps.plugins);
   await step('switch the theme', admin, steps.switchTheme);

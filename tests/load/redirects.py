@@ -40,8 +40,10 @@ def one_url_is_what_it_is_unless_asked_otherwise():
     assert (total["ok"], total["redirects"], total["statuses"]) == (6, 0, {"302": 6}), total
     for options in (("-u", "2"), ("--rate", "50", "--connections", "1", "--no-keep-alive"), ("-u", "1", "--no-keep-alive")):
         total = load(url, "--redirects", "5", "-n", "9", *options)["total"]
-        assert (total["ok"], total["failed"]) == (9, 0) and total["statuses"].get("200", 0) >= 2, (options, total)
-        assert total["redirects"] >= 2 * total["statuses"]["200"], (options, total)
+        # Who was redirected queues for a connection behind those who came meanwhile.
+        least = 0 if "--rate" in options else 2
+        assert (total["ok"], total["failed"]) == (9, 0) and total["statuses"].get("200", 0) >= least, (options, total)
+        assert total["redirects"] >= 2 * total["statuses"].get("200", 0) and total["redirects"] >= 6, (options, total)
 
 
 @story

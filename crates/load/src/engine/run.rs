@@ -1,7 +1,7 @@
 //! A run from beginning to end.
 
 use std::collections::HashMap;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -21,6 +21,8 @@ use crate::scenario::{Origin, Scenario};
 
 /// Descriptors that a thread has besides its connections: standard streams, epoll, files of the process.
 const OTHER_DESCRIPTORS: u64 = 64;
+/// How long one of several addresses has to accept a connection.
+const GREETING: Duration = Duration::from_secs(1);
 /// How near the search for what holds comes.
 const NEAR: f64 = 1.05;
 /// Tries of that search.
@@ -37,15 +39,22 @@ pub struct Control {
     pub metrics: Option<String>,
 }
 
-/// Where connections to a host go: the first of its addresses.
+/// Where connections to a host go: the first of its addresses where somebody listens, as `localhost` may be ::1 for a server
+/// that has 127.0.0.1 only; outside private networks just the first one.
 ///
 /// # Errors
 /// The name is unknown.
 pub fn resolve(origin: &Origin) -> Result<SocketAddr, String> {
-    let mut addresses = (origin.host.as_str(), origin.port)
+    let addresses: Vec<SocketAddr> = (origin.host.as_str(), origin.port)
         .to_socket_addrs()
-        .map_err(|error| format!("{}: {error}", origin.host))?;
-    addresses.next().ok_or_else(|| format!("{} has no address", origin.host))
+        .map_err(|error| format!("{}: {error}", origin.host))?
+        .collect();
+    let first = *addresses.first().ok_or_else(|| format!("{} has no address", origin.host))?;
+    if addresses.len() == 1 || !addresses.iter().all(|address| limits::is_private(address.ip())) {
+        return Ok(first);
+    }
+    let answers = |address: &&SocketAddr| TcpStream::connect_timeout(address, GREETING).is_ok();
+    Ok(addresses.iter().find(answers).copied().unwrap_or(first))
 }
 
 /// Makes the load and records what came of it. `seen` is called after each second with what there is so far.
@@ -263,6 +272,7 @@ impl Engine<'_> {
             let p99 = trial.total.last_byte.value_at_quantile(0.99) as f64 / 1000.0;
             let (held, why) = match &trial.end {
                 Some(End::Broken { why, .. }) => (false, why.clone()),
+                _ if trial.total.responses == 0 => (false, "no response at all".to_owned()),
                 _ => (true, format!("p99 {p99:.1} ms")),
             };
             if held {

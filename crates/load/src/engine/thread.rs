@@ -38,7 +38,7 @@ const TICK: u64 = SECOND / 20;
 /// How often time limits are looked at, at most so seldom: with 20,000 connections a thread, looking at all costs.
 const SWEEP: u64 = SECOND;
 /// How long after the end arrivals begin that were due before.
-const GRACE: u64 = SECOND / 2;
+const GRACE: u64 = 2 * SECOND;
 /// Users that are started at once, before events have their turn.
 const STARTS: usize = 64;
 

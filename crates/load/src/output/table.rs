@@ -113,7 +113,7 @@ fn write_server(total: &Summary, text: &mut String) -> std::fmt::Result {
     let memory = server.memory_bytes.map_or("?".to_owned(), |memory| bytes(memory as f64));
     writeln!(text, "{:<14}{cpu} cores in the mean, {memory} of memory at most", "Server")?;
     let own = server.own.map(|own| own.words()).unwrap_or_default();
-    if own.is_empty() { Ok(()) } else { writeln!(text, "{:<14}{}", "  by itself", own.join("; ")) }
+    if own.is_empty() { Ok(()) } else { writeln!(text, "{:<14}{}", "  it says", own.join("; ")) }
 }
 
 fn write_latencies(total: &Summary, text: &mut String) -> std::fmt::Result {

@@ -154,6 +154,7 @@ fn unescape(text: &str, into: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn pages(urls: &[&str]) -> Option<Sitemap> {
         Some(Sitemap::Pages(urls.iter().map(|url| (*url).to_owned()).collect()))
@@ -230,5 +231,13 @@ mod tests {
         let mut text = String::new();
         unescape("a&b;&;&#xD800;&#99999999999;&amp", &mut text);
         assert_eq!(text, "a&b;&;&#xD800;&#99999999999;&amp");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_makes_it_panic(text in "(<|>|/|urlset|url|loc|&#x?|[0-9a-f]|;|<!--|-->|<!\\[CDATA\\[|\\]\\]>|http://a/|é){0,60}") {
+            let _ = read(&text);
+            let _ = read(&format!("<urlset><url><loc>{text}"));
+        }
     }
 }

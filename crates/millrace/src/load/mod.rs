@@ -24,13 +24,13 @@ pub fn load(args: &LoadArgs) -> Result<(), Failure> {
         return results::compare(&args.output);
     }
     check_combination(args)?;
-    let plan = plan_of(args)?;
+    let mut plan = plan_of(args)?;
     let scenario = scenario_of(args, &plan)?;
     if args.output.export.is_some() {
         print!("{}", k6::script(&scenario, &plan));
         return Ok(());
     }
-    check_target(args, &scenario.origin)?;
+    plan.connect_to = Some(check_target(args, &scenario.origin)?);
     let control = Control {
         interrupted: stop_on_interrupt()?,
         server_pids: args.tester.server_pid.clone(),

@@ -296,6 +296,13 @@ fn conditions(document: &Document, html: &mut String) {
             grouped(document.total.resumed)
         ),
     );
+    if document.total.redirects > 0 {
+        line("Redirects followed", grouped(document.total.redirects));
+    }
+    let own = document.total.server.and_then(|server| server.own).map(|own| own.words()).unwrap_or_default();
+    if !own.is_empty() {
+        line("The server says", own.join("; "));
+    }
     line(
         "Tester",
         format!(

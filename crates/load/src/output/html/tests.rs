@@ -1,6 +1,7 @@
 use super::super::samples;
 use super::*;
-use crate::output::document::{Stage, Trial};
+use crate::output::document::{Server, Stage, Trial};
+use crate::output::own::Own;
 
 /// Written where `MILLRACE_SAMPLES` says, to be looked at.
 fn keep(name: &str, html: &str) {
@@ -55,6 +56,9 @@ fn a_ramp() {
 fn a_server_that_breaks() {
     let mut document = samples::breaking(100_000, 0.62);
     document.tester.bottlenecks.push("A thread was busy all the time: use --threads 4".to_owned());
+    document.total.redirects = 4321;
+    let own = Own { cache_hits: 3, cache_misses: 1, ..Own::default() };
+    document.total.server = document.total.server.map(|server| Server { own: Some(own), ..server });
     document.bottleneck = Some("php-fpm: all 20 processes are busy (pm.max_children)".to_owned());
     let html = report(&document);
     keep("broken.html", &html);
@@ -62,6 +66,8 @@ fn a_server_that_breaks() {
     for text in [
         "Broke at 62,000 users",
         "The tester was at its own limits",
+        "4,321",
+        "75 % of 4 look-ups",
         "pm.max_children",
         "status 5xx",
         "connection reset",
