@@ -10,7 +10,12 @@ pub(crate) fn detect(root: &Path, disk: &dyn Disk) -> Profile {
     let has = |name: &str| disk.look(&root.join(name)) == Found::File;
     // wp-config.php may stand one folder above WordPress, so it only counts beside WordPress's own files.
     let config = has("wp-config.php") || (has("wp-blog-header.php") && has("../wp-config.php"));
-    if has("wp-load.php") || has("wp-includes/version.php") || config {
+    // WordPress in a directory of its own: the root has only an index.php that goes on there.
+    let elsewhere = || {
+        let index = disk.read(&root.join("index.php"));
+        has("index.php") && index.is_ok_and(|text| text.contains("/wp-blog-header.php"))
+    };
+    if has("wp-load.php") || has("wp-includes/version.php") || config || elsewhere() {
         Profile::WordPress
     } else if has("core/lib/Drupal.php") {
         Profile::Drupal

@@ -683,8 +683,8 @@ static SITE: &[Setting] = &[
         ]),
         default: Default::Fixed("auto"),
         line: "Rules of the application: front controller, what is never served, where PHP never runs.",
-        reason: "`auto` looks for wp-load.php, wp-includes/version.php or core/lib/Drupal.php when the server starts \
-                 or reloads.",
+        reason: "`auto` looks for wp-load.php, wp-includes/version.php, an index.php that leads to WordPress in a folder, or \
+                 core/lib/Drupal.php when the server starts or reloads.",
         example: "\"drupal\"",
         elsewhere: &["application", "app", "type", "cms"],
         ..ROW

@@ -380,6 +380,8 @@ fn applications_are_known_by_their_files() {
     assert_eq!(profile(&[("/s/index.php", ""), ("/wp-config.php", "")]), Profile::Generic);
     assert_eq!(profile(&[("/s/core/lib/Drupal.php", "")]), Profile::Drupal);
     assert_eq!(profile(&[("/s/index.php", "")]), Profile::Generic);
+    let own_folder = "<?php require __DIR__ . '/wp/wp-blog-header.php';";
+    assert_eq!(profile(&[("/s/index.php", own_folder)]), Profile::WordPress);
 }
 
 #[test]
