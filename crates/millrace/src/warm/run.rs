@@ -230,8 +230,9 @@ impl Counts {
 
     /// What came of it all.
     pub fn summary(&self, took: Duration) -> String {
+        let warm = if self.warmed() == 1 { "page is" } else { "pages are" };
         let mut text = format!(
-            "{} pages are warm after {:.1} s: {} were made, {} were kept already",
+            "{} {warm} warm after {:.1} s: {} were made, {} were kept already",
             self.warmed(),
             took.as_secs_f64(),
             self.stored,

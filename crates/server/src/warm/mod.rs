@@ -81,6 +81,9 @@ impl Wanted {
     /// # Errors
     /// What is wrong with it.
     pub fn from_url(setup: &Setup, url: &str, content: bool) -> Result<Wanted, String> {
+        if url.starts_with('/') && setup.sites.len() > 1 {
+            return Err(format!("which host is {url} of? Write the whole URL"));
+        }
         let (site, host, target) = site_and_target(setup, None, url)?;
         let site = &setup.sites[site];
         let scheme = if url.starts_with("https:") { Scheme::Https } else { Scheme::Http };
