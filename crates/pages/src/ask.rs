@@ -311,7 +311,7 @@ fn cookies<'a>(rules: &'a Rules, value: &'a [u8], key: &mut Vec<u8>) -> Result<(
         // What is too long to be any cookie of an application may be read by none.
         let Some(seen) = as_php_sees(name, &mut room) else { continue };
         if let Some(pattern) = rules.bypass_cookies.find(seen)
-            && !rules.harmless_cookies.matches(seen)
+            && !rules.is_harmless(seen)
         {
             return Err(Bypass::Cookie { pattern, name });
         }
@@ -366,7 +366,7 @@ pub(crate) fn as_php_sees<'n>(name: &'n [u8], room: &'n mut [u8; 128]) -> Option
 /// Appends what PHP should see of a `Cookie` field when it runs for everybody: all but the harmless cookies. If nothing is
 /// appended, the field is to be left out. Returns whether anything was left out.
 pub fn write_fill_cookies(rules: &Rules, value: &[u8], out: &mut Vec<u8>) -> bool {
-    let harmless = |name: &[u8]| rules.harmless_cookies.matches(name);
+    let harmless = |name: &[u8]| rules.is_harmless(name);
     if rules.mode != Mode::Profile || !each_cookie(value).any(|(name, _)| harmless(name)) {
         out.extend_from_slice(value);
         return false;

@@ -41,9 +41,11 @@ pub struct Rules {
     pub bypass_cookies: Patterns,
     /// A request for such a path bypasses the cache.
     pub bypass_paths: Paths,
-    /// Cookies that scripts in the browser set for themselves; never of any consequence, and not shown to PHP when it
-    /// runs for everybody.
+    /// Cookies that scripts in the browser set for themselves; of no consequence, and not shown to PHP when it runs for
+    /// everybody: [`Rules::is_harmless`].
     pub harmless_cookies: Patterns,
+    /// Cookies that the site itself names, to bypass or to key by: they matter here, even if they are harmless elsewhere.
+    pub chosen_cookies: Patterns,
     /// Pages differ by the values of these cookies.
     pub key_cookies: Patterns,
     /// Pages differ by the class of device.
@@ -135,6 +137,7 @@ impl Rules {
             bypass_cookies: Patterns::default(),
             bypass_paths: Paths::default(),
             harmless_cookies: Patterns::default(),
+            chosen_cookies: Patterns::default(),
             key_cookies: Patterns::default(),
             key_device: false,
             vary_cookies: VaryCookies::All,
@@ -168,6 +171,13 @@ impl Rules {
             litespeed: true,
             ..Rules::standard()
         }
+    }
+}
+
+impl Rules {
+    /// Whether a cookie of this name (as PHP sees it) is of no consequence here.
+    pub fn is_harmless(&self, name: &[u8]) -> bool {
+        self.harmless_cookies.matches(name) && !self.chosen_cookies.matches(name)
     }
 }
 

@@ -90,7 +90,7 @@ fn cookies(rules: &Rules, one: Option<&str>, value: &[u8], out: &mut Vec<u8>) {
         let counts = match (one, &rules.vary_cookies) {
             (Some(one), _) => seen == one.as_bytes(),
             (None, VaryCookies::Only(patterns)) => patterns.matches(seen),
-            (None, VaryCookies::AllButHarmless) => !rules.harmless_cookies.matches(seen),
+            (None, VaryCookies::AllButHarmless) => !rules.is_harmless(seen),
             (None, VaryCookies::All) => true,
         };
         if counts {

@@ -48,6 +48,8 @@ impl Caching {
         rules.bypass_cookies.extend(&plan.bypass_cookies);
         rules.bypass_paths.extend(&plan.bypass_paths);
         rules.key_cookies.extend(&plan.key_cookies);
+        rules.chosen_cookies.extend(&plan.bypass_cookies);
+        rules.chosen_cookies.extend(&plan.key_cookies);
         rules.key_device = plan.key_device;
         rules.schemes_share = !plan.key_scheme;
         rules.vary_fields.extend(&plan.vary_fields);
@@ -262,6 +264,22 @@ mod tests {
             assert!(matches!(rules.vary_cookies, VaryCookies::AllButHarmless), "{profile}");
             assert!(rules.key_cookies.matches(b"_lscache_vary") && rules.key_cookies.matches(b"currency"));
         }
+    }
+
+    #[test]
+    fn a_site_may_name_a_cookie_that_is_harmless_elsewhere() {
+        let rules =
+            rules("wordpress", &["cache.bypass_cookies=_vwo_uuid", "cache.key_cookies=CookieConsent"]);
+        let rules = rules.unwrap();
+        for (name, harmless) in
+            [(&b"_ga"[..], true), (b"_vwo_uuid", false), (b"_vwo_ds", true), (b"CookieConsent", false)]
+        {
+            assert_eq!(rules.is_harmless(name), harmless, "{}", name.escape_ascii());
+        }
+        // The page that is kept for its value is made with it.
+        let mut shown = Vec::new();
+        millrace_pages::ask::write_fill_cookies(&rules, b"_ga=1; CookieConsent=yes; _gid=2", &mut shown);
+        assert_eq!(shown, b"CookieConsent=yes");
     }
 
     #[test]
