@@ -48,7 +48,7 @@ pub use told::Told;
 
 use fill::Fill;
 use millrace_pages::purge::noted;
-use millrace_pages::{Hardness, Key, Millis, Page, Pages, Place, Purge, Rules, Stored, Usage};
+use millrace_pages::{Hardness, Key, Millis, Page, Pages, Place, Purge, Rules, Stored, Tag, Usage};
 use millrace_settings::plan;
 use outlive::Outliving;
 use press::Press;
@@ -147,7 +147,12 @@ impl Cache {
     }
 
     /// Takes over the rules of the sites of a new configuration.
-    pub fn set_rules<'a>(&self, sites: impl Iterator<Item = &'a Site>) {
+    pub fn set_rules<'a>(&self, sites: impl Iterator<Item = &'a Site> + Clone) {
+        // Nobody notes what changes while the cache is off: what earlier processes have kept must not come back after it.
+        for site in sites.clone().filter(|site| site.plan.cache.mode == plan::CacheMode::Off) {
+            let all = Tag::site(site.name().unwrap_or(""));
+            self.purge(&[(Purge::Tag(all), Hardness::Hard)]);
+        }
         let known = sites.filter_map(|site| {
             let rules = site.cache.clone()?;
             Some((site.name().unwrap_or("").into(), Known { rules, origin: site.origin }))

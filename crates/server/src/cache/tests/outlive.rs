@@ -83,6 +83,24 @@ fn not_if_its_site_is_another() {
 }
 
 #[test]
+fn not_after_a_process_without_a_cache() {
+    let dir = Dir::new("outlive-off");
+    first(&dir);
+    // Whatever changed then, nobody noted it.
+    process(&dir, |plan| plan.sites[0].cache.mode = plan::CacheMode::Off, async |scene| scene);
+    process(
+        &dir,
+        |_| (),
+        async |scene| {
+            loaded(&scene).await;
+            answers(page(&[DAY], "new"));
+            assert_eq!((scene.get("/a").await.text, runs()), ("new".to_owned(), 1));
+            scene
+        },
+    );
+}
+
+#[test]
 fn purges_hold_for_what_is_still_to_be_read() {
     for how in [Hardness::Hard, Hardness::Soft] {
         let dir = Dir::new(&format!("outlive-purge-{how:?}"));
