@@ -109,7 +109,8 @@ impl Status<'_> {
     /// The value of `X-Cache`, which WordPress's Site Health and many tools look for.
     pub fn x_cache(&self) -> &'static str {
         match (self.forward, self.ttl) {
-            (None, Some(..=0)) => "STALE",
+            // A lifetime is told only of what was stored before.
+            (None, Some(..=0)) | (Some(Forward::Stale), Some(_)) => "STALE",
             (None, _) => "HIT",
             (Some(Forward::Bypass | Forward::Method), _) => "BYPASS",
             (Some(_), _) => "MISS",

@@ -314,7 +314,15 @@ impl Waiter {
 
     fn give_up(&self) -> Waited {
         self.thread.stats.add(Counter::CacheWaitTimeouts, 1);
-        Waited::Reply(self.instead_of(plain(503)))
+        Waited::Reply(match &self.fallback {
+            Some(hit) => self.fallen_back(hit, None),
+            None => {
+                let mut reply = plain(503);
+                told::timed_out(&mut reply, self.told);
+                reply.fields.push_block(&self.site.header_lines);
+                reply
+            }
+        })
     }
 
     /// What `state` means for who asked first, or for those after him.
@@ -327,34 +335,32 @@ impl Waiter {
                 reply
             }
             State::Done(Outcome::Variant(..)) if !is_first => return Waited::Again,
-            State::Done(Outcome::Page(page, age) | Outcome::Variant(page, age)) => {
-                let mut reply = serve::answer(&page, &self.asked);
-                told::made(&mut reply, age, self.told);
+            State::Done(Outcome::Page(brought) | Outcome::Variant(brought)) => {
+                let mut reply = serve::answer(&brought.page, &self.asked);
+                told::made(&mut reply, &brought, self.told);
                 reply.fields.push_block(&self.site.header_lines);
                 reply
             }
             State::Done(Outcome::Failed(page, fit)) => {
                 let whole = serve::answer(&page, &self.asked);
+                if let Some(hit) = &self.fallback {
+                    return Waited::Reply(self.fallen_back(hit, Some(whole.status)));
+                }
                 let mut reply = if fit || is_first { whole } else { without_content(&whole) };
                 told::failed(&mut reply, self.told);
-                self.instead_of(reply)
+                reply.fields.push_block(&self.site.header_lines);
+                reply
             }
             State::Done(Outcome::Alone) | State::Running => return Waited::Alone,
         };
         Waited::Reply(reply)
     }
 
-    /// A stale page, if there is one, instead of an error.
-    fn instead_of(&self, error: Reply) -> Reply {
-        let mut reply = match &self.fallback {
-            None => error,
-            Some(hit) => {
-                self.thread.stats.add(Counter::CacheStale, 1);
-                let mut reply = serve::answer(&hit.page, &self.asked);
-                told::stale_on_error(&mut reply, hit, error.status);
-                reply
-            }
-        };
+    /// A stale page instead of the error that PHP answered, or of none in time.
+    fn fallen_back(&self, hit: &Hit, error: Option<u16>) -> Reply {
+        self.thread.stats.add(Counter::CacheStale, 1);
+        let mut reply = serve::answer(&hit.page, &self.asked);
+        told::stale_on_error(&mut reply, hit, error);
         reply.fields.push_block(&self.site.header_lines);
         reply
     }

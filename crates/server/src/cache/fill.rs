@@ -16,7 +16,7 @@ use millrace_pages::Mode;
 use millrace_pages::judge::{Freshened, Keep, freshen};
 use millrace_pages::vary::select;
 use millrace_pages::{
-    Answer, Asking, Key, Millis, Page, Place, Refusal, Rules, Select, Terms, Ticket, Verdict, judge,
+    Answer, Asking, Key, Millis, Page, Place, Refusal, Rules, Select, Stored, Terms, Ticket, Verdict, judge,
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -57,14 +57,31 @@ pub enum State {
 /// What came of it.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// A page for all who waited, and how old it was when it came.
-    Page(Arc<Page>, Millis),
+    /// A page for all who waited.
+    Page(Brought),
     /// A page for whoever asked first; the others may have other values for what it varies by.
-    Variant(Arc<Page>, Millis),
+    Variant(Brought),
     /// It was for one only.
     Alone,
     /// The script failed: what it said, for the one who asked first, and whether it is fit for the others.
     Failed(Arc<Page>, bool),
+}
+
+/// A page that a fill has brought.
+#[derive(Clone, Debug)]
+pub struct Brought {
+    /// It.
+    pub page: Arc<Page>,
+    /// How old it was when it came.
+    pub age: Millis,
+    /// Why it is not stored after all, in a word for `Cache-Status`; none: it is.
+    pub refused: Option<&'static str>,
+}
+
+impl Brought {
+    fn outcome(self, is_for_all: bool) -> Outcome {
+        if is_for_all { Outcome::Page(self) } else { Outcome::Variant(self) }
+    }
 }
 
 /// A page in the making.
@@ -139,16 +156,11 @@ impl Lead {
         Lead { cache: cache.clone(), fill, ticket: Some(ticket), begun: cache.disk().stamp() }
     }
 
-    fn end(mut self, outcome: Outcome, give_back: impl FnOnce(&Arc<Cache>, Ticket)) {
+    fn end(mut self, give_back: impl FnOnce(&Arc<Cache>, Ticket) -> Outcome) {
         if let Some(ticket) = self.ticket.take() {
-            give_back(&self.cache, ticket);
+            let outcome = give_back(&self.cache, ticket);
+            self.fill.set(State::Done(outcome));
         }
-        self.fill.set(State::Done(outcome));
-    }
-
-    /// What `page`, which came with this age, is for those who wait, if it varies by these fields.
-    fn outcome(&self, page: Arc<Page>, vary: &[Box<str>], age: Millis) -> Outcome {
-        if self.is_for_all(vary) { Outcome::Page(page, age) } else { Outcome::Variant(page, age) }
     }
 
     fn is_for_all(&self, vary: &[Box<str>]) -> bool {
@@ -298,14 +310,15 @@ impl Job {
     }
 
     fn store(&self, lead: Lead, page: Arc<Page>, terms: Terms) {
-        let (now, begun) = (self.now(), lead.begun);
-        let outcome = lead.outcome(page.clone(), &terms.vary, terms.age);
-        lead.end(outcome, |cache, ticket| {
+        let (now, begun, age) = (self.now(), lead.begun, terms.age);
+        let is_for_all = lead.is_for_all(&terms.vary);
+        lead.end(|cache, ticket| {
             let key: Box<[u8]> = ticket.key().into();
             let stored = self.with_select(|select| {
                 cache.lock(Lead::shard(cache, &ticket)).store(ticket, select, page.clone(), terms, now)
             });
             cache.has_stored(&self.site, &key, &page, stored, begun);
+            Brought { page, age, refused: told::not_stored(stored) }.outcome(is_for_all)
         });
     }
 
@@ -342,21 +355,27 @@ impl Job {
             Ok(Freshened { terms, fields, last_modified }) => {
                 let new = fields.map(|fields| make::with_fields(page, fields, last_modified, now));
                 let sent = new.clone().unwrap_or_else(|| page.clone());
-                let begun = lead.begun;
-                let outcome = lead.outcome(sent, &terms.vary, terms.age);
-                lead.end(outcome, |cache, ticket| {
+                let (begun, age) = (lead.begun, terms.age);
+                let is_for_all = lead.is_for_all(&terms.vary);
+                lead.end(|cache, ticket| {
                     let (shard, key) = (Lead::shard(cache, &ticket), Box::from(ticket.key()));
-                    let page =
+                    let kept =
                         self.with_select(|select| cache.lock(shard).freshen(ticket, select, new, terms, now));
-                    if let Some(page) = page {
-                        cache.write(&self.site, &key, &page, begun);
+                    if let Some(page) = &kept {
+                        cache.write(&self.site, &key, page, begun);
                     }
+                    let refused = if kept.is_some() { None } else { told::not_stored(Stored::Purged) };
+                    Brought { page: sent, age, refused }.outcome(is_for_all)
                 });
             }
             // It was right for this one use.
-            Err(_) => {
-                let outcome = lead.outcome(page.clone(), &terms.vary, 0);
-                lead.end(outcome, Lead::abandon);
+            Err(why) => {
+                let is_for_all = lead.is_for_all(&terms.vary);
+                let brought = Brought { page: page.clone(), age: 0, refused: Some(why.word()) };
+                lead.end(|cache, ticket| {
+                    Lead::abandon(cache, ticket);
+                    brought.outcome(is_for_all)
+                });
             }
         }
     }
@@ -369,7 +388,10 @@ impl Job {
         };
         let fit = self.is_fit_for_all(&lead, &reply);
         let page = self.page(&reply, content, &Keep::default());
-        lead.end(Outcome::Failed(page, fit), Lead::abandon);
+        lead.end(|cache, ticket| {
+            Lead::abandon(cache, ticket);
+            Outcome::Failed(page, fit)
+        });
     }
 
     /// Whether others may read what an error says: as if it was a page.
@@ -395,9 +417,14 @@ impl Job {
     /// Others don't wait for each other for so long.
     fn pass(&self, lead: Lead, remember: Millis) {
         let until = self.now() + remember;
-        lead.end(Outcome::Alone, |cache, ticket| {
+        lead.end(|cache, ticket| {
             let mut shard = cache.lock(Lead::shard(cache, &ticket));
-            if remember > 0 { shard.pass(ticket, until) } else { shard.abandon(ticket) }
+            if remember > 0 {
+                shard.pass(ticket, until)
+            } else {
+                shard.abandon(ticket)
+            }
+            Outcome::Alone
         });
     }
 

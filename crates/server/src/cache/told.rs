@@ -2,8 +2,9 @@
 //! `X-Cache` and `X-LiteSpeed-Cache`.
 
 use millrace_pages::status::{self, Forward, Status};
-use millrace_pages::{Bypass, Hit, Millis, Refusal};
+use millrace_pages::{Bypass, Hit, Refusal, Stored};
 
+use super::fill::Brought;
 use crate::reply::Reply;
 
 /// Why an answer comes from PHP.
@@ -65,10 +66,30 @@ pub fn hit(reply: &mut Reply, hit: &Hit) {
     stored(reply, hit, Status::hit(hit.ttl_left));
 }
 
-/// From a stale page, because PHP failed with this status.
-pub fn stale_on_error(reply: &mut Reply, hit: &Hit, status: u16) {
-    let failed = Status { forward_status: Some(status), ..Status::forwarded(Forward::Stale) };
-    stored(reply, hit, Status { ttl: Some(hit.ttl_left), detail: Some("stale-if-error"), ..failed });
+/// From a stale page, because PHP failed with this status, or did not answer in time.
+pub fn stale_on_error(reply: &mut Reply, hit: &Hit, forward_status: Option<u16>) {
+    let detail = Some(if forward_status.is_some() { "stale-if-error" } else { TIMEOUT });
+    let failed = Status::forwarded(Forward::Stale);
+    stored(reply, hit, Status { ttl: Some(hit.ttl_left), forward_status, detail, ..failed });
+}
+
+/// The page did not come in time.
+pub fn timed_out(reply: &mut Reply, told: Told) {
+    tell(reply, told.with(|status| status.detail = Some(TIMEOUT)));
+}
+
+const TIMEOUT: &str = "timeout";
+
+/// Why a page that was to be stored is not.
+pub fn not_stored(stored: Stored) -> Option<&'static str> {
+    match stored {
+        Stored::Fresh | Stored::Stale => None,
+        Stored::Purged => Some("purged"),
+        Stored::Expired => Some(Refusal::Expired.word()),
+        Stored::TooLarge => Some(Refusal::TooLarge.word()),
+        Stored::TooManyVariants => Some("too-many-variants"),
+        Stored::Superseded => Some("superseded"),
+    }
 }
 
 fn stored(reply: &mut Reply, hit: &Hit, status: Status<'_>) {
@@ -80,15 +101,21 @@ fn stored(reply: &mut Reply, hit: &Hit, status: Status<'_>) {
     tell(reply, status);
 }
 
-/// From a page that has just been made; `age`: what it came with.
-pub fn made(reply: &mut Reply, age: Millis, told: Told) {
-    if age > 0 {
+/// From a page that has just been made.
+pub fn made(reply: &mut Reply, brought: &Brought, told: Told) {
+    if brought.age > 0 {
         let lines = reply.fields.own_mut();
         lines.extend_from_slice(b"Age: ");
-        status::age(age, lines);
+        status::age(brought.age, lines);
         lines.extend_from_slice(b"\r\n");
     }
-    tell(reply, told.with(|status| status.stored = true));
+    tell(
+        reply,
+        told.with(|status| {
+            status.stored = brought.refused.is_none();
+            status.detail = brought.refused;
+        }),
+    );
 }
 
 /// From a page that is still being made.

@@ -176,7 +176,9 @@ fn a_purge_during_a_run_counts_for_what_it_brings() {
             scene.purge_everything(Hardness::Hard);
             answers(page(&[MINUTE], "of after it"));
             assert_eq!(scene.get("/").await.text, "of after it");
-            assert_eq!(asking.await.unwrap().text, "of before the change");
+            let before = asking.await.unwrap();
+            // It is superseded, or purged.
+            assert_eq!((&*before.text, before.cache().contains("stored")), ("of before the change", false));
             assert_eq!((&*scene.get("/").await.text, runs()), ("of after it", 2));
         },
     );
@@ -195,6 +197,7 @@ fn stale_instead_of_an_error() {
             let stale = scene.get("/").await;
             assert_eq!((stale.status, &*stale.text), (200, "old"));
             assert!(stale.cache().contains("fwd=stale; fwd-status=503"), "{}", stale.cache());
+            assert_eq!(stale.field("X-Cache"), "STALE");
             scene.purge_everything(Hardness::Hard);
             answers(plain(503));
             let refused = scene.get("/").await;
@@ -215,6 +218,7 @@ fn whoever_waits_too_long_gets_503() {
         let all = crowd(&scene, 3).await;
         assert_eq!((all[0].status, &*all[0].text), (200, "late"));
         assert_eq!((all[1].status, all[2].status, runs()), (503, 503, 1));
+        assert_eq!(all[1].cache(), "millrace; fwd=uri-miss; collapsed; detail=timeout");
         assert_eq!(scene.count(Counter::CacheWaitTimeouts), 2);
     });
 }
@@ -231,6 +235,7 @@ fn nobody_waits_longer_than_that_if_there_is_an_old_page() {
         // Who asked first neither.
         let all = crowd(&scene, 2).await;
         assert!(all.iter().all(|a| (a.status, &*a.text) == (200, "old")), "{all:?}");
+        assert!(all.iter().all(|a| a.cache().ends_with("; detail=timeout")), "{all:?}");
         assert_eq!(scene.count(Counter::CacheWaitTimeouts), 2);
         // It is known by now that it takes long.
         let began = std::time::Instant::now();
