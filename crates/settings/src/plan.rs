@@ -153,6 +153,8 @@ pub struct Https {
     pub http2: bool,
     /// Whether requests may come before the handshake is over (0-RTT).
     pub early_data: bool,
+    /// Whether the kernel may encipher large files, if it can.
+    pub kernel_tls: bool,
     /// How long browsers shall come by HTTPS only (RFC 6797); zero: nothing is said.
     pub hsts: Duration,
 }

@@ -106,6 +106,7 @@ fn https(view: &View<'_>, written: &Written) -> Https {
         handshake_timeout: view.duration("https.handshake_timeout"),
         http2: view.switch("https.http2"),
         early_data: view.switch("https.early_data"),
+        kernel_tls: view.choice("https.kernel_tls") == "auto",
         hsts: view.duration("https.hsts"),
     }
 }

@@ -1,5 +1,5 @@
 //! The only unsafe Rust of Millrace: memory shared with other processes, descriptors at fixed numbers in a child,
-//! descriptor tables of threads, options of sockets, how a thread is scheduled, and what the processor fetches beforehand.
+//! descriptor tables of threads, options of sockets, TLS in the kernel, how a thread is scheduled, and what the processor fetches beforehand.
 //!
 //! Every `unsafe` block says in a SAFETY sentence why it is sound; what this crate offers is safe to call.
 
@@ -8,6 +8,7 @@
 
 mod child;
 mod descriptors;
+pub mod kernel_tls;
 mod limits;
 mod network;
 mod prefetch;

@@ -91,7 +91,20 @@ impl Stream {
 
     /// Whether the kernel may send files over it by itself.
     pub fn sends_files(&self) -> bool {
-        !matches!(self, Stream::Tls(_))
+        !matches!(self, Stream::Tls(s) if !s.is_in_kernel())
+    }
+
+    /// Lets the kernel encipher from now on, if it can; whether it does. What was written must have left.
+    ///
+    /// # Errors
+    /// The connection can't go on.
+    pub fn go_to_kernel(&mut self) -> io::Result<bool> {
+        if let Stream::Tls(s) = self { s.go_to_kernel() } else { Ok(false) }
+    }
+
+    /// Whether so much has been sent with its keys that it should not be kept for more.
+    pub fn is_worn(&self) -> bool {
+        matches!(self, Stream::Tls(s) if s.is_worn())
     }
 
     /// Sends what was written and has not left.
@@ -129,11 +142,11 @@ impl Stream {
 
     /// Runs a system call that writes to the socket, when the socket can take something; only where it
     /// [sends files](Self::sends_files).
-    pub fn poll_write_with<T>(
-        &self,
+    pub fn poll_write_with(
+        &mut self,
         cx: &mut Context<'_>,
-        mut call: impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
-    ) -> Poll<io::Result<T>> {
+        mut call: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
         loop {
             let result = match self {
                 Stream::Tcp(s) => {
@@ -146,7 +159,7 @@ impl Stream {
                     ready!(writable.as_mut().poll(cx))?;
                     s.try_io(Interest::WRITABLE, || call(s.as_fd()))
                 }
-                Stream::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
+                Stream::Tls(s) => return s.poll_send(cx, call),
             };
             match result {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}

@@ -26,7 +26,7 @@ use crate::php::{OnPurge, Pool, Renewal};
 use crate::purge;
 use crate::route::Site;
 use crate::stats::{PoolStatus, Registry};
-use crate::tls::Terms;
+use crate::tls::{self, Terms};
 use crate::warm::Errand;
 
 /// Reads the configuration again: the new plan with its warnings, or what is wrong with it.
@@ -179,6 +179,19 @@ impl Server {
     }
 
     fn announce(&self, setup: &Setup) {
+        if setup.plan.https.kernel_tls && setup.tls.is_some() {
+            match tls::ability() {
+                Ok(able) => self.process.log.info(format_args!(
+                    "large files over HTTPS are enciphered by the kernel: {}",
+                    able.shown()
+                )),
+                Err(why) => {
+                    self.process
+                        .log
+                        .info(format_args!("TLS of the kernel is not used for large files: {why}"));
+                }
+            }
+        }
         for site in &setup.sites {
             let name = site.name().unwrap_or("any host");
             let php = if site.pool.is_some() { "with PHP" } else { "without PHP" };

@@ -74,6 +74,7 @@ table! {
     TlsFailures         Counter "tls_failures_total"         "Handshakes that failed, or that the client gave up."
     TlsEarly            Counter "tls_early_total"            "Connections with requests that came before the handshake was over."
     TlsTimeouts         Counter "tls_timeouts_total"         "Handshakes that took too long."
+    TlsKernel           Counter "tls_kernel_total"           "Connections whose records the kernel has taken over, for a large file: `https.kernel_tls`."
     H2Connections       Counter "h2_connections_total"       "Connections of HTTP/2."
     H2Requests          Counter "h2_requests_total"          "Requests that came by HTTP/2."
     H2Resets            Counter "h2_resets_total"            "Requests of HTTP/2 that their client cancelled."

@@ -17,9 +17,9 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::yield_now;
 
-use super::TlsStream;
 use super::hello::{self, Chosen, Hello};
 use super::issued::CHALLENGE_PROTOCOL;
+use super::{Ability, Terms, TlsStream};
 use crate::accept::{Accepted, GUEST_TIME, Newcomer, Permit, Stream, TLS_BYTES};
 use crate::engine::{SharedSetup, Thread};
 use crate::protocol;
@@ -151,7 +151,8 @@ impl Handshake {
             return Err(Failure::PlainHttp);
         }
         let (Chosen { config, policy }, bytes) = self.choose(&socket).await?;
-        let mut stream = TlsStream::new(socket, config).map_err(io::Error::other)?;
+        let ability = self.setup.tls.as_ref().map_or(Ability::NONE, Terms::ability);
+        let mut stream = TlsStream::new(socket, config, ability).map_err(io::Error::other)?;
         if !bytes.is_empty() {
             self.step(|| stream.begin(&bytes)).await?;
         }

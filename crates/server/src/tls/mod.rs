@@ -8,6 +8,7 @@
 //! - [`certificates`]: files of certificates and keys, and which of them a client gets;
 //! - [`staple`]: what authorities say of them (OCSP);
 //! - [`issued`]: certificates that an authority has issued by ACME, and answers to its challenges;
+//! - [`kernel`]: connections whose records the kernel makes, so that large files leave by sendfile;
 //! - [`client`]: the other end, for asking an authority;
 //! - [`clients`]: certificates of clients;
 //! - [`terms`]: what all connections of a configuration share.
@@ -18,6 +19,7 @@ mod clients;
 mod handshake;
 mod hello;
 mod issued;
+mod kernel;
 mod staple;
 mod stream;
 mod terms;
@@ -26,5 +28,6 @@ pub use certificates::Pair;
 pub use client::{Trust, system_certificates};
 pub use handshake::{Handshakes, begin};
 pub use issued::Issued;
+pub use kernel::{Ability, ability};
 pub use stream::TlsStream;
 pub use terms::Terms;

@@ -18,6 +18,7 @@ use tokio::net::TcpStream;
 
 use super::certificates::take_asked;
 use super::clients;
+use super::kernel::{Ability, Kernel, Received};
 use crate::engine::poll_receive;
 use crate::request::{Client, Tls};
 
@@ -48,7 +49,9 @@ thread_local! {
 /// An encrypted connection over TCP. Reads and writes plaintext.
 pub struct TlsStream {
     socket: TcpStream,
-    tls: UnbufferedServerConnection,
+    records: Records,
+    /// What the kernel can do for it.
+    ability: Ability,
     /// The start of a record whose rest has not come.
     incoming: Vec<u8>,
     /// Plaintext for which the reader had no room, and how much of it he has had since.
@@ -67,6 +70,24 @@ pub struct TlsStream {
     early: bool,
 }
 
+/// Who enciphers and deciphers. The stream is boxed as a whole, and few connections get to the smaller one.
+#[expect(clippy::large_enum_variant)]
+enum Records {
+    Rustls(UnbufferedServerConnection),
+    Kernel(Kernel),
+}
+
+impl Records {
+    fn rustls(&self) -> Option<&UnbufferedServerConnection> {
+        if let Records::Rustls(tls) = self { Some(tls) } else { None }
+    }
+
+    /// For what is done only as long as it is rustls.
+    fn rustls_mut(&mut self) -> io::Result<&mut UnbufferedServerConnection> {
+        if let Records::Rustls(tls) = self { Ok(tls) } else { Err(io::ErrorKind::Unsupported.into()) }
+    }
+}
+
 impl fmt::Debug for TlsStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TlsStream").field("socket", &self.socket).finish_non_exhaustive()
@@ -80,10 +101,16 @@ struct Read {
 }
 
 impl TlsStream {
-    pub(super) fn new(socket: TcpStream, config: Arc<ServerConfig>) -> Result<TlsStream, rustls::Error> {
+    /// `ability` is what the kernel may do for it, if `config` lets keys be taken out.
+    pub(super) fn new(
+        socket: TcpStream,
+        config: Arc<ServerConfig>,
+        ability: Ability,
+    ) -> Result<TlsStream, rustls::Error> {
         Ok(TlsStream {
             socket,
-            tls: UnbufferedServerConnection::new(config)?,
+            records: Records::Rustls(UnbufferedServerConnection::new(config)?),
+            ability,
             incoming: Vec::new(),
             plain: Vec::new(),
             taken: 0,
@@ -98,12 +125,12 @@ impl TlsStream {
 
     /// Whether the client had been here before.
     pub fn kind(&self) -> Option<HandshakeKind> {
-        self.tls.handshake_kind()
+        self.records.rustls()?.handshake_kind()
     }
 
     /// Whether it was agreed to speak HTTP/2 (RFC 7301).
     pub fn is_h2(&self) -> bool {
-        self.tls.alpn_protocol() == Some(b"h2")
+        self.protocol() == Some(b"h2")
     }
 
     /// The name that the client asked for, if it did.
@@ -113,14 +140,15 @@ impl TlsStream {
 
     /// What has been agreed on. `policy` is the number of that by which the client was asked for a certificate.
     pub fn terms(&self, policy: Option<u64>) -> Option<Tls> {
-        let version = match self.tls.protocol_version()? {
+        let tls = self.records.rustls()?;
+        let version = match tls.protocol_version()? {
             ProtocolVersion::TLSv1_3 => "TLSv1.3",
             _ => "TLSv1.2",
         };
-        let shown = self.tls.peer_certificates().and_then(|chain| chain.first());
+        let shown = tls.peer_certificates().and_then(|chain| chain.first());
         let certificate = shown.map(|certificate| Arc::new(clients::described(certificate)));
         let client = policy.map(|policy| Client { policy, certificate });
-        Some(Tls { version, cipher: openssl_name(self.tls.negotiated_cipher_suite()?.suite()), client })
+        Some(Tls { version, cipher: openssl_name(tls.negotiated_cipher_suite()?.suite()), client })
     }
 
     /// Bytes of memory that its buffers have.
@@ -134,17 +162,56 @@ impl TlsStream {
 
     /// The protocol that has been agreed on (ALPN, RFC 7301).
     pub fn protocol(&self) -> Option<&[u8]> {
-        self.tls.alpn_protocol()
+        self.records.rustls()?.alpn_protocol()
     }
 
     pub(super) fn is_handshaking(&self) -> bool {
-        self.tls.is_handshaking()
+        self.records.rustls().is_some_and(|tls| tls.is_handshaking())
+    }
+
+    /// Whether the kernel enciphers by itself what is written to the socket.
+    pub fn is_in_kernel(&self) -> bool {
+        matches!(self.records, Records::Kernel(_))
+    }
+
+    /// Lets the kernel encipher and decipher from now on, if it can and nothing is under way; whether it does. What was written
+    /// must have left.
+    ///
+    /// # Errors
+    /// It does not take the keys, though it has taken others of the kind. The connection can't go on.
+    pub fn go_to_kernel(&mut self) -> io::Result<bool> {
+        let Records::Rustls(tls) = &mut self.records else { return Ok(true) };
+        let is_at_rest = !self.ended && self.incoming.is_empty() && self.outgoing.is_empty();
+        if !self.ability.is_any() || !is_at_rest || tls.is_handshaking() {
+            return Ok(false);
+        }
+        // Anything else: it has something to say first.
+        if !matches!(tls.process_tls_records(&mut []).state, Ok(ConnectionState::WriteTraffic(_))) {
+            return Ok(false);
+        }
+        let Some(kernel) = Kernel::prepare(&self.socket, tls, self.ability) else {
+            self.ability = Ability::NONE;
+            return Ok(false);
+        };
+        let before = std::mem::replace(&mut self.records, Records::Kernel(kernel));
+        if let (Records::Rustls(tls), Records::Kernel(kernel)) = (before, &mut self.records) {
+            kernel.take_over(&self.socket, tls).inspect_err(|_| {
+                // Without keys it would send as it is what is written.
+                let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+            })?;
+        }
+        Ok(true)
+    }
+
+    /// Whether so much has been sent that the connection should end with its answer. rustls looks after that by itself.
+    pub fn is_worn(&self) -> bool {
+        matches!(&self.records, Records::Kernel(kernel) if kernel.is_worn(&self.socket))
     }
 
     /// Whether there are requests that came before the handshake is over, and can be answered. Not those of HTTP/2, where what
     /// comes behind them on the same connection would have to be told from them.
     pub(super) fn has_early_requests(&self) -> bool {
-        self.early_left > 0 && self.tls.alpn_protocol().is_none_or(|protocol| protocol == b"http/1.1")
+        self.early_left > 0 && self.protocol().is_none_or(|protocol| protocol == b"http/1.1")
     }
 
     /// Whether some of what was read last came before the handshake was over, which it still is not: it may be a copy of what
@@ -155,7 +222,7 @@ impl TlsStream {
 
     /// Notes that the reader has had so much plaintext.
     fn had(&mut self, length: usize) -> usize {
-        self.early = self.early_left > 0 && self.tls.is_handshaking();
+        self.early = self.early_left > 0 && self.is_handshaking();
         self.early_left = self.early_left.saturating_sub(length);
         length
     }
@@ -171,7 +238,9 @@ impl TlsStream {
                 return Poll::Ready(Ok(0));
             }
             // Whoever reads may have written before, and be waited for.
-            if let Poll::Ready(Err(error)) = self.poll_flush(cx) {
+            if !self.outgoing.is_empty()
+                && let Poll::Ready(Err(error)) = self.poll_flush(cx)
+            {
                 return Poll::Ready(Err(error));
             }
             let mut room = Room { buffer: &mut *buffer, filled: 0, plain: Vec::new() };
@@ -239,6 +308,17 @@ impl TlsStream {
     /// Reads ciphertext once and gives what is in it to `take`. False: the socket is at its end.
     fn poll_decipher(&mut self, cx: &mut Context<'_>, take: &mut dyn FnMut(&[u8])) -> Poll<io::Result<bool>> {
         SCRATCH.with_borrow_mut(|scratch| {
+            if self.is_in_kernel() {
+                return Poll::Ready(Ok(
+                    match ready!(Kernel::poll_receive(&self.socket, cx, &mut scratch.input))? {
+                        Received::Data(length) => {
+                            take(&scratch.input[..length]);
+                            true
+                        }
+                        Received::End => false,
+                    },
+                ));
+            }
             let before = self.incoming.len();
             scratch.input[..before].copy_from_slice(&self.incoming);
             let read = ready!(poll_receive(&self.socket, cx, &mut scratch.input[before..]))?;
@@ -260,9 +340,10 @@ impl TlsStream {
 
     /// Takes the records of `input` one after the other.
     fn process(&mut self, input: &mut [u8], take: &mut dyn FnMut(&[u8])) -> io::Result<Read> {
+        let tls = self.records.rustls_mut()?;
         let mut at = 0;
         loop {
-            let UnbufferedStatus { mut discard, state } = self.tls.process_tls_records(&mut input[at..]);
+            let UnbufferedStatus { mut discard, state } = tls.process_tls_records(&mut input[at..]);
             let mut done = false;
             match state {
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => {
@@ -305,7 +386,8 @@ impl TlsStream {
     /// Sends the alert that tells the client what it did wrong, as far as the socket takes it. `rest` is what has not been taken:
     /// rustls may have looked at the start of it, and relies on finding it again.
     fn say_alert(&mut self, rest: &mut [u8]) {
-        if let Ok(ConnectionState::EncodeTlsData(mut data)) = self.tls.process_tls_records(rest).state {
+        let Records::Rustls(tls) = &mut self.records else { return };
+        if let Ok(ConnectionState::EncodeTlsData(mut data)) = tls.process_tls_records(rest).state {
             let mut alert = [0; 512];
             if let Ok(length) = data.encode(&mut alert) {
                 self.outgoing.extend_from_slice(&alert[..length]);
@@ -317,12 +399,30 @@ impl TlsStream {
     /// Writes plaintext once: as much as is enciphered at once. It counts as written then, and leaves with
     /// [`poll_flush`](Self::poll_flush).
     pub fn poll_write(&mut self, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        if self.is_in_kernel() {
+            return self.poll_send(cx, |socket| Ok(rustix::io::writev(socket, pieces)?));
+        }
         ready!(self.poll_flush(cx))?;
         Poll::Ready(self.encipher(pieces, 0))
     }
 
+    /// Runs a system call that writes plaintext to the socket, when that can take something. Only the kernel makes records of it.
+    pub fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut call: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.records {
+            Records::Kernel(kernel) => kernel.poll_send(&self.socket, cx, || call(self.socket.as_fd())),
+            Records::Rustls(_) => Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
+        }
+    }
+
     /// Writes as much as the socket takes without waiting, and perhaps something more.
     pub fn try_write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        if let Records::Kernel(kernel) = &mut self.records {
+            return kernel.try_send(&self.socket, || Ok(rustix::io::writev(&self.socket, pieces)?));
+        }
         let mut written = 0;
         let all: usize = pieces.iter().map(|piece| piece.len()).sum();
         while self.try_flush()? && written < all {
@@ -333,21 +433,32 @@ impl TlsStream {
 
     /// Whether everything that was written has left.
     pub fn is_flushed(&self) -> bool {
-        self.outgoing.is_empty()
+        match &self.records {
+            Records::Kernel(kernel) => kernel.is_taken(&self.socket).unwrap_or(false),
+            Records::Rustls(_) => self.outgoing.is_empty(),
+        }
     }
 
     /// Sends what was written and has not left.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Records::Kernel(kernel) = &mut self.records {
+            return kernel.poll_taken(&self.socket, cx);
+        }
         while !self.try_flush()? {
             ready!(self.socket.poll_write_ready(cx))?;
         }
         Poll::Ready(Ok(()))
     }
 
-    /// Says that nothing more comes (RFC 8446 section 6.1), as far as the socket takes it.
+    /// Says that nothing more comes (RFC 8446 section 6.1). What the socket does not take of it leaves with
+    /// [`poll_flush`](Self::poll_flush).
     pub fn say_end(&mut self) {
         let rest = &mut self.incoming[..];
-        if let Ok(ConnectionState::WriteTraffic(mut traffic)) = self.tls.process_tls_records(rest).state {
+        let tls = match &mut self.records {
+            Records::Rustls(tls) => tls,
+            Records::Kernel(kernel) => return kernel.say_end(&self.socket),
+        };
+        if let Ok(ConnectionState::WriteTraffic(mut traffic)) = tls.process_tls_records(rest).state {
             // Who can't be told sees the end of the connection.
             let mut alert = [0; 64];
             if let Ok(length) = traffic.queue_close_notify(&mut alert) {
@@ -375,13 +486,14 @@ impl TlsStream {
     /// Enciphers the next of `pieces` after their first `from` bytes, and sends what the socket takes. Nothing may be
     /// waiting.
     fn encipher(&mut self, pieces: &[IoSlice<'_>], from: usize) -> io::Result<usize> {
+        let tls = self.records.rustls_mut()?;
         SCRATCH.with_borrow_mut(|scratch| {
             let output = &mut scratch.output[..];
             let mut length = 0;
             // Answers to key updates go first. rustls may have looked at the start of a message in what is kept of the input.
             let written = loop {
                 let rest = &mut self.incoming[..];
-                match self.tls.process_tls_records(rest).state.map_err(broken)? {
+                match tls.process_tls_records(rest).state.map_err(broken)? {
                     ConnectionState::WriteTraffic(mut traffic) => {
                         let made = encipher_all(&mut traffic, pieces, from, &mut output[length..])?;
                         length += made.length;

@@ -14,6 +14,7 @@ use rustls::server::{ProducesTickets, ServerSessionMemoryCache};
 use super::certificates::{Certificates, Pair};
 use super::clients::{self, Policy};
 use super::issued::{CHALLENGE_PROTOCOL, Issued};
+use super::kernel::{Ability, ability};
 use crate::log::Log;
 
 /// Sessions that are remembered for clients that take no tickets, and for all where early data is taken.
@@ -27,6 +28,8 @@ pub struct Terms {
     config: Arc<ServerConfig>,
     certificates: Arc<Certificates>,
     memory: Memory,
+    /// What the kernel may do for connections.
+    ability: Ability,
     /// For sites that ask clients for certificates.
     policies: Vec<Policy>,
     /// What stands behind a host where HTTPS is not on its usual port.
@@ -94,10 +97,11 @@ impl Terms {
         let memory = before.map_or_else(Memory::new, |before| Ok(before.memory.clone()))?;
         let certificates = Arc::new(Certificates::new(issued.clone()));
         let asks = Asks::Nobody { early: plan.https.early_data };
-        let config = config(&certificates, &memory, asks, protocols(plan))?;
-        let (policies, port) = (policies(plan, before, &certificates)?, port(&plan.https));
+        let ability = allowed(&plan.https);
+        let config = config(&certificates, &memory, asks, protocols(plan), ability)?;
+        let (policies, port) = (policies(plan, before, &certificates, ability)?, port(&plan.https));
         let (given, seen) = (Mutex::new(given), Mutex::new(seen));
-        let terms = Terms { config, certificates, memory, policies, port, given, issued, own, seen };
+        let terms = Terms { config, certificates, memory, ability, policies, port, given, issued, own, seen };
         terms.refresh();
         Ok(Some(terms))
     }
@@ -116,6 +120,11 @@ impl Terms {
     /// What stands behind a host in an address: `:8443`, or nothing for the usual port.
     pub fn port(&self) -> &str {
         &self.port
+    }
+
+    /// What the kernel may do for connections.
+    pub fn ability(&self) -> Ability {
+        self.ability
     }
 
     /// What an authority has issued.
@@ -169,6 +178,14 @@ impl Terms {
     }
 }
 
+/// What the kernel can, where it may.
+fn allowed(https: &plan::Https) -> Ability {
+    if !https.kernel_tls {
+        return Ability::NONE;
+    }
+    ability().as_ref().copied().unwrap_or_default()
+}
+
 /// Whom a configuration of rustls asks for a certificate.
 enum Asks {
     Nobody { early: bool },
@@ -180,6 +197,7 @@ fn config(
     memory: &Memory,
     asks: Asks,
     protocols: Vec<Vec<u8>>,
+    ability: Ability,
 ) -> Result<Arc<ServerConfig>, String> {
     let builder = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
@@ -193,6 +211,8 @@ fn config(
     config.alpn_protocols = protocols;
     // All of ours are good; that the server decides is what those look for who examine one.
     config.ignore_client_order = true;
+    // The kernel gets the keys of connections that go over to it.
+    config.enable_secret_extraction = ability.is_any();
     config.session_storage = memory.sessions.clone();
     if early {
         // A ticket could be used twice, and early data come twice with it; rustls takes it only without.
@@ -232,6 +252,7 @@ fn policies(
     plan: &plan::Plan,
     before: Option<&Terms>,
     certificates: &Arc<Certificates>,
+    ability: Ability,
 ) -> Result<Vec<Policy>, String> {
     let mut policies: Vec<Policy> = Vec::new();
     for written in plan.sites.iter().filter_map(|site| site.clients.as_ref()) {
@@ -241,7 +262,7 @@ fn policies(
         let (verifier, number) = clients::verifier(written)?;
         let same = before.and_then(|before| before.policies.iter().find(|policy| policy.number == number));
         let memory = same.map_or_else(Memory::new, |policy| Ok(policy.memory.clone()))?;
-        let config = config(certificates, &memory, Asks::Clients(verifier), protocols(plan))?;
+        let config = config(certificates, &memory, Asks::Clients(verifier), protocols(plan), ability)?;
         policies.push(Policy { written: written.clone(), number, config, memory });
     }
     Ok(policies)

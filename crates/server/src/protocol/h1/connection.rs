@@ -186,6 +186,7 @@ impl Connection {
             && !reply.close
             && (most == 0 || self.requests.get() < most)
             && self.thread.process.stage() == Stage::Running
+            && !self.stream().is_worn()
     }
 
     /// Another event loop has to go on with it. Always false: here it ends.
@@ -249,7 +250,10 @@ impl Expire for Connection {
         if matches!(self.phase.get(), Phase::Head | Phase::Content) {
             self.say_timed_out();
         }
-        let stream = self.stream.borrow();
+        let mut stream = self.stream();
+        if self.phase.get() == Phase::Idle {
+            stream.say_end();
+        }
         let socket = socket2::SockRef::from(&*stream);
         if self.phase.get() == Phase::Writing {
             // What the client has not taken in all this time would stay in the kernel's memory.
@@ -283,7 +287,9 @@ impl HasDeadline for Connection {
 
     fn end_if_idle(&self) {
         if self.phase.get() == Phase::Idle {
-            let _ = socket2::SockRef::from(&*self.stream.borrow()).shutdown(std::net::Shutdown::Both);
+            let mut stream = self.stream();
+            stream.say_end();
+            let _ = socket2::SockRef::from(&*stream).shutdown(std::net::Shutdown::Both);
         }
     }
 

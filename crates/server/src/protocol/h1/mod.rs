@@ -72,7 +72,16 @@ pub async fn serve(connection: Rc<Connection>, begun: Vec<u8>) {
     }
     match &thread.exit {
         Some(exit) if connection.is_passed_on() => Box::pin(leave(connection, exit, rest)).await,
-        _ => connection.stream().say_end(),
+        _ => end(&connection).await,
+    }
+}
+
+/// Tells the client that nothing more comes, where there are words for that, and waits until they have left: who reads slowly could
+/// not tell the end from a line that was cut.
+async fn end(connection: &Connection) {
+    connection.stream().say_end();
+    if !connection.stream().is_flushed() {
+        let _ = Box::pin(flush(connection)).await;
     }
 }
 

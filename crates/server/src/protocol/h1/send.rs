@@ -10,7 +10,7 @@ use millrace_wire::{chunked, decimal};
 use rustix::net::SendFlags;
 
 use super::connection::knows_chunks;
-use super::{Connection, Phase, write_all};
+use super::{Connection, Phase, flush, write_all};
 use crate::engine::Thread;
 use crate::protocol::framing::{SERVER, allows_content, has_content, transport_security};
 use crate::reply::{Body, Reply, Source, reason_phrase};
@@ -21,6 +21,10 @@ use crate::stats::Counter;
 const COPY_BYTES: usize = 4096;
 /// Bytes given to one sendfile call: others of the thread want to send, too.
 const SENDFILE_BYTES: u64 = 1024 * 1024;
+
+/// A file from this size on makes an encrypted connection go over to the kernel, where that can encipher: getting there costs as
+/// much as some small answers.
+const KERNEL_BYTES: u64 = 256 * 1024;
 
 /// Bytes of a file that are read at once where sendfile can't be used.
 const FILE_BYTES: usize = 64 * 1024;
@@ -222,7 +226,7 @@ impl Pump<'_> {
 
     /// The head leaves in one packet with the start of the file: MSG_MORE.
     async fn file(&mut self, file: &std::fs::File, offset: u64, length: u64) -> io::Result<()> {
-        if !self.connection.stream().sends_files() {
+        if !self.goes_by_sendfile(length).await? {
             return self.read_file(file, offset, length).await;
         }
         let head = std::mem::take(&mut self.head);
@@ -247,7 +251,21 @@ impl Pump<'_> {
                 }
             }
         }
-        Ok(())
+        flush(self.connection).await
+    }
+
+    /// Whether the kernel can send so much of a file by itself.
+    async fn goes_by_sendfile(&self, length: u64) -> io::Result<bool> {
+        if self.connection.stream().sends_files() {
+            return Ok(true);
+        }
+        if length < KERNEL_BYTES {
+            return Ok(false);
+        }
+        flush(self.connection).await?;
+        let goes = self.connection.stream().go_to_kernel()?;
+        self.connection.thread.stats.add(Counter::TlsKernel, goes.into());
+        Ok(goes)
     }
 
     /// A file through a buffer: where the kernel can't send it by itself.

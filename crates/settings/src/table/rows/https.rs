@@ -77,6 +77,19 @@ pub(super) static HTTPS: &[Setting] = &[
         ..ROW
     },
     Setting {
+        key: "https.kernel_tls",
+        kind: Kind::Choice(&[
+            ("auto", "by the kernel, if it can and its module `tls` is loaded"),
+            ("off", "by the event loop"),
+        ]),
+        default: Default::Fixed("auto"),
+        line: "Who enciphers files of 256 KiB and more over HTTP/1.1.",
+        reason: "The kernel then sends them without a copy (sendfile). A connection goes over to it with its first such file; where it                  can't, and for HTTP/2, the event loop reads and enciphers. `modprobe tls` loads the module.",
+        example: "\"off\"",
+        elsewhere: &["ktls", "ssl_ktls"],
+        ..ROW
+    },
+    Setting {
         key: "https.hsts",
         kind: Kind::Duration { min: S, max: 3650 * DAY, zero: Some("not sent") },
         default: Default::Fixed("0"),
