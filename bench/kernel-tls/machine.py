@@ -140,7 +140,7 @@ class Machine:
     def serve(self, name, port, seconds=60, **settings):
         """Starts Millrace inside; what it has said when it serves."""
         begin = len(self.said)
-        chosen = {"https.listen": f'["0.0.0.0:{port}"]', "https.self_signed": "true", "admin.listen": f"unix:/tmp/{name}.sock", "cache.dir": "off", "php.enabled": "false", **settings}
+        chosen = {"https.listen": f'["0.0.0.0:{port}"]', "https.self_signed": "true", "admin.listen": f"unix:/tmp/{name}.sock", "cache.dir": "off", "php.enabled": "false", "https.handshake_timeout": '"2m"', "http.head_timeout": '"2m"', **settings}
         words = " ".join(f"--set '{key}={value}'" for key, value in chosen.items())
         self.run(f"millrace serve /site --listen 127.0.0.1:{port - 1000} {words} & echo $! > /tmp/{name}.pid")
         return self.until(rf"listening on \S+:{port}\b[\s\S]*serving .*\n", seconds, begin).group()
