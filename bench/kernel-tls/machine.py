@@ -61,7 +61,7 @@ class Machine:
 
     def boot(self, words):
         self.said, self.changed = "", threading.Condition()
-        self.child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        self.child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         threading.Thread(target=self.listen, args=[self.child], daemon=True).start()
 
     def unpack(self, packages):
