@@ -129,11 +129,6 @@ impl Holding {
         }
     }
 
-    /// What it holds beside what it is made of.
-    pub fn more(&self) -> u64 {
-        self.more.get()
-    }
-
     /// Gives everything back: whoever holds it is about to end. Returns how much that was.
     pub fn give_back(&self) -> u64 {
         let all = self.base.replace(0) + self.more.replace(0);

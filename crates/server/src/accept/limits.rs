@@ -133,11 +133,6 @@ impl Permit {
         }
     }
 
-    /// Whether it held anything when that was last looked at.
-    pub fn holds_more(&self) -> bool {
-        self.holding.as_ref().is_some_and(|holding| holding.more() > 0)
-    }
-
     /// The connection is about to end: what it holds counts no more. Returns how much that was.
     pub fn give_back(&self) -> u64 {
         self.holding.as_ref().map_or(0, Holding::give_back)

@@ -69,9 +69,8 @@ async fn accept_all(thread: Rc<Thread>, listener: Rc<Listener>, mut closed: watc
 }
 
 async fn accept_one(thread: &Rc<Thread>, listener: &Listener) {
-    if !has_room(thread, listener) {
-        tokio::time::sleep(PAUSE).await;
-        return;
+    if let Some(pause) = has_to_wait(thread, listener) {
+        return tokio::time::sleep(pause).await;
     }
     if listener.is_secure {
         thread.handshakes.less_than(thread.setup().plan.https.handshakes).await;
@@ -82,14 +81,15 @@ async fn accept_one(thread: &Rc<Thread>, listener: &Listener) {
     }
 }
 
-/// Whether another connection may be accepted, if only to be told that it has to come again later. Else it waits in the
-/// kernel's queue.
-fn has_room(thread: &Thread, listener: &Listener) -> bool {
+/// How long the next connection has to wait in the kernel's queue, before it is looked at again whether it may come in; `None`: it may, if
+/// only to be told that there is no room.
+fn has_to_wait(thread: &Thread, listener: &Listener) -> Option<Duration> {
     if listener.limits.is_full() {
         // A limit that somebody has written is meant so; where descriptors are the limit, idle connections make room.
-        return listener.limits.is_natural() && room::free_descriptors(thread) > 0;
+        let frees = listener.limits.is_natural() && room::free_descriptors(thread) > 0;
+        return Some(if frees { SHORT_PAUSE } else { PAUSE });
     }
-    !listener.limits.is_full_of_guests() || room::make_room(thread)
+    (listener.limits.is_full_of_guests() && !room::make_room(thread)).then_some(PAUSE)
 }
 
 fn start(thread: &Rc<Thread>, listener: &Listener, stream: Stream, ends: Ends) {

@@ -67,7 +67,7 @@ pub trait HasDeadline: Expire {
     fn give_way(&self) -> u64;
 
     /// Notes what it holds at the moment.
-    fn weigh(&self) {}
+    fn weigh(&self, _now: u64) {}
 }
 
 /// How an owner is at rest. The least is the idlest.
@@ -125,7 +125,7 @@ impl Deadlines {
                     owner.deadline().clear();
                     owner.expire();
                 }
-                owner.weigh();
+                owner.weigh(now);
                 true
             }
             None => false,

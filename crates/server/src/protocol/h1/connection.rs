@@ -42,6 +42,8 @@ pub struct Connection {
     unread: Cell<usize>,
     /// The request that is being answered, with its content and what has to wait until the client takes it: bytes of memory.
     at_work: Cell<usize>,
+    /// It held more than what it is made of when that was last looked at.
+    holds_more: Cell<bool>,
     /// It was ended because others need the room.
     gave_way: Cell<bool>,
     is_guest: bool,
@@ -71,6 +73,7 @@ impl Connection {
             passed_on: Cell::new(false),
             unread: Cell::new(0),
             at_work: Cell::new(0),
+            holds_more: Cell::new(false),
             gave_way: Cell::new(false),
             is_guest: permit.is_guest(),
             permit: RefCell::new(Some(permit)),
@@ -317,15 +320,16 @@ impl HasDeadline for Connection {
 
     /// Who is at rest, and was when that was last looked at, holds nothing but what it is made of. What a short answer has left
     /// in the kernel is seen if it is not older than a sweep.
-    fn weigh(&self) {
-        let permit = self.permit.borrow();
-        let Some(permit) = &*permit else { return };
-        let now = self.thread.clock.ticks();
+    fn weigh(&self, now: u64) {
         let settled = self.phase.get() == Phase::Idle && self.moved.get() + 2 * SWEEP_MS < now;
-        if self.gave_way.get() || settled && !permit.holds_more() {
+        if settled && !self.holds_more.get() || self.gave_way.get() {
             return;
         }
-        permit.hold((self.unread.get() + self.at_work.get()) as u64 + self.stream.borrow().held());
+        let bytes = (self.unread.get() + self.at_work.get()) as u64 + self.stream.borrow().held();
+        self.holds_more.set(bytes > 0);
+        if let Some(permit) = &*self.permit.borrow() {
+            permit.hold(bytes);
+        }
     }
 }
 

@@ -46,6 +46,8 @@ pub struct Connection {
     at_work: Cell<usize>,
     /// Contents of requests that have come: bytes of memory.
     pub(super) upload_bytes: Cell<usize>,
+    /// It held more than what it is made of when that was last looked at.
+    holds_more: Cell<bool>,
     /// It was ended because others need the room.
     gave_way: Cell<bool>,
     permit: Permit,
@@ -151,6 +153,7 @@ impl Connection {
             moved: Cell::new(thread.clock.ticks()),
             at_work: Cell::new(0),
             upload_bytes: Cell::new(0),
+            holds_more: Cell::new(false),
             gave_way: Cell::new(false),
             permit,
             thread,
@@ -355,13 +358,14 @@ impl HasDeadline for Connection {
     }
 
     /// As with HTTP/1.
-    fn weigh(&self) {
-        let settled =
-            self.phase.get() == Phase::Idle && self.moved.get() + 2 * SWEEP_MS < self.thread.clock.ticks();
-        if self.gave_way.get() || settled && !self.permit.holds_more() {
+    fn weigh(&self, now: u64) {
+        let settled = self.phase.get() == Phase::Idle && self.moved.get() + 2 * SWEEP_MS < now;
+        if settled && !self.holds_more.get() || self.gave_way.get() {
             return;
         }
-        self.permit.hold((self.at_work.get() + self.upload_bytes.get()) as u64 + self.line().held());
+        let bytes = (self.at_work.get() + self.upload_bytes.get()) as u64 + self.line().held();
+        self.holds_more.set(bytes > 0);
+        self.permit.hold(bytes);
     }
 }
 
