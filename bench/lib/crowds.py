@@ -191,11 +191,14 @@ def ready(site, cached, is_hit, process):
 def load(server, file, *options, url=None, seconds=480):
     """Runs `millrace load`; what it found. Ended in order when it takes longer than `seconds`."""
     command = [rig.program("millrace"), "load", url or server.site.url, "--status", "200", *map(str, options), *server.options(), "--json", str(file)]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        out = running.communicate(timeout=seconds)[0]
-    except subprocess.TimeoutExpired:
-        running.send_signal(signal.SIGINT)
-        out = running.communicate(timeout=60)[0]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            out = running.communicate(timeout=seconds)[0]
+        except subprocess.TimeoutExpired:
+            running.send_signal(signal.SIGINT)
+            out = running.communicate(timeout=60)[0]
+        except BaseException:
+            running.kill()
+            raise
     print(out, flush=True)
     return json.loads(Path(file).read_text())

@@ -143,7 +143,12 @@ impl Collector {
             self.window.pop_front();
         }
         if run.end.is_none() && length == 1.0 && self.window.len() == most {
-            run.end = broken(&self.shared.plan, &self.window, at, wanted);
+            // Users who can't connect were wanted, but are not there.
+            let load = match self.shared.plan.arrivals {
+                Arrivals::Closed => wanted.min(open.users as f64),
+                Arrivals::Open => wanted,
+            };
+            run.end = broken(&self.shared.plan, &self.window, at, load);
         }
     }
 
