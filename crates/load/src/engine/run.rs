@@ -25,6 +25,8 @@ const OTHER_DESCRIPTORS: u64 = 64;
 const GREETING: Duration = Duration::from_secs(1);
 /// How near the search for what holds comes.
 const NEAR: f64 = 1.05;
+/// More stages than these are only counted where the load is described.
+const MOST_STAGES_IN_WORDS: usize = 4;
 /// Tries of that search.
 const MOST_TRIALS: usize = 12;
 
@@ -310,7 +312,18 @@ fn arrivals_in_words(plan: &Plan, scenario: &Scenario) -> String {
             }
         })
         .collect();
-    let mut words = stages.join(", ");
+    let mut words = match plan.curve.stages.as_slice() {
+        [first, .., _] if stages.len() > MOST_STAGES_IN_WORDS => {
+            let time = plan.curve.time().as_secs_f64();
+            format!(
+                "{} to {} {unit} in {} stages of {time} s in all",
+                first.from,
+                plan.curve.peak(),
+                stages.len()
+            )
+        }
+        _ => stages.join(", "),
+    };
     if let Some(every) = plan.every {
         words.push_str(&format!(", a request of each every {} s", every.as_secs_f64()));
     }

@@ -27,7 +27,7 @@ pub fn of_stage(document: &Document, index: usize) -> Option<String> {
 pub fn of_run(document: &Document) -> Option<String> {
     let heavy = survival::most_load(document) * 0.9;
     let seconds: Vec<&Second> =
-        document.seconds.iter().filter(|second| survival::load_of(document, second) >= heavy).collect();
+        survival::counted(document).filter(|second| survival::load_of(document, second) >= heavy).collect();
     let server = Server::over(seconds.iter().copied());
     name(document, &seconds, server, &document.total.failures)
 }

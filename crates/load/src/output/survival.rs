@@ -147,9 +147,16 @@ pub fn load_of(document: &Document, second: &Second) -> f64 {
     if document.description.open { second.wanted } else { second.users as f64 }
 }
 
+/// The seconds that show how a load was borne. After the breaking point no more is asked: users leave, and what still fails is not
+/// the fault of those who are left.
+pub fn counted(document: &Document) -> impl Iterator<Item = &Second> + Clone {
+    let last = document.outcome.breaking_point.as_ref().map_or(u32::MAX, |point| point.second);
+    document.seconds.iter().filter(move |second| second.at <= last)
+}
+
 /// The most load that was reached.
 pub fn most_load(document: &Document) -> f64 {
-    document.seconds.iter().map(|second| load_of(document, second)).fold(0.0, f64::max)
+    counted(document).map(|second| load_of(document, second)).fold(0.0, f64::max)
 }
 
 /// The curve, by rising load. Seconds of about the same load are one point.
@@ -160,7 +167,7 @@ pub fn curve(document: &Document) -> Vec<Point> {
     }
     let step = most / MOST_POINTS as f64;
     let mut bins: Vec<Vec<&Second>> = vec![Vec::new(); MOST_POINTS + 1];
-    for second in &document.seconds {
+    for second in counted(document) {
         bins[(load_of(document, second) / step).round() as usize].push(second);
     }
     let point = |seconds: Vec<&Second>| {
@@ -235,13 +242,13 @@ fn two_digits(number: f64) -> f64 {
 
 fn at(document: &Document, load: f64) -> Option<Point> {
     let distance = |second: &&Second| (load_of(document, second) - load).abs();
-    let near: Vec<&Second> = document.seconds.iter().filter(|s| distance(s) <= load * 0.05).collect();
+    let near: Vec<&Second> = counted(document).filter(|s| distance(s) <= load * 0.05).collect();
     if let Some(point) = Point::of(load, &near) {
         return Some(point);
     }
     // A steep ramp may pass the level within a second.
-    document.seconds.iter().find(|second| load_of(document, second) < load)?;
-    let ended = document.seconds.iter().filter(|s| s.ok + s.failed > 0);
+    counted(document).find(|second| load_of(document, second) < load)?;
+    let ended = counted(document).filter(|s| s.ok + s.failed > 0);
     let nearest = ended.min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
     (distance(&nearest) <= load * 0.25).then(|| Point::of(load, &[nearest]))?
 }
@@ -300,6 +307,19 @@ mod tests {
         );
         let reached = |index: usize| levels.iter().filter(|both| both[index].point.is_some()).count();
         assert_eq!((reached(0), reached(1)), (2, 7));
+    }
+
+    #[test]
+    fn what_comes_after_the_breaking_point_is_not_in_the_curve() {
+        let mut document = samples::breaking(1_000_000, 0.5);
+        let before = curve(&document);
+        let last = document.seconds.last().unwrap().clone();
+        document.outcome.breaking_point.as_mut().unwrap().second = last.at;
+        for left in 1..10 {
+            let (at, users) = (last.at + left, last.users / 10 * u64::from(10 - left));
+            document.seconds.push(Second { at, users, ok: 0, failed: 5000, ..last.clone() });
+        }
+        assert_eq!(curve(&document), before);
     }
 
     #[test]
