@@ -33,6 +33,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const PATIENCE_EACH: Duration = Duration::from_secs(5);
 /// How soon a Ctrl-C is noticed.
 const GLANCE: Duration = Duration::from_millis(200);
+/// How long a server may take to become itself again after too much load.
+const RECOVERY: Duration = Duration::from_secs(20);
+/// How many prompt answers in a row show it: one may come from a process that had less to do.
+const PROMPT_ANSWERS: usize = 8;
+/// What a prompt answer may take longer than in quiet.
+const PROMPT: Duration = Duration::from_millis(20);
 /// Bytes of a response.
 const MOST_BYTES: u64 = 64 << 20;
 
@@ -43,6 +49,8 @@ pub struct Quiet {
     pub expected: HashMap<String, Arc<Expected>>,
     /// The `Server` field of the first response.
     pub server: Option<String>,
+    /// How long the first URL took, twice; `None`: nothing was fetched.
+    pub took: Option<Duration>,
     /// What people should know.
     pub notes: Vec<String>,
 }
@@ -68,7 +76,7 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
     let begun = Instant::now();
     let steps = scenario.flows.iter().flat_map(|flow| &flow.steps);
     let mut queue: VecDeque<(Request, Option<u8>, Want)> = steps
-        .filter(|step| step.request.method == "GET" && !has_names(&step.request))
+        .filter(|step| is_fixed(&step.request))
         .map(|step| {
             (step.request.clone(), step.follows(), if step.page { Want::Page } else { Want::Nothing })
         })
@@ -93,8 +101,10 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
         if !seen.insert(request.target.clone()) {
             continue;
         }
+        let asked = Instant::now();
         match fetcher.settled(&request, follows.unwrap_or(0), plan.sameness) {
             Ok((answer, is_same)) => {
+                quiet.took = quiet.took.or_else(|| Some(asked.elapsed()));
                 quiet.server = quiet.server.or_else(|| response::field(&answer.head, "server"));
                 queue.extend(want.more(scenario, &answer.target, &answer.content));
                 if plan.sameness && !is_same {
@@ -122,6 +132,34 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
         }
     }
     quiet
+}
+
+/// Waits until a server that has had too much is itself again: what was left in its queues would be counted against the next load.
+/// That is when the first URL comes several times in a row about as soon as in quiet (`took`), or after [`RECOVERY`].
+pub fn recover(
+    plan: &Plan,
+    scenario: &Scenario,
+    target: SocketAddr,
+    took: Option<Duration>,
+    interrupted: &AtomicBool,
+) {
+    let step = scenario.flows.iter().flat_map(|flow| &flow.steps).find(|step| is_fixed(&step.request));
+    let (Some(step), Some(took)) = (step, took) else { return std::thread::sleep(GLANCE * 10) };
+    let manner = Manner::new(plan, scenario);
+    let (origin, dynamic) = (&scenario.origin, &scenario.dynamic);
+    let fetcher = Fetcher { plan, origin, dynamic, manner: &manner, target, interrupted };
+    let (begun, mut in_a_row) = (Instant::now(), 0);
+    while in_a_row < PROMPT_ANSWERS && begun.elapsed() < RECOVERY && !interrupted.load(Ordering::Relaxed) {
+        let asked = Instant::now();
+        let is_prompt = fetcher.settled(&step.request, 0, false).is_ok() && asked.elapsed() <= took + PROMPT;
+        in_a_row = if is_prompt { in_a_row + 1 } else { 0 };
+        std::thread::sleep(GLANCE / 2);
+    }
+}
+
+/// Whether a request can be made beforehand, and changes nothing.
+fn is_fixed(request: &Request) -> bool {
+    request.method == "GET" && !has_names(request)
 }
 
 /// What of a response is looked at next.

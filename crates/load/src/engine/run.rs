@@ -78,8 +78,8 @@ pub fn run(
     let limit =
         millrace_sys::raise_descriptor_limit(1 << 20).map_err(|error| format!("descriptors: {error}"))?;
     let quiet = quiet::look(plan, scenario, target, &control.interrupted);
-    let engine =
-        Engine { plan, scenario, target, descriptors: limit, control, expected: quiet.expected.clone() };
+    let expected = quiet.expected.clone();
+    let engine = Engine { plan, scenario, target, descriptors: limit, control, expected, took: quiet.took };
     let mut run = engine.begin(command, quiet);
     engine.load(&mut run, plan, seen)?;
     if plan.bisect && !control.interrupted.load(Ordering::Relaxed) {
@@ -109,6 +109,8 @@ struct Engine<'a> {
     descriptors: u64,
     control: &'a Control,
     expected: HashMap<String, Arc<Expected>>,
+    /// How long the first URL took in quiet.
+    took: Option<Duration>,
 }
 
 impl Engine<'_> {
@@ -267,6 +269,7 @@ impl Engine<'_> {
                 bisection: Vec::new(),
                 ..run.clone()
             };
+            quiet::recover(&plan, self.scenario, self.target, self.took, &self.control.interrupted);
             self.load(&mut trial, &plan, &mut |_| {})?;
             if self.control.interrupted.load(Ordering::Relaxed) {
                 return Ok(());
