@@ -15,6 +15,7 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -93,19 +94,36 @@ static void allow(int ruleset, const char *path, uint64_t rights)
 	close(rule.parent);
 }
 
+/* Whether a link leads to something in the folder where it lies. */
+static bool leads_inside(const char *link, const char *folder)
+{
+	char to[PATH_MAX], of[PATH_MAX];
+	size_t length;
+	return realpath(link, to) && realpath(folder, of) && (length = strlen(of), strncmp(to, of, length) == 0)
+		&& to[length] == '/';
+}
+
 /*
  * A folder of the site's. If it is a link - a deployment puts a new release in place by changing that - the folder where the
- * link lies is allowed, too, so that what it points to next may be there; but nothing as high as /srv.
+ * link lies is allowed, too, so that what it points to next may be there; but nothing as high as /srv. So it is if the
+ * link is on the way ("current/public"), provided that it leads to something beside it.
  */
 static void allow_folder(int ruleset, const char *path, uint64_t rights)
 {
 	struct stat found;
-	char above[PATH_MAX];
+	char link[PATH_MAX], above[PATH_MAX];
 	allow(ruleset, path, rights);
-	if (lstat(path, &found) == 0 && S_ISLNK(found.st_mode) && snprintf(above, sizeof above, "%s", path) < PATH_MAX) {
-		char *slash = strrchr(above, '/');
-		if (slash && slash != above && strchr(above + 1, '/') != slash) {
-			*slash = 0;
+	for (size_t end = 1, length = strlen(path); end <= length && length < PATH_MAX; end++) {
+		if (path[end] != '/' && path[end] != 0) {
+			continue;
+		}
+		snprintf(link, sizeof link, "%.*s", (int)end, path);
+		const char *slash = strrchr(link, '/');
+		if (slash == link || strchr(link + 1, '/') == slash || lstat(link, &found) != 0 || !S_ISLNK(found.st_mode)) {
+			continue;
+		}
+		snprintf(above, sizeof above, "%.*s", (int)(slash - link), link);
+		if (end == length || leads_inside(link, above)) {
 			allow(ruleset, above, rights);
 		}
 	}

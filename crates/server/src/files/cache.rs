@@ -277,7 +277,7 @@ impl Inner {
         match (found.kind, key.purpose) {
             (Kind::Directory, _) => Ok(Known::Directory),
             (Kind::Other, _) => Err(Failure::Missing),
-            (Kind::File, Purpose::Run) => Ok(Known::Script(filename(&home.path, key.path))),
+            (Kind::File, Purpose::Run) => Ok(Known::Script(filename(root.real(), key.path))),
             (Kind::File, Purpose::Serve) => {
                 let entry = Entry::load(home, root, key.path.into(), found, now.wall)?;
                 Ok(Known::File(Rc::new(entry)))
@@ -403,7 +403,9 @@ impl Inner {
     }
 }
 
-/// The script's absolute path, by the root's name as configured: what PHP under another server would see.
+/// The script's absolute path, by the root's name without symbolic links. PHP keeps what a link leads to, and opcache what was
+/// compiled under a name: after a deployment that changes a link they would run the old release by the new one's name,
+/// and mix both.
 fn filename(root: &Path, path: &[u8]) -> Rc<[u8]> {
     use std::os::unix::ffi::OsStrExt;
     let root = root.as_os_str().as_bytes();

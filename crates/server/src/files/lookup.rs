@@ -165,6 +165,11 @@ impl Root {
         if root.is_still(&root.real)? { Ok(root) } else { Err(Failure::Unavailable) }
     }
 
+    /// Its name without symbolic links.
+    pub fn real(&self) -> &Path {
+        &self.real
+    }
+
     /// Whether `path` leads to the same directory as before.
     ///
     /// # Errors

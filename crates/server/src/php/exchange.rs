@@ -72,9 +72,9 @@ pub async fn run(
     script: &Script,
     gone: impl Future<Output = ()>,
 ) -> Option<Reply> {
-    let mut gone = pin!(gone);
     let stats = &thread.stats;
     let lane = site.lanes.of(request);
+    let mut gone = pin!(unless(site.lanes.outlives_its_client(lane), gone));
     let (mut attempts, mut repeated) = (0, false);
     loop {
         let now = || pool.shared().since_epoch(thread.clock.now());
@@ -119,6 +119,14 @@ pub async fn run(
         }
         stats.add(Counter::PhpRetried, 1);
     }
+}
+
+/// `event`, or never.
+pub async fn unless(never: bool, event: impl Future<Output = ()>) {
+    if never {
+        std::future::pending::<()>().await;
+    }
+    event.await;
 }
 
 /// Notes that a worker died or sent garbage in the middle of a request; the lease must then be dropped.

@@ -34,8 +34,7 @@ pub fn write<'b>(
     inject: Option<&[u8]>,
 ) -> frames::Request<'b> {
     let mut frame = frames::Request::begin(out, sequence);
-    let root = site.plan.root.as_os_str().as_bytes();
-    resource(&mut frame, request, script, root);
+    resource(&mut frame, request, script, root(site, script));
     connection(&mut frame, site, request);
     frame.variable(b"REDIRECT_STATUS", b"200");
     frame.variable(b"SCRIPT_FILENAME", &script.filename);
@@ -48,7 +47,14 @@ pub fn write<'b>(
     frame
 }
 
-/// Writes a FastCGI request's head into `out`: the same variables, with the paths as php-fpm sees them.
+/// `DOCUMENT_ROOT`: without symbolic links, as the script's own path.
+fn root<'a>(site: &'a Site, script: &'a Script) -> &'a [u8] {
+    let above = script.filename.strip_suffix(&script.name[..]).filter(|above| above.starts_with(b"/"));
+    above.unwrap_or(site.plan.root.as_os_str().as_bytes())
+}
+
+/// Writes a FastCGI request's head into `out`: the same variables, with the paths as php-fpm sees them. The root's name is as
+/// configured: where php-fpm runs links may lead elsewhere.
 ///
 /// # Errors
 /// They are too long.
@@ -64,9 +70,10 @@ pub fn write_params(
     resource(&mut params, request, script, seen);
     connection(&mut params, site, request);
     params.variable(b"REDIRECT_STATUS", b"200");
-    match script.filename.strip_prefix(root) {
-        Some(rest) => params.parts(b"SCRIPT_FILENAME", &[seen, rest]),
-        None => params.variable(b"SCRIPT_FILENAME", &script.filename),
+    if script.filename.ends_with(&script.name) {
+        params.parts(b"SCRIPT_FILENAME", &[seen.strip_suffix(b"/").unwrap_or(seen), &script.name]);
+    } else {
+        params.variable(b"SCRIPT_FILENAME", &script.filename);
     }
     params.variable(b"PATH_INFO", &script.path_info);
     litespeed(&mut params, site, request);

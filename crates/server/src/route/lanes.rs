@@ -25,6 +25,8 @@ pub struct Lanes {
     rules: Vec<Rule>,
     /// The lane of those who work at the site.
     admin: Option<LaneId>,
+    /// That of what nobody waits for.
+    background: Option<LaneId>,
     /// Cookies of visitors whom the site knows: logged in, with a cart.
     known: Patterns,
 }
@@ -52,17 +54,24 @@ impl Lanes {
         if rules.iter().all(|rule| rule.lane == LaneId::FRONT) {
             rules.clear();
         }
-        let admin = pools.iter().position(|pool| pool.name == plan::PhpPool::ADMIN).map(LaneId::new);
+        let named = |name| pools.iter().position(|pool| pool.name == name).map(LaneId::new);
+        let (admin, background) = (named(plan::PhpPool::ADMIN), named(plan::PhpPool::BACKGROUND));
         let mut known = Patterns::new(profile.caching.bypass_cookies);
         known.extend(["PHPSESSID"]);
         known.extend(cookies);
-        Lanes { rules, admin, known }
+        Lanes { rules, admin, background, known }
     }
 
     /// Whether whoever sends this request of that lane goes before strangers when there are not enough workers.
     pub fn rank(&self, request: &Request, lane: LaneId) -> Rank {
         let known = self.admin == Some(lane) || has_cookie(&self.known, request);
         if known { Rank::Known } else { Rank::Stranger }
+    }
+
+    /// Whether a request of that lane is to run though its client has gone before a worker had it. WordPress starts its cron and
+    /// its queues by a request to itself that it gives up a moment later, and takes them for started.
+    pub fn outlives_its_client(&self, lane: LaneId) -> bool {
+        self.background == Some(lane)
     }
 
     /// The lane for a request, whose content has been read.

@@ -29,7 +29,7 @@ use super::stream::Writing;
 use crate::engine::Thread;
 use crate::php::Rank;
 use crate::php::answer::AnswerHead;
-use crate::php::exchange::{as_long_as_said, overloaded};
+use crate::php::exchange::{as_long_as_said, overloaded, unless};
 use crate::php::pool::waiters::Place;
 use crate::php::{pump, variables};
 use crate::reply::{Aside, Body, Reply, plain};
@@ -97,7 +97,7 @@ pub async fn run(
     script: &Script,
     gone: impl Future<Output = ()>,
 ) -> Option<Reply> {
-    let mut gone = pin!(gone);
+    let mut gone = pin!(unless(site.lanes.outlives_its_client(site.lanes.of(request)), gone));
     let shared = backends.shared();
     let local = Kept::local(thread, shared);
     let stats = &thread.stats;

@@ -114,7 +114,9 @@ impl Shared {
         let ending = state.stage >= Stage::Stopping(0);
         let at_once = state.lanes.at_once(lane);
         let queue = state.lanes.get_mut(lane);
-        if queue.waiters.len() >= self.settings.pools[lane.index()].queue || ending {
+        // Those for whom another worker is forked do not wait in its sense.
+        let most = self.settings.pools[lane.index()].queue + at_once.saturating_sub(queue.running);
+        if queue.waiters.len() >= most || ending {
             queue.figures.refused += 1;
             return Err(Refused::Full);
         }

@@ -66,6 +66,29 @@ fn a_full_lane_does_not_slow_the_others() {
     });
 }
 
+/// A client that goes while it waits takes its request with it; but not one of those that nobody waits for.
+#[test]
+fn what_runs_in_the_background_outlives_its_client() {
+    rig(|_| ()).play(async |scene| {
+        scene.until(5.0, "up", |pool| pool.idle == 4).await;
+        for (method, runs) in [("POST", 0), ("PUT", 1)] {
+            let tasks = scene.crowd(5, method, SLOW).await;
+            let mut request =
+                scene.request(method, &format!("note:{};head:200;end", scene.file("ran")), Content::Empty);
+            let script = Script {
+                filename: (*b"/x.php").into(),
+                name: b"/x.php".to_vec(),
+                path_info: vec![],
+                persistent: false,
+            };
+            let left = std::future::ready(());
+            let reply = run_while(&scene.thread, &scene.site, &mut request, &script, left).await;
+            assert_eq!((reply.is_some(), scene.lines("ran")), (runs > 0, runs), "{method}");
+            all_served(tasks).await;
+        }
+    });
+}
+
 #[test]
 fn nothing_is_borrowed_that_is_not_allowed() {
     let rig = rig(|php| php.pools.iter_mut().for_each(|pool| pool.borrow = Some(0)));

@@ -106,6 +106,22 @@ fn a_full_queue_refuses_at_once() {
     });
 }
 
+/// While a worker is forked for it a request waits, but not for somebody else's worker: `php.queue = 0` allows all workers.
+#[test]
+fn who_gets_a_worker_of_his_own_takes_no_place_in_the_queue() {
+    let change = |php: &mut plan::Php| (php.workers, php.queue) = (4, 0);
+    Rig::new(change).play(async |scene| {
+        let mut running = Vec::new();
+        for _ in 0..4 {
+            running.push(begin(&scene, "sleep:1500;head:200;body:slow;end").await);
+        }
+        assert_eq!(scene.get(HELLO).await.status, 503);
+        for answer in running {
+            assert_eq!(answer.await.unwrap().text, "slow");
+        }
+    });
+}
+
 #[test]
 fn who_waits_too_long_is_refused() {
     Rig::new(|php| php.queue_timeout = Duration::from_millis(200)).play(async |scene| {

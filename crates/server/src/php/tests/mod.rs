@@ -26,7 +26,7 @@ use millrace_wire::head::{Head, Limits};
 use tokio::task::LocalSet;
 
 use super::pool::{Seat, Shared};
-use super::{OnPurge, Pool, run};
+use super::{OnPurge, Pool, run, run_while};
 use crate::cache::Cache;
 use crate::engine::{Process, Setup, Thread};
 use crate::log::Log;
