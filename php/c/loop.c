@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <ext/standard/basic_functions.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -255,23 +256,41 @@ static const char *shortest_way(const char *script)
 	return in_its_folder && slash ? slash + 1 : script;
 }
 
+/* The server has found the script, but PHP may not read it: mostly because it runs as another user. */
+static void refuse_forbidden(const char *script)
+{
+	char text[640];
+	const struct passwd *user = getpwuid(geteuid());
+	int length = snprintf(text, sizeof text, "Unable to open primary script: %.300s (%s). PHP runs as %.60s, who has to be allowed "
+		"to read it and to enter every folder on the way: see php.user", script, strerror(EACCES), user ? user->pw_name : "nobody known");
+	wire_log(LOG_ERR, text, (size_t)length);
+	refuse(403, "Access denied.\n");
+}
+
 /* Opens the script, or answers that it cannot be run; `file` must be destroyed if this returns true. */
 bool loop_open_script(zend_file_handle *file)
 {
 	char *script = SG(request_info).path_translated;
 	struct stat now;
-	if (!script || stat(shortest_way(script), &now) != 0 || !S_ISREG(now.st_mode)) {
+	int found = script ? stat(shortest_way(script), &now) : -1;
+	if (script && found != 0 && errno == EACCES) {
+		refuse_forbidden(script);
+		return false;
+	}
+	if (found != 0 || !S_ISREG(now.st_mode)) {
 		refuse_missing(script ? script : vars_value("SCRIPT_FILENAME"));
 		return false;
 	}
 	char *name = estrdup(script); /* php_fopen_primary_script frees path_translated when it fails */
 	bool opened = php_fopen_primary_script(file) == SUCCESS;
 	int error = errno;
-	if (!opened) {
+	if (!opened && error == EACCES) {
+		refuse_forbidden(name);
+	} else if (!opened) {
 		char text[512];
 		int length = snprintf(text, sizeof text, "Unable to open primary script: %.300s (%s)", name, strerror(error));
 		wire_log(LOG_ERR, text, (size_t)length);
-		refuse(error == EACCES ? 403 : 404, error == EACCES ? "Access denied.\n" : "No input file specified.\n");
+		refuse(404, "No input file specified.\n");
 	}
 	efree(name);
 	return opened;

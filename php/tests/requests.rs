@@ -312,6 +312,18 @@ fn an_unreadable_script_is_forbidden() {
     std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let answer = worker.run(&Ask::get(&script));
     assert_eq!((answer.status, &answer.text()[..]), (403, "Access denied.\n"), "{:?}", answer.log);
+    // As a folder that is its owner's alone: php-fpm would say "File not found."
+    std::fs::create_dir(host.root.join("own")).unwrap();
+    let script = host.script("own/x.php", "<?php echo 'secret';");
+    std::fs::set_permissions(host.root.join("own"), std::os::unix::fs::PermissionsExt::from_mode(0o700))
+        .unwrap();
+    let answer = worker.run(&Ask::get(&script));
+    assert_eq!((answer.status, &answer.text()[..]), (403, "Access denied.\n"));
+    assert!(
+        answer.log[0].contains("own/x.php (Permission denied). PHP runs as nobody, who"),
+        "{:?}",
+        answer.log
+    );
 }
 
 #[test]

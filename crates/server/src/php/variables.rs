@@ -47,10 +47,10 @@ pub fn write<'b>(
     frame
 }
 
-/// `DOCUMENT_ROOT`: without symbolic links, as the script's own path.
+/// `DOCUMENT_ROOT`: without symbolic links, as the script's own path. A persistent worker's script may lie elsewhere.
 fn root<'a>(site: &'a Site, script: &'a Script) -> &'a [u8] {
-    let above = script.filename.strip_suffix(&script.name[..]).filter(|above| above.starts_with(b"/"));
-    above.unwrap_or(site.plan.root.as_os_str().as_bytes())
+    let above = script.filename.strip_suffix(&script.name[..]).filter(|_| !script.persistent);
+    above.filter(|above| above.starts_with(b"/")).unwrap_or(site.plan.root.as_os_str().as_bytes())
 }
 
 /// Writes a FastCGI request's head into `out`: the same variables, with the paths as php-fpm sees them. The root's name is as
