@@ -63,7 +63,7 @@ final class Posts
             Changes::soft(...self::shown($before), ...self::listed($before), ...self::listed($after));
         }
         if ($differs('post_title', 'post_name', 'post_parent')) {
-            Changes::soft("link-$id", ...self::neighbours($after));
+            Changes::soft("link-$id", ...self::neighbours($after), ...self::commented($after));
         }
         if ($differs('post_date', 'post_name', 'post_parent', 'post_type')) {
             // Its own address, or an archive that had no posts, may have been asked for before.
@@ -198,7 +198,13 @@ final class Posts
                 $tags[] = "terms-$taxonomy";
             }
         }
-        return array_merge($tags, self::neighbours($post));
+        return array_merge($tags, self::neighbours($post), self::commented($post));
+    }
+
+    /** Lists of the latest comments name the posts that they are on, and leave out those of posts that are not public. */
+    private static function commented(\WP_Post $post): array
+    {
+        return $post->comment_count > 0 ? ['comments'] : [];
     }
 
     /** The archive of a term, and of those above it. */

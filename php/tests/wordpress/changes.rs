@@ -217,6 +217,15 @@ fn comments() {
     let purges =
         site.change(&format!("wp_update_comment(['comment_ID' => {one}, 'comment_content' => 'edited'])"));
     kept.assert("edited", &purges, &stale, &[]);
+    let purges = site.change(&format!("wp_update_post(['ID' => {B}, 'post_content' => 'new'])"));
+    kept.assert_some("text of the post", &purges, &["/b/"], &["/comments/feed/"]);
+    let purges = site.change(&format!("wp_update_post(['ID' => {B}, 'post_title' => 'New'])"));
+    kept.assert_some(
+        "title of the post, beside the latest comments",
+        &purges,
+        &["/comments/feed/"],
+        &["/about/"],
+    );
     let purges = site.change(&format!("wp_spam_comment({one})"));
     kept.assert("spam", &purges, &[], &stale);
     let purges = site.change(&format!("wp_delete_comment({one}, true)"));
