@@ -164,8 +164,9 @@ impl Engine<'_> {
             descriptors: self.descriptors,
             expected: self.expected.clone(),
         };
-        let shared = Arc::new(Shared::new(plan.clone(), self.scenario.clone(), around));
+        // Looking for the server among all processes may take seconds: the run's clock begins after that.
         let watch = Watch::new(self.target, self.control);
+        let shared = Arc::new(Shared::new(plan.clone(), self.scenario.clone(), around));
         let (reports, received) = mpsc::channel::<Report>();
         let mut handles = Vec::new();
         for number in 0..threads {
