@@ -117,16 +117,18 @@
 #define MR_SLOT_RSS 48u
 /* u64: greatest memory of one request so far, bytes (PHP's allocator). */
 #define MR_SLOT_PEAK 56u
-/* Two u64, for requests of even and of odd sequence, written by both by compare-and-swap: twice the sequence of a request that is offered. The worker adds 1 and so takes it, before it runs it; the server puts 0 there and so takes it back; whoever is first has it. Two, because the next request may be offered before the worker has come to the last one, which it is sure to get. */
+/* SLOT_OFFERS u64, each for the requests of every so manieth sequence, written by both by compare-and-swap: twice the sequence of a request that is offered. The worker adds 1 and so takes it, before it runs it; the server puts 0 there and so takes it back; whoever is first has it. */
 #define MR_SLOT_OFFERED 64u
+/* One more than the requests that are sent ahead: those may be on offer before the worker has come to the one before them, which it is sure to get. */
+#define MR_SLOT_OFFERS 4u
 /* u64, written by the server: sequence of a request that is to be ended because its time is up. A SIGURG follows. The worker puts 0 there when it does so. */
-#define MR_SLOT_TERMINATE 80u
+#define MR_SLOT_TERMINATE 96u
 /* u64: database connections that scripts of this worker have opened (mysqli). */
-#define MR_SLOT_DATABASE_OPENED 88u
+#define MR_SLOT_DATABASE_OPENED 104u
 /* u64: how often a request found one that was kept. */
-#define MR_SLOT_DATABASE_REUSED 96u
+#define MR_SLOT_DATABASE_REUSED 112u
 /* u64: connections that are kept now. */
-#define MR_SLOT_DATABASE_KEPT 104u
+#define MR_SLOT_DATABASE_KEPT 120u
 /* Nobody's slot. */
 #define MR_STATE_FREE 0u
 /* The worker is being forked. */

@@ -237,7 +237,7 @@ static bool is_ours(const struct frame *frame)
 		return true;
 	}
 	memcpy(&sequence, worker->in.bytes + MR_HEADER_BYTES, sizeof sequence);
-	size_t word = MR_SLOT_OFFERED + sequence % 2 * sizeof sequence;
+	size_t word = MR_SLOT_OFFERED + sequence % MR_SLOT_OFFERS * sizeof sequence;
 	return board_swap64(worker->board, word, sequence * 2, sequence * 2 + 1);
 }
 

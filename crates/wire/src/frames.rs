@@ -165,20 +165,22 @@ constants! {
     SLOT_RSS: usize = 48;
     /// u64: greatest memory of one request so far, bytes (PHP's allocator).
     SLOT_PEAK: usize = 56;
-    /// Two u64, for requests of even and of odd sequence, written by both by compare-and-swap: twice the sequence of a
-    /// request that is offered. The worker adds 1 and so takes it, before it runs it; the server puts 0 there and so
-    /// takes it back; whoever is first has it. Two, because the next request may be offered before the worker has come
-    /// to the last one, which it is sure to get.
+    /// SLOT_OFFERS u64, each for the requests of every so manieth sequence, written by both by compare-and-swap: twice the
+    /// sequence of a request that is offered. The worker adds 1 and so takes it, before it runs it; the server puts 0
+    /// there and so takes it back; whoever is first has it.
     SLOT_OFFERED: usize = 64;
+    /// One more than the requests that are sent ahead: those may be on offer before the worker has come to the one before them,
+    /// which it is sure to get.
+    SLOT_OFFERS: usize = 4;
     /// u64, written by the server: sequence of a request that is to be ended because its time is up. A SIGURG follows. The
     /// worker puts 0 there when it does so.
-    SLOT_TERMINATE: usize = 80;
+    SLOT_TERMINATE: usize = 96;
     /// u64: database connections that scripts of this worker have opened (mysqli).
-    SLOT_DATABASE_OPENED: usize = 88;
+    SLOT_DATABASE_OPENED: usize = 104;
     /// u64: how often a request found one that was kept.
-    SLOT_DATABASE_REUSED: usize = 96;
+    SLOT_DATABASE_REUSED: usize = 112;
     /// u64: connections that are kept now.
-    SLOT_DATABASE_KEPT: usize = 104;
+    SLOT_DATABASE_KEPT: usize = 120;
 
     /// Nobody's slot.
     STATE_FREE: u32 = 0;
@@ -369,7 +371,11 @@ mod tests {
             (SLOT_REQUESTS, 8),
             (SLOT_RSS, 8),
             (SLOT_PEAK, 8),
-            (SLOT_OFFERED, 16),
+            (SLOT_OFFERED, 8 * SLOT_OFFERS),
+            (SLOT_TERMINATE, 8),
+            (SLOT_DATABASE_OPENED, 8),
+            (SLOT_DATABASE_REUSED, 8),
+            (SLOT_DATABASE_KEPT, 8),
         ];
         let mut end = 0;
         for (at, size) in fields {

@@ -310,12 +310,12 @@ impl Host {
 
     /// The word by which server and worker settle who has the request of that number, which was sent ahead.
     pub fn offered(&self, slot: u32, sequence: u64) -> u64 {
-        self.board64(slot, frames::SLOT_OFFERED + (sequence % 2) as usize * 8)
+        self.board64(slot, frames::SLOT_OFFERED + sequence as usize % frames::SLOT_OFFERS * 8)
     }
 
     /// Writes that word.
     pub fn set_offered(&self, slot: u32, sequence: u64, word: u64) {
-        let at = frames::SLOT_OFFERED + (sequence % 2) as usize * 8;
+        let at = frames::SLOT_OFFERED + sequence as usize % frames::SLOT_OFFERS * 8;
         self.scoreboard.write_all_at(&word.to_ne_bytes(), place(slot, at)).unwrap();
     }
 

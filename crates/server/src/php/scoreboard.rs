@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use millrace_sys::SharedWords;
 use millrace_wire::frames::{
     PROTOCOL, SCOREBOARD_HEAD, SCOREBOARD_MAGIC, SLOT_ABORTED, SLOT_BYTES, SLOT_DATABASE_KEPT,
-    SLOT_DATABASE_OPENED, SLOT_DATABASE_REUSED, SLOT_FINISHED, SLOT_OFFERED, SLOT_PEAK, SLOT_PID,
-    SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS, SLOT_STARTED_MS, SLOT_STATE, SLOT_TERMINATE, STATE_FREE,
-    STATE_STARTING,
+    SLOT_DATABASE_OPENED, SLOT_DATABASE_REUSED, SLOT_FINISHED, SLOT_OFFERED, SLOT_OFFERS, SLOT_PEAK,
+    SLOT_PID, SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS, SLOT_STARTED_MS, SLOT_STATE, SLOT_TERMINATE,
+    STATE_FREE, STATE_STARTING,
 };
 
 use crate::stats::DatabaseStatus;
@@ -134,10 +134,11 @@ impl Scoreboard {
             SLOT_DATABASE_OPENED,
             SLOT_DATABASE_REUSED,
             SLOT_DATABASE_KEPT,
-            offered(0),
-            offered(1),
         ] {
             self.words.u64_at(at(slot, word)).store(0, Ordering::Relaxed);
+        }
+        for sequence in 0..SLOT_OFFERS as u64 {
+            self.words.u64_at(at(slot, offered(sequence))).store(0, Ordering::Relaxed);
         }
         self.words.u32_at(at(slot, SLOT_PID)).store(0, Ordering::Relaxed);
         self.words.u32_at(at(slot, SLOT_STATE)).store(STATE_STARTING, Ordering::Release);
@@ -161,7 +162,7 @@ impl AsFd for Scoreboard {
 
 /// The word by which server and worker settle who has an offered request.
 fn offered(sequence: u64) -> usize {
-    SLOT_OFFERED + (sequence % 2) as usize * 8
+    SLOT_OFFERED + sequence as usize % SLOT_OFFERS * 8
 }
 
 fn at(slot: u32, word: usize) -> usize {

@@ -7,6 +7,7 @@
 //! next.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -60,8 +61,8 @@ pub struct Worker {
     sequence: u64,
     /// The greatest number that was used.
     numbers: u64,
-    /// The waiter whose request was sent ahead.
-    offered: Option<(Place, u64)>,
+    /// The waiters whose requests were sent ahead, and the numbers of these.
+    offered: VecDeque<(Place, u64)>,
 }
 
 /// What a worker is doing.
@@ -75,7 +76,7 @@ pub struct Worker {
 ///                        └── broken frames, end of file ───────> Gone
 /// ```
 ///
-/// While it is Running its next request may have been sent ahead ([`Worker::offer`]). The worker itself goes on to that
+/// While it is Running its next requests may have been sent ahead ([`Worker::offer`]). The worker itself goes on to them
 /// at its END; this value does with `begin_offered`, when the pool has seen who waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -133,7 +134,7 @@ impl Worker {
             lost: false,
             sequence: 0,
             numbers: 0,
-            offered: None,
+            offered: VecDeque::new(),
         }
     }
 
@@ -226,12 +227,27 @@ impl Worker {
 
     /// The waiter to whom its last offer was made.
     pub fn placed(&mut self, place: Place) {
-        self.offered = Some((place, self.numbers));
+        self.offered.push_back((place, self.numbers));
     }
 
-    /// Takes out the waiter whose request was sent ahead, and the number of that.
+    /// How many of its next requests were sent ahead.
+    pub fn offers(&self) -> usize {
+        self.offered.len()
+    }
+
+    /// The waiter whose request was sent ahead last, and the number of that.
+    pub fn last_offered(&self) -> Option<(Place, u64)> {
+        self.offered.back().copied()
+    }
+
+    /// That one will not come.
+    pub fn forget_last_offered(&mut self) {
+        self.offered.pop_back();
+    }
+
+    /// Takes out the waiter whose request was sent ahead first, and the number of that.
     pub fn take_offered(&mut self) -> Option<(Place, u64)> {
-        self.offered.take()
+        self.offered.pop_front()
     }
 
     /// Whether it has read the request completely: then the script may have begun.
@@ -406,7 +422,7 @@ impl Worker {
             }
             let over = matches!(frame, Frame::End(_) | Frame::Ready(_)) && self.phase == Phase::Ready;
             sink.take(frame);
-            if over && self.offered.is_some() {
+            if over && !self.offered.is_empty() {
                 // The rest is for whoever has the request that was sent ahead.
                 self.behind = at < input.len();
                 break;

@@ -11,11 +11,11 @@
 //! its process ends.
 //!
 //! What is sent ahead. A process that sleeps between two requests costs two switches of the processor, so a worker
-//! whose scripts are quick gets the next waiter's request while it is busy ([`State::offer_next`]): one at a time, and
-//! none if somebody of another lane has a better right to the worker. The waiter keeps its place in the queue. Who comes first has
-//! the request: its worker, by taking it when it has finished ([`Shared::place`] then gives it to the waiter), or another that
-//! is free before (`Waiters::next` takes the offer back). It is taken back, too, when the worker dies, ends or loses its
-//! host, and when the waiter leaves or has waited too long. Of two that would do it at once, worker and server, a word
+//! whose scripts are quick gets the next waiters' requests while it is busy ([`State::offer_next`]): a few at a time, and
+//! none if somebody of another lane has a better right to the worker. The waiters keep their places in the queue. Who comes first has
+//! a request: its worker, by taking it when it comes to it ([`Shared::place`] then gives it to the waiter), or another that
+//! is free before (`Waiters::next` takes the offer back). They are taken back, too, when the worker dies, ends or loses its
+//! host, and each when its waiter leaves or has waited too long. Of two that would do it at once, worker and server, a word
 //! of the scoreboard lets one win.
 
 pub mod figures;
@@ -223,13 +223,12 @@ impl Shared {
         mut worker: Box<Worker>,
         now: u64,
     ) {
-        if let Some((place, sequence)) = worker.take_offered() {
-            let seated = state.is_seated(&worker);
+        if !state.is_seated(&worker) {
+            state.retract(&mut worker);
+        }
+        while let Some((place, sequence)) = worker.take_offered() {
             let lane = worker.lane;
             let waiters = &mut state.lanes.get_mut(lane).waiters;
-            if !seated && waiters.retract(place) {
-                return self.discard_locked(state, worker, now);
-            }
             if let Some(waiter) = waiters.accept(place, &worker.card, sequence) {
                 worker.begin_offered(sequence);
                 return self.give(state, worker, lane, waiter, now);
@@ -243,14 +242,15 @@ impl Shared {
                 drop(state);
                 return self.leave(worker);
             }
-            if worker.has_behind() {
-                drop(state);
-                let card = worker.card.clone();
-                if worker.read_behind(&mut self.unheard(&card)).is_err() {
-                    return self.discard(worker, now);
-                }
-                state = self.lock();
+            // It went elsewhere; the worker passes over it.
+        }
+        if worker.has_behind() {
+            drop(state);
+            let card = worker.card.clone();
+            if worker.read_behind(&mut self.unheard(&card)).is_err() {
+                return self.discard(worker, now);
             }
+            state = self.lock();
         }
         if !state.is_seated(&worker) || worker.card.is_outgrown() {
             return self.discard_locked(state, worker, now);
@@ -298,7 +298,7 @@ impl Shared {
                 }
                 worker.card.begin(|task| swap(task, &mut short.task), now, self.limit(lane));
                 short.give_back();
-                if worker.phase() == Phase::Running && worker.quick && state.stage == Stage::Serving {
+                if worker.phase() == Phase::Running && worker.quick && state.may_offer(&worker) {
                     state.offer_next(&mut worker, frames);
                 }
             }
@@ -372,15 +372,14 @@ impl Shared {
     fn discard_locked(self: &Arc<Self>, mut state: MutexGuard<'_, State>, mut worker: Box<Worker>, now: u64) {
         let lane = worker.lane;
         state.end(&mut worker);
-        if let Some((place, sequence)) = worker.take_offered()
-            && let waiters = &mut state.lanes.get_mut(lane).waiters
-            && !waiters.retract(place)
-            && let Some(waiter) = waiters.accept(place, &worker.card, sequence)
-        {
-            // It had taken the next request before it was found to be of no use: who waits for that judges.
-            worker.give_up();
-            worker.begin_offered(sequence);
-            return self.give(state, worker, lane, waiter, now);
+        state.retract(&mut worker);
+        while let Some((place, sequence)) = worker.take_offered() {
+            if let Some(waiter) = state.lanes.get_mut(lane).waiters.accept(place, &worker.card, sequence) {
+                // It had taken the next request before it was found to be of no use: who waits for that judges.
+                worker.give_up();
+                worker.begin_offered(sequence);
+                return self.give(state, worker, lane, waiter, now);
+            }
         }
         worker.card.end();
         let slot = worker.card.slot as usize;

@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use millrace_settings::plan;
+use millrace_wire::frames::SLOT_OFFERS;
 use tokio::sync::oneshot;
 
 use super::figures::Slowest;
@@ -17,6 +18,11 @@ use crate::php::worker::Worker;
 
 /// Workers that die before they have finished one request are replaced at once that many times in a row.
 const STILLBORN: u32 = 3;
+
+/// So many requests are sent ahead to a worker: one less than the scoreboard has words for.
+const AHEAD: usize = SLOT_OFFERS - 1;
+/// When no more than so many of them are left.
+const AHEAD_LEFT: usize = 1;
 
 /// How far a pool is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -213,12 +219,30 @@ impl State {
         }
     }
 
-    /// Has the next waiter's request sent ahead to a worker that has just got another, by appending it to `frames`.
+    /// Has the next waiters' requests sent ahead to a worker that has just got another, by appending them to `frames`: several
+    /// at once, when hardly one is left.
     pub(super) fn offer_next(&mut self, worker: &mut Worker, frames: &mut Vec<u8>) {
-        let Some(thread) = worker.home().filter(|_| self.lanes.is_first(worker.lane)) else { return };
-        if let Some(place) = self.lanes.get_mut(worker.lane).waiters.offer(thread, || worker.offer(), frames)
-        {
+        let Some(thread) = worker.home().filter(|_| worker.offers() <= AHEAD_LEFT) else { return };
+        while worker.offers() < AHEAD && self.lanes.is_first(worker.lane) {
+            let waiters = &mut self.lanes.get_mut(worker.lane).waiters;
+            let Some(place) = waiters.offer(thread, || worker.offer(), frames) else { return };
             worker.placed(place);
+        }
+    }
+
+    /// Whether requests are sent ahead to it: it has a future.
+    pub(super) fn may_offer(&self, worker: &Worker) -> bool {
+        self.stage == Stage::Serving && self.is_seated(worker)
+    }
+
+    /// Takes back what was sent ahead to a worker. The last first: a worker goes on to the next if one is taken back. What it has
+    /// taken is left.
+    pub(super) fn retract(&mut self, worker: &mut Worker) {
+        let waiters = &mut self.lanes.get_mut(worker.lane).waiters;
+        while let Some((place, sequence)) = worker.last_offered()
+            && waiters.retract(place, &worker.card, sequence)
+        {
+            worker.forget_last_offered();
         }
     }
 

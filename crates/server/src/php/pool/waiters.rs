@@ -137,6 +137,11 @@ impl<T> Waiter<T> {
         self.offer.as_ref().is_some_and(Offer::is_taken)
     }
 
+    /// Whether it is offered to this worker, under this number.
+    fn is_offered_to(&self, card: &Arc<Card>, sequence: u64) -> bool {
+        self.offer.as_ref().is_some_and(|offer| Arc::ptr_eq(&offer.card, card) && offer.sequence == sequence)
+    }
+
     /// Takes its offer back, if there is one; false if a worker has taken it.
     fn claim(&mut self) -> bool {
         match self.offer.take_if(|offer| offer.take_back()) {
@@ -253,16 +258,17 @@ impl<T> Waiters<T> {
     pub fn accept(&mut self, place: Place, card: &Arc<Card>, sequence: u64) -> Option<Waiter<T>> {
         let queues = &mut self.lines[place.line as usize];
         let at = queues.find(place)?;
-        let offer = queues.queues[place.thread][at].offer.as_ref()?;
-        let same = Arc::ptr_eq(&offer.card, card) && offer.sequence == sequence;
+        let same = queues.queues[place.thread][at].is_offered_to(card, sequence);
         if same { queues.take(place.thread, at) } else { None }
     }
 
     /// The worker to which a waiter was offered does not come: it waits as if it had not been. False if the worker has
     /// taken the request.
-    pub fn retract(&mut self, place: Place) -> bool {
+    pub fn retract(&mut self, place: Place, card: &Arc<Card>, sequence: u64) -> bool {
         let queues = &mut self.lines[place.line as usize];
-        queues.find(place).is_none_or(|at| queues.queues[place.thread][at].claim())
+        let Some(at) = queues.find(place) else { return true };
+        let waiter = &mut queues.queues[place.thread][at];
+        !waiter.is_offered_to(card, sequence) || waiter.claim()
     }
 
     /// Takes out all that have waited since `limit` or longer and that no worker runs.
@@ -493,7 +499,8 @@ mod tests {
         assert!(waiters.accept(a, &y, 1).is_none(), "another worker's");
         assert_eq!(waiters.accept(b, &y, 7).map(|waiter| waiter.wake), Some("b"));
         assert!(waiters.accept(b, &y, 7).is_none());
-        assert!(waiters.retract(a) && waiters.retract(b));
+        assert!(waiters.retract(a, &y, 1) && x.scoreboard.is_offered(0, 1), "another worker's");
+        assert!(waiters.retract(a, &x, 1) && waiters.retract(b, &y, 7));
         assert!(!x.scoreboard.is_offered(0, 1));
         assert_eq!(offer(&mut waiters, &x, 2), Some(a), "in its old place");
         assert!(offer(&mut waiters, &y, 8).is_some());
@@ -512,7 +519,7 @@ mod tests {
         assert!(!x.scoreboard.is_offered(0, 2), "taken back");
         assert_eq!(next(&mut waiters, None), Some((0, "c")));
         assert_eq!(next(&mut waiters, None), None, "a worker runs it already");
-        assert!(!waiters.retract(places[0]));
+        assert!(!waiters.retract(places[0], &x, 1));
         assert!(waiters.take_older(u64::MAX).is_empty());
         assert_eq!(waiters.len(), 1);
         assert_eq!(waiters.remove(places[0]).map(|offer| offer.sequence), Some(1), "it has to be aborted");

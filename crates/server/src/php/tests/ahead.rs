@@ -106,7 +106,7 @@ fn who_leaves_is_never_run() {
         scene.until_offered(false).await;
         gone.abort();
         assert_eq!(text(slow).await.0, 200);
-        assert_eq!(text(last).await, ok("false"));
+        assert_eq!(text(last).await, ok("true"));
         assert_eq!(scene.lines("ran"), 0);
     });
 }
@@ -293,6 +293,22 @@ fn a_retired_pool_serves_what_was_sent_ahead() {
         scene.site.pool.as_ref().unwrap().retire();
         assert_eq!(text(slow).await.0, 200);
         assert_eq!(text(next).await, ok("true"));
+    });
+}
+
+#[test]
+fn several_are_sent_ahead_and_each_is_run_once() {
+    Rig::new(|php| (php.workers, php.workers_start) = (2, 2)).play(async |scene| {
+        scene.until(5.0, "two workers", |pool| pool.idle == 2).await;
+        let file = scene.file("ran");
+        let waiting: Vec<_> = (0..60)
+            .map(|at| scene.begin("POST", format!("sleep:{};note:{file};head:200;body:{at};end", at % 3)))
+            .collect();
+        for (at, task) in waiting.into_iter().enumerate() {
+            assert_eq!(text(task).await, ok(&at.to_string()));
+        }
+        assert_eq!((scene.lines("ran"), scene.count(Counter::PhpLost)), (60, 0));
+        scene.until(1.0, "both are free", |pool| pool.idle == 2 && pool.waiting == 0).await;
     });
 }
 

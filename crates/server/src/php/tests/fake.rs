@@ -48,8 +48,8 @@ use millrace_sys::SharedWords;
 use millrace_wire::frames::{
     Body, CONTROL_EXITED, CONTROL_FAILED, CONTROL_LOG, CONTROL_READY, CONTROL_RETIRE, CONTROL_SPAWN,
     CONTROL_STARTED, CONTROL_TRACE, CONTROL_TRACED, End, Header, PROTOCOL, Parsed, SCOREBOARD_DESCRIPTOR,
-    SCOREBOARD_HEAD, SLOT_ABORTED, SLOT_BYTES, SLOT_OFFERED, SLOT_RECEIVED, SLOT_STATE, SLOT_TERMINATE,
-    STATE_IDLE, STATE_RUNNING, answer,
+    SCOREBOARD_HEAD, SLOT_ABORTED, SLOT_BYTES, SLOT_OFFERED, SLOT_OFFERS, SLOT_RECEIVED, SLOT_STATE,
+    SLOT_TERMINATE, STATE_IDLE, STATE_RUNNING, answer,
 };
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
 
@@ -267,7 +267,8 @@ impl Fake {
 
     /// Whether the request is for this worker: one that was sent ahead may have been taken back.
     fn takes(&self, request: &Parsed<'_>) -> bool {
-        let (offered, at) = (request.sequence * 2, SLOT_OFFERED + (request.sequence % 2) as usize * 8);
+        let (offered, at) =
+            (request.sequence * 2, SLOT_OFFERED + request.sequence as usize % SLOT_OFFERS * 8);
         let word = self.board.u64_at(self.at + at);
         !request.offered || word.compare_exchange(offered, offered + 1, SeqCst, SeqCst).is_ok()
     }
