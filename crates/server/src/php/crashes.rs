@@ -7,6 +7,7 @@
 //! [`Crashes`] is a value without clock and lock; [`Ban`] holds it for event loops and supervisor. As long as no page
 //! is refused, an event loop reads one flag.
 
+use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,6 +21,8 @@ pub const WITHIN_MS: u64 = 60_000;
 const LONGEST: u64 = 16;
 /// Pages that are known. Of more, the one whose last death is longest ago is forgotten.
 const PAGES: usize = 256;
+/// Processes that are forgiven before their death is told; that takes a moment.
+const FORGIVEN: usize = 16;
 
 /// What is known of pages whose workers died, under a lock.
 #[derive(Debug)]
@@ -34,6 +37,8 @@ pub struct Ban {
 pub struct Crashes {
     hasher: RandomState,
     pages: Vec<Page>,
+    /// Processes that were forgiven before anybody knew what they had died over.
+    forgiven: VecDeque<u32>,
     /// The first pause, milliseconds; 0: no page is ever refused.
     pause: u64,
 }
@@ -91,7 +96,7 @@ impl Ban {
 impl Crashes {
     /// None has died; the first pause in milliseconds, 0 for never.
     pub fn new(pause: u64) -> Crashes {
-        Crashes { hasher: RandomState::new(), pages: Vec::new(), pause }
+        Crashes { hasher: RandomState::new(), pages: Vec::new(), forgiven: VecDeque::new(), pause }
     }
 
     /// Whether a page is not to be run now.
@@ -108,6 +113,10 @@ impl Crashes {
     /// A worker died over a page; see [`Ban::died`].
     pub fn died(&mut self, script: &[u8], path: &[u8], pid: u32, now: u64) -> Option<u64> {
         if self.pause == 0 {
+            return None;
+        }
+        if let Some(at) = self.forgiven.iter().position(|forgiven| *forgiven == pid) {
+            self.forgiven.remove(at);
             return None;
         }
         let (key, first) = (self.key(script, path), self.pause);
@@ -130,11 +139,19 @@ impl Crashes {
         Some(page.pause)
     }
 
-    /// A death was not its page's doing.
+    /// A death was not its page's doing. It may not have been told yet: the end of a process and that of its socket are
+    /// seen by different threads.
     pub fn forgive(&mut self, pid: u32) {
         for page in &mut self.pages {
-            page.deaths.retain(|(_, died)| *died != pid);
+            if let Some(at) = page.deaths.iter().position(|(_, died)| *died == pid) {
+                page.deaths.remove(at);
+                return;
+            }
         }
+        if self.forgiven.len() == FORGIVEN {
+            self.forgiven.pop_front();
+        }
+        self.forgiven.push_back(pid);
     }
 
     fn key(&self, script: &[u8], path: &[u8]) -> u64 {
@@ -219,6 +236,12 @@ mod tests {
             crashes.forgive(now as u32);
         }
         assert_eq!(died(&mut crashes, A, 4), None);
+        for now in [5, 6, 7] {
+            crashes.forgive(now as u32);
+            assert_eq!(died(&mut crashes, A, now), None, "forgiven before it was told");
+        }
+        assert_eq!(died(&mut crashes, A, 7), None, "a later process of that number is another");
+        assert_eq!(died(&mut crashes, A, 8), Some(1_000));
     }
 
     #[test]
