@@ -288,7 +288,7 @@ fn as_written(keys: &Keys<'_>) -> io::Result<(Zeroizing<[u8; MOST_BYTES]>, usize
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
     fn pair() -> (TcpStream, TcpStream) {
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn what_was_written_is_queued_or_acknowledged() {
-        let (mut near, far) = pair();
+        let (mut near, mut far) = pair();
         let before = sent(&near).unwrap();
         near.write_all(&[0; 1000]).unwrap();
         let all = |now: Sent| now.acknowledged + now.queued - before.acknowledged - before.queued;
@@ -325,6 +325,8 @@ mod tests {
         }
         assert_eq!(all(sent(&near).unwrap()), 1000);
         assert!(sent(&near).unwrap().goes_on);
+        // Closed with something unread it would be reset.
+        far.read_exact(&mut [0; 1000]).unwrap();
         drop(far);
         near.shutdown(std::net::Shutdown::Both).unwrap();
         assert!(!sent(&near).unwrap().goes_on);

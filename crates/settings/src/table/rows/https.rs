@@ -84,7 +84,7 @@ pub(super) static HTTPS: &[Setting] = &[
         ]),
         default: Default::Fixed("auto"),
         line: "Who enciphers files of 256 KiB and more over HTTP/1.1.",
-        reason: "The kernel then sends them without a copy (sendfile). A connection goes over to it with its first such file; where it                  can't, and for HTTP/2, the event loop reads and enciphers. `modprobe tls` loads the module.",
+        reason: "The kernel then sends them without a copy (sendfile). A connection goes over to it with its first such file; where it can't, and for HTTP/2, the event loop reads and enciphers. `modprobe tls` loads the module.",
         example: "\"off\"",
         elsewhere: &["ktls", "ssl_ktls"],
         ..ROW
