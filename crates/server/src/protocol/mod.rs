@@ -88,11 +88,17 @@ async fn pass_on(exit: &Exit, accepted: Accepted, begun: Vec<u8>) {
 async fn first_bytes(thread: &Thread, stream: &mut Stream) -> io::Result<(Vec<u8>, bool)> {
     let mut begun = Vec::new();
     loop {
-        poll_fn(|cx| {
+        let read = poll_fn(|cx| {
             let mut input = thread.buffers.input.borrow_mut();
-            stream.poll_read(cx, &mut input).map_ok(|read| begun.extend_from_slice(&input[..read]))
+            stream.poll_read(cx, &mut input).map_ok(|read| {
+                begun.extend_from_slice(&input[..read]);
+                read
+            })
         })
         .await?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         match h2::is_preface(&begun) {
             Some(is_preface) => {
                 thread.stats.add(Counter::BytesReceived, begun.len() as u64);
