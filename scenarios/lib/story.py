@@ -145,6 +145,15 @@ def statuses(server, data, timeout=5.0):
         return found
 
 
+def logged(server, *words, times=1, patience=6):
+    """Waits until the log has a line with all of these words, so many times: lines come a moment later
+    than what they tell of. The whole log."""
+    def lines():
+        return [line for line in server.log.read_text().splitlines() if all(word in line for word in words)]
+    check(wait_for(lambda: len(lines()) >= times, patience), f"the log does not say {words} {times} times:\n{server.log.read_text()}")
+    return server.log.read_text()
+
+
 def tell(*stories):
     """Plays the stories, or those named on the command line; exits with 0 if all are ok."""
     chosen, bad = sys.argv[1:], 0
