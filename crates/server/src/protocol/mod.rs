@@ -2,7 +2,7 @@
 //! Nothing behind this room knows which protocol a request came by.
 //!
 //! [`h1`] and [`h2`] share what is the same for both: [`exchange`], a request that has to wait; [`intake`], its content;
-//! [`framing`], what is added to an answer; [`linger`], the end of a connection.
+//! [`framing`], what is added to an answer; [`linger`], the end of a connection; [`weight`], what it holds of the memory for connections.
 
 mod buffers;
 mod exchange;
@@ -12,6 +12,7 @@ mod h2;
 mod intake;
 mod linger;
 mod phase;
+mod weight;
 
 use std::future::poll_fn;
 use std::io;

@@ -7,7 +7,7 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use crate::accept::{Accepted, GUEST_TIME, Permit, Stream};
-use crate::engine::{Deadline, Expire, HasDeadline, Rest, SWEEP_MS, Stage, Thread};
+use crate::engine::{Deadline, Expire, HasDeadline, Rest, Stage, Thread};
 use crate::log::{Asked, Entry};
 use crate::reply::{self, Reply};
 use crate::request::{Ends, Hints, Request, TakesHints};
@@ -16,6 +16,7 @@ use millrace_wire::head::Version;
 
 use super::Phase;
 use super::send;
+use crate::protocol::weight::Weight;
 
 /// A client connection. Owned by its task; the thread's deadlines know it, too.
 #[derive(Debug)]
@@ -36,16 +37,9 @@ pub struct Connection {
     /// Bytes that have come before the handshake was over are part of what is being read.
     early: Cell<bool>,
     passed_on: Cell<bool>,
-    /// When its client last moved, in ticks of the thread's clock.
-    moved: Cell<u64>,
+    weight: Weight,
     /// What has come and is no whole head yet, bytes of memory.
     unread: Cell<usize>,
-    /// The request that is being answered, with its content and what has to wait until the client takes it: bytes of memory.
-    at_work: Cell<usize>,
-    /// It held more than what it is made of when that was last looked at.
-    holds_more: Cell<bool>,
-    /// It was ended because others need the room.
-    gave_way: Cell<bool>,
     is_guest: bool,
     permit: RefCell<Option<Permit>>,
 }
@@ -59,7 +53,7 @@ impl Connection {
             thread.stats.add(Counter::ConnectionsTls, 1);
         }
         Rc::new(Connection {
-            moved: Cell::new(thread.clock.ticks()),
+            weight: Weight::new(thread.clock.ticks()),
             thread,
             ends,
             stream: RefCell::new(stream),
@@ -72,9 +66,6 @@ impl Connection {
             early: Cell::new(false),
             passed_on: Cell::new(false),
             unread: Cell::new(0),
-            at_work: Cell::new(0),
-            holds_more: Cell::new(false),
-            gave_way: Cell::new(false),
             is_guest: permit.is_guest(),
             permit: RefCell::new(Some(permit)),
         })
@@ -114,7 +105,7 @@ impl Connection {
 
     /// So many are taken by the request that is being answered.
     pub(super) fn works_with(&self, bytes: usize) {
-        self.at_work.set(bytes);
+        self.weight.works_with(bytes);
     }
 
     /// The first bytes of a head have come; the rest has to follow in time, however many pieces it comes in.
@@ -216,7 +207,7 @@ impl Connection {
 
     fn patience(&self, time: Duration) {
         let now = self.thread.clock.ticks();
-        self.moved.set(now);
+        self.weight.moved(now);
         self.deadline.set(now + time.as_millis() as u64);
     }
 
@@ -297,17 +288,11 @@ impl HasDeadline for Connection {
     }
 
     fn rest(&self) -> Option<Rest> {
-        let stalled = match self.phase.get() {
-            _ if self.gave_way.get() => return None,
-            Phase::Idle => false,
-            Phase::Head | Phase::Content | Phase::Writing | Phase::Lingering => true,
-            Phase::Running => return None,
-        };
-        Some(Rest { since: self.moved.get(), stalled })
+        self.weight.rest(self.phase.get())
     }
 
     fn give_way(&self) -> u64 {
-        self.gave_way.set(true);
+        self.weight.give_way();
         let stream = self.stream.borrow();
         let socket = socket2::SockRef::from(&*stream);
         // What the client has not taken would stay in the kernel's memory.
@@ -318,15 +303,9 @@ impl HasDeadline for Connection {
         self.permit.borrow().as_ref().map_or(0, Permit::give_back)
     }
 
-    /// Who is at rest, and was when that was last looked at, holds nothing but what it is made of. What a short answer has left
-    /// in the kernel is seen if it is not older than a sweep.
     fn weigh(&self, now: u64) {
-        let settled = self.phase.get() == Phase::Idle && self.moved.get() + 2 * SWEEP_MS < now;
-        if settled && !self.holds_more.get() || self.gave_way.get() {
-            return;
-        }
-        let bytes = (self.unread.get() + self.at_work.get()) as u64 + self.stream.borrow().held();
-        self.holds_more.set(bytes > 0);
+        let others = || self.unread.get() as u64 + self.stream.borrow().held();
+        let Some(bytes) = self.weight.weigh(self.phase.get(), now, others) else { return };
         if let Some(permit) = &*self.permit.borrow() {
             permit.hold(bytes);
         }

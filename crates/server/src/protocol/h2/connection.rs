@@ -13,9 +13,10 @@ use super::line::Line;
 use super::priority::Priority;
 use super::watch::Watch;
 use crate::accept::{Accepted, H2_BYTES, Permit, Stream};
-use crate::engine::{Deadline, Expire, HasDeadline, Rest, SWEEP_MS, Thread};
+use crate::engine::{Deadline, Expire, HasDeadline, Rest, Thread};
 use crate::protocol::exchange::Exchange;
 use crate::protocol::phase::Phase;
+use crate::protocol::weight::Weight;
 use crate::reply::Reply;
 use crate::request::{Ends, Hints, TakesHints};
 use crate::stats::Counter;
@@ -40,16 +41,9 @@ pub struct Connection {
     /// Requests whose content is coming.
     pub(super) uploads: Cell<usize>,
     wishes: Cell<Wishes>,
-    /// When its client last moved, in ticks of the thread's clock.
-    moved: Cell<u64>,
-    /// Requests under way, with what has to wait of their answers until the client takes it: bytes of memory.
-    at_work: Cell<usize>,
+    weight: Weight,
     /// Contents of requests that have come: bytes of memory.
     pub(super) upload_bytes: Cell<usize>,
-    /// It held more than what it is made of when that was last looked at.
-    holds_more: Cell<bool>,
-    /// It was ended because others need the room.
-    gave_way: Cell<bool>,
     permit: Permit,
 }
 
@@ -150,11 +144,8 @@ impl Connection {
             done: RefCell::default(),
             uploads: Cell::new(0),
             wishes: Cell::default(),
-            moved: Cell::new(thread.clock.ticks()),
-            at_work: Cell::new(0),
+            weight: Weight::new(thread.clock.ticks()),
             upload_bytes: Cell::new(0),
-            holds_more: Cell::new(false),
-            gave_way: Cell::new(false),
             permit,
             thread,
         });
@@ -189,7 +180,7 @@ impl Connection {
 
     /// The client last moved at tick `moved` of the thread's clock; after `patience` it ends.
     pub(super) fn patience_since(&self, moved: u64, patience: Duration) {
-        self.moved.set(moved);
+        self.weight.moved(moved);
         self.deadline.set(moved + patience.as_millis() as u64);
     }
 
@@ -204,12 +195,12 @@ impl Connection {
 
     /// Whether it was ended because others need the room.
     pub(super) fn gave_way(&self) -> bool {
-        self.gave_way.get()
+        self.weight.gave_way()
     }
 
     /// Requests that wait and answers that are being sent take so many bytes of memory.
     pub(super) fn works_with(&self, bytes: usize) {
-        self.at_work.set(bytes);
+        self.weight.works_with(bytes);
     }
 
     /// How many requests wait for their answers.
@@ -337,17 +328,11 @@ impl HasDeadline for Connection {
     }
 
     fn rest(&self) -> Option<Rest> {
-        let stalled = match self.phase.get() {
-            _ if self.gave_way.get() => return None,
-            Phase::Idle => false,
-            Phase::Head | Phase::Content | Phase::Writing | Phase::Lingering => true,
-            Phase::Running => return None,
-        };
-        Some(Rest { since: self.moved.get(), stalled })
+        self.weight.rest(self.phase.get())
     }
 
     fn give_way(&self) -> u64 {
-        self.gave_way.set(true);
+        self.weight.give_way();
         if self.phase.get() == Phase::Idle && self.driver.borrow().is_some() {
             // It is told, so that the client knows that no request was lost.
             self.wish(|wishes| wishes.expired = true);
@@ -357,15 +342,11 @@ impl HasDeadline for Connection {
         self.permit.give_back()
     }
 
-    /// As with HTTP/1.
     fn weigh(&self, now: u64) {
-        let settled = self.phase.get() == Phase::Idle && self.moved.get() + 2 * SWEEP_MS < now;
-        if settled && !self.holds_more.get() || self.gave_way.get() {
-            return;
+        let others = || self.upload_bytes.get() as u64 + self.line().held();
+        if let Some(bytes) = self.weight.weigh(self.phase.get(), now, others) {
+            self.permit.hold(bytes);
         }
-        let bytes = (self.at_work.get() + self.upload_bytes.get()) as u64 + self.line().held();
-        self.holds_more.set(bytes > 0);
-        self.permit.hold(bytes);
     }
 }
 
