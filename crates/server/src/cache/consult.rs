@@ -145,7 +145,7 @@ impl Consultation<'_> {
                 drop(shard);
                 match at_once {
                     Some((hit, _)) => self.stale(hit, &asked),
-                    None => self.follow(fill, stale, told),
+                    None => self.follow(fill, stale, told, asked),
                 }
             }
             None if is_special => Consulted::Run(told),
@@ -167,7 +167,7 @@ impl Consultation<'_> {
                     None => {
                         let (private, answer) = oneshot::channel();
                         self.start(lead, previous, Some(private), told);
-                        self.lead(fill, answer, stale, told)
+                        self.lead(fill, answer, stale, told, asked)
                     }
                 }
             }
@@ -232,11 +232,11 @@ impl Consultation<'_> {
         tokio::task::spawn_local(job.run(lead));
     }
 
-    fn waiter(&self, fill: Arc<Fill>, stale: Option<(Hit, Grace)>, told: Told) -> Waiter {
+    fn waiter(&self, fill: Arc<Fill>, stale: Option<(Hit, Grace)>, told: Told, asked: Asked<'_>) -> Waiter {
         Waiter {
             thread: self.thread.clone(),
             site: self.site.clone(),
-            asked: Asked::read(&self.request.head).into_owned(),
+            asked: asked.into_owned(),
             is_head: self.request.is_head(),
             fill,
             fallback: stale.filter(|(_, grace)| grace.on_error).map(|(hit, _)| hit),
@@ -250,10 +250,11 @@ impl Consultation<'_> {
         answer: oneshot::Receiver<Reply>,
         stale: Option<(Hit, Grace)>,
         told: Told,
+        asked: Asked<'_>,
     ) -> Consulted {
         self.thread.stats.add(Counter::CacheMisses, 1);
         let patience = self.patience();
-        let waiter = self.waiter(fill, stale, told);
+        let waiter = self.waiter(fill, stale, told, asked);
         Consulted::Wait(Box::pin(async move {
             let answer = match waiter.fallback {
                 None => answer.await,
@@ -272,11 +273,17 @@ impl Consultation<'_> {
         }))
     }
 
-    fn follow(&self, fill: Arc<Fill>, stale: Option<(Hit, Grace)>, told: Told) -> Consulted {
+    fn follow(
+        &self,
+        fill: Arc<Fill>,
+        stale: Option<(Hit, Grace)>,
+        told: Told,
+        asked: Asked<'_>,
+    ) -> Consulted {
         self.thread.stats.add(Counter::CacheCollapsed, 1);
         let mut patience = self.patience();
         let running = fill.age(self.thread.clock.now());
-        let waiter = self.waiter(fill, stale, told.collapsed());
+        let waiter = self.waiter(fill, stale, told.collapsed(), asked);
         if waiter.fallback.is_some() {
             // Each would wait again for what is known to take long.
             patience = patience.saturating_sub(running);
