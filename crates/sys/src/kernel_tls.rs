@@ -10,6 +10,8 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use zeroize::Zeroizing;
 
+use crate::option;
+
 /// Bytes that what an option takes has at most: `struct tls12_crypto_info_aes_gcm_256`.
 const MOST_BYTES: usize = 56;
 
@@ -89,7 +91,7 @@ pub struct Sent {
 /// # Errors
 /// The kernel has no TLS (ENOENT), or the socket is not connected any more (ENOTCONN).
 pub fn attach(socket: impl AsFd) -> io::Result<()> {
-    set_option(socket, libc::IPPROTO_TCP, libc::TCP_ULP, b"tls")
+    option::set(socket, libc::IPPROTO_TCP, libc::TCP_ULP, b"tls")
 }
 
 /// Gives the layer the keys of a direction.
@@ -99,7 +101,7 @@ pub fn attach(socket: impl AsFd) -> io::Result<()> {
 /// that this kernel can't change (EBUSY).
 pub fn set_keys(socket: impl AsFd, direction: Direction, keys: &Keys<'_>) -> io::Result<()> {
     let (bytes, length) = as_written(keys)?;
-    set_option(socket, libc::SOL_TLS, option(direction), &bytes[..length])
+    option::set(socket, libc::SOL_TLS, name(direction), &bytes[..length])
 }
 
 /// The number of the next record that the kernel will make for what is sent.
@@ -109,20 +111,7 @@ pub fn set_keys(socket: impl AsFd, direction: Direction, keys: &Keys<'_>) -> io:
 pub fn next_record(socket: impl AsFd, cipher: Cipher) -> io::Result<u64> {
     let mut bytes = Zeroizing::new([0u8; MOST_BYTES]);
     let length = layout(cipher).length();
-    let mut told = length as libc::socklen_t;
-    // SAFETY: the descriptor is borrowed for the call, and the kernel writes no more than `told` bytes, which `bytes` has.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_TLS,
-            option(Direction::Send),
-            bytes.as_mut_ptr().cast(),
-            &raw mut told,
-        )
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    option::get(socket, libc::SOL_TLS, name(Direction::Send), &mut bytes[..length])?;
     let mut sequence = [0; 8];
     sequence.copy_from_slice(&bytes[length - 8..length]);
     Ok(u64::from_be_bytes(sequence))
@@ -183,50 +172,21 @@ pub fn receive_record(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Record
 /// # Errors
 /// It is no TCP socket.
 pub fn sent(socket: impl AsFd) -> io::Result<Sent> {
-    let descriptor = socket.as_fd().as_raw_fd();
-    // SAFETY: `tcp_info` is made of integers: all zeros are one.
-    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
-    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    let info = option::tcp_info(&socket)?;
     let mut queued: libc::c_int = 0;
-    // SAFETY: the descriptor is borrowed for the calls; the kernel writes no more than `length` bytes into `info`, and one int.
-    let result = unsafe {
-        match libc::getsockopt(
-            descriptor,
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            (&raw mut info).cast(),
-            &raw mut length,
-        ) {
-            0 => libc::ioctl(descriptor, libc::TIOCOUTQ, &raw mut queued),
-            error => error,
-        }
-    };
-    if result != 0 {
+    // SAFETY: the descriptor is borrowed for the call, and the kernel writes one int.
+    if unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut queued) } != 0 {
         return Err(io::Error::last_os_error());
     }
     let goes_on = matches!(info.tcpi_state, ESTABLISHED | CLOSE_WAIT);
     Ok(Sent { acknowledged: info.tcpi_bytes_acked, queued: queued.max(0) as u64, goes_on })
 }
 
-fn option(direction: Direction) -> libc::c_int {
+fn name(direction: Direction) -> libc::c_int {
     match direction {
         Direction::Send => libc::TLS_TX,
         Direction::Receive => libc::TLS_RX,
     }
-}
-
-fn set_option(socket: impl AsFd, level: libc::c_int, name: libc::c_int, value: &[u8]) -> io::Result<()> {
-    // SAFETY: the descriptor is borrowed for the call, and the kernel reads `value` for as long as it is.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            level,
-            name,
-            value.as_ptr().cast(),
-            value.len() as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// A message of one piece with room for a control message; it must not outlive the two.

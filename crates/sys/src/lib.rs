@@ -11,6 +11,7 @@ mod descriptors;
 pub mod kernel_tls;
 mod limits;
 mod network;
+mod option;
 mod prefetch;
 mod process;
 mod schedule;

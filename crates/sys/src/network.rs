@@ -1,7 +1,9 @@
 //! Options of sockets that no safe crate offers.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
+
+use crate::option;
 
 /// Lets the socket be bound to a source address without choosing a port yet (`IP_BIND_ADDRESS_NO_PORT`): the kernel chooses
 /// it when the socket connects, so that one port serves for many targets.
@@ -10,17 +12,7 @@ use std::os::fd::{AsFd, AsRawFd};
 /// The kernel doesn't know the option.
 pub fn choose_port_when_connecting(socket: impl AsFd) -> io::Result<()> {
     let on: libc::c_int = 1;
-    // SAFETY: the descriptor is borrowed for the call, and `on` is an int whose size is given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::IPPROTO_IP,
-            libc::IP_BIND_ADDRESS_NO_PORT,
-            (&raw const on).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    option::set(socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &on.to_ne_bytes())
 }
 
 /// What the kernel holds for a socket, bytes (`SO_MEMINFO`).
@@ -40,22 +32,9 @@ pub struct SocketMemory {
 /// It is none, or of a kind that the kernel does not tell about.
 pub fn socket_memory(socket: impl AsFd) -> io::Result<SocketMemory> {
     // sock_diag(7): SK_MEMINFO_RMEM_ALLOC, _RCVBUF, _WMEM_ALLOC, _SNDBUF, _FWD_ALLOC, _WMEM_QUEUED, _OPTMEM, _BACKLOG, _DROPS.
-    let mut values = [0u32; 9];
-    let mut size = size_of_val(&values) as libc::socklen_t;
-    // SAFETY: the descriptor is borrowed for the call, which writes at most `size` bytes to `values`.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MEMINFO,
-            values.as_mut_ptr().cast(),
-            &raw mut size,
-        )
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let [receiving, _, _, _, _, sending, _, _, dropped] = values;
+    let mut values = [[0; 4]; 9];
+    option::get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, values.as_flattened_mut())?;
+    let [receiving, _, _, _, _, sending, _, _, dropped] = values.map(u32::from_ne_bytes);
     Ok(SocketMemory { receiving: receiving.into(), sending: sending.into(), dropped })
 }
 
@@ -64,32 +43,15 @@ pub fn socket_memory(socket: impl AsFd) -> io::Result<SocketMemory> {
 /// # Errors
 /// It is no TCP socket.
 pub fn accept_queue(socket: impl AsFd) -> io::Result<u32> {
-    let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
-    let mut size = size_of::<libc::tcp_info>() as libc::socklen_t;
-    // SAFETY: the descriptor is borrowed for the call, which writes at most `size` bytes to `info`.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            info.as_mut_ptr().cast(),
-            &raw mut size,
-        )
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: it is made of integers alone, and was zeroed before the kernel wrote to it.
-    let info = unsafe { info.assume_init() };
     // Of a socket that listens this field is the length of its queue.
-    Ok(info.tcpi_unacked)
+    Ok(option::tcp_info(socket)?.tcpi_unacked)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Write;
-    use std::net::TcpStream;
+    use std::net::{TcpListener, TcpStream, UdpSocket};
 
     #[test]
     fn what_waits_is_told() {
@@ -109,7 +71,6 @@ mod tests {
         let file = std::fs::File::open("/dev/null").unwrap();
         assert!(socket_memory(&file).is_err() && accept_queue(&file).is_err());
     }
-    use std::net::{TcpListener, UdpSocket};
 
     #[test]
     fn is_an_option_of_ip_sockets_only() {

@@ -1,0 +1,49 @@
+//! Options of sockets, as bytes (getsockopt(2)).
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Sets an option.
+///
+/// # Errors
+/// As setsockopt(2).
+pub fn set(socket: impl AsFd, level: libc::c_int, name: libc::c_int, value: &[u8]) -> io::Result<()> {
+    // SAFETY: the descriptor is borrowed for the call, and the kernel reads `value` for as long as it is.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            name,
+            value.as_ptr().cast(),
+            value.len() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Reads an option into `value`; what the kernel does not fill stays as it is.
+///
+/// # Errors
+/// As getsockopt(2).
+pub fn get(socket: impl AsFd, level: libc::c_int, name: libc::c_int, value: &mut [u8]) -> io::Result<()> {
+    let mut length = value.len() as libc::socklen_t;
+    // SAFETY: the descriptor is borrowed for the call, which writes no more than `length` bytes to `value`.
+    let result = unsafe {
+        libc::getsockopt(socket.as_fd().as_raw_fd(), level, name, value.as_mut_ptr().cast(), &raw mut length)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// What the kernel tells of a TCP socket; what it does not know is 0.
+///
+/// # Errors
+/// It is no TCP socket.
+pub fn tcp_info(socket: impl AsFd) -> io::Result<libc::tcp_info> {
+    // SAFETY: `tcp_info` is made of integers alone: all zeros are one.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    // SAFETY: the bytes are those of `info`, which is borrowed as long as they are; whatever is written to them is integers.
+    let bytes =
+        unsafe { std::slice::from_raw_parts_mut((&raw mut info).cast(), size_of::<libc::tcp_info>()) };
+    get(socket, libc::IPPROTO_TCP, libc::TCP_INFO, bytes)?;
+    Ok(info)
+}
