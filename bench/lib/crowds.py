@@ -63,6 +63,18 @@ key = "{folder}/key.pem"
 """
 
 
+def new_wordpress(root, database, *options):
+    """A fresh WordPress below `root` on that database, which asks nobody else."""
+    database.sql("CREATE DATABASE wordpress; GRANT ALL ON wordpress.* TO 'wp'@'localhost' IDENTIFIED BY 'secret'")
+    where = f"mysql://wp:secret@localhost/wordpress?socket={database.socket}"
+    command = [rig.program("millrace"), "new", "wordpress", root, "--db", where, "--title", "Bench", *options]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    if made.returncode != 0:
+        sys.exit(f"not ok: `millrace new wordpress` failed:\n{made.stdout}{made.stderr}")
+    config = root / "wp-config.php"
+    config.write_text(config.read_text().replace("<?php", "<?php\ndefine('DISABLE_WP_CRON', true); define('WP_HTTP_BLOCK_EXTERNAL', true);", 1))
+
+
 class Site(contextlib.ExitStack):
     """A fresh WordPress on a MariaDB of its own, and the port at which it is served."""
 
@@ -73,14 +85,7 @@ class Site(contextlib.ExitStack):
         self.port, self.tls_port = rig.free_port(), rig.free_port()
         self.url, self.tls_url = f"http://127.0.0.1:{self.port}/", f"https://127.0.0.1:{self.tls_port}/"
         self.database = self.enter_context(mariadb.Server(self.folder / "db", ["--max-connections=400", "--innodb-buffer-pool-size=256M"]))
-        self.database.sql("CREATE DATABASE wordpress; GRANT ALL ON wordpress.* TO 'wp'@'localhost' IDENTIFIED BY 'secret'")
-        where = f"mysql://wp:secret@localhost/wordpress?socket={self.database.socket}"
-        command = [rig.program("millrace"), "new", "wordpress", self.root, "--db", where, "--title", "Bench"]
-        made = subprocess.run(command, capture_output=True, text=True, timeout=600)
-        if made.returncode != 0:
-            sys.exit(f"not ok: `millrace new wordpress` failed:\n{made.stdout}{made.stderr}")
-        config = self.root / "wp-config.php"
-        config.write_text(config.read_text().replace("<?php", "<?php\ndefine('DISABLE_WP_CRON', true); define('WP_HTTP_BLOCK_EXTERNAL', true);", 1))
+        new_wordpress(self.root, self.database)
 
     def ask(self, path="/", coding="gzip"):
         """The server's answer at this moment."""

@@ -69,6 +69,13 @@ class Server:
         return sum(anonymous(p) for process in self.processes for p in [process.pid] + rig.children(process.pid))
 
 
+def memory_available():
+    """Bytes of memory that programs can still get."""
+    for line in open("/proc/meminfo"):
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) << 10
+
+
 def cpu_seconds(pid):
     """User and system time of a process and of its children that it has waited for."""
     try:
