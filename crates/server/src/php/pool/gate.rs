@@ -10,7 +10,7 @@
 //! | --- | --- |
 //! | 0.1 s | 3 x `php.queue_wait` |
 //! | 1 s | `php.queue_wait` |
-//! | later | a quarter of it; but as many as waited in that first second may wait as long as there are always as many |
+//! | later | a seventh of it; but as many as waited in that first second may wait as long as there are always as many |
 //!
 //! and in any case for one service time. The wait is estimated: who is ahead, times the mean service time, divided by how
 //! many run at once. Whoever would wait for longer is refused, and the gate is *overloaded* from then on: those who were
@@ -32,7 +32,7 @@ const CROWD_BUDGETS: f64 = 3.0;
 /// The second row, milliseconds.
 const BURST_MS: u64 = 1_000;
 /// What the third allows, in budgets.
-const STANDING_BUDGETS: f64 = 0.25;
+const STANDING_BUDGETS: f64 = 1.0 / 7.0;
 /// It does not change either, a second from the one before: its fewest are at least that part of its most.
 const ALIKE: f64 = 0.75;
 /// A queue that does not grow may become so much longer than it was in its first second, and by two.
@@ -43,12 +43,13 @@ const PATIENCE_MS: u64 = 35;
 const JUDGE_MS: u64 = 2_000;
 /// It is when less than this part of those who came was refused meanwhile.
 const HARDLY: f64 = 0.03;
-/// It is heavy when more than this part was refused.
-const MUCH: f64 = 0.14;
-/// And goes on to be with more than that: more is refused when nobody waits for long.
-const STILL_MUCH: f64 = 0.18;
-/// Service times that one waits in an overload that is not.
-const LIGHT: f64 = 1.7;
+/// It is heavy when more than this part was refused; then nobody but the newest waits.
+const MUCH: f64 = 0.3;
+/// Service times that one may wait in an overload that is not, if hardly anybody is refused: a line keeps the cores busy when
+/// nobody comes for a moment.
+const LONGEST: f64 = 2.0;
+/// And so many if just not too much is: then it is always full, and would only make everybody late.
+const SHORTEST: f64 = 0.7;
 /// Of how many requests the mean service time is made.
 const MEMORY: f64 = 64.0;
 
@@ -101,13 +102,13 @@ struct Overload {
     judged: u64,
     refused: u64,
     served: u64,
-    /// Much more comes than can be served.
-    heavy: bool,
+    /// Service times that one may wait; none when it is heavy, because much more comes than can be served.
+    line: Option<f64>,
 }
 
 impl Overload {
     fn begin(now: u64) -> Overload {
-        Overload { since: now, judged: now, refused: 0, served: 0, heavy: true }
+        Overload { since: now, judged: now, refused: 0, served: 0, line: None }
     }
 }
 
@@ -169,8 +170,8 @@ impl Gate {
             }
             self.overload = Some(Overload::begin(now));
         }
-        if !self.overload.is_some_and(|overload| overload.heavy) {
-            if self.wait(ahead, limit) <= self.mean.map(|mean| mean * LIGHT) {
+        if let Some(line) = self.overload.and_then(|overload| overload.line) {
+            if self.wait(ahead, limit) <= self.mean.map(|mean| mean * line) {
                 return Admit::Wait;
             }
             self.refused(now);
@@ -268,9 +269,9 @@ impl Gate {
         if overload.refused as f64 <= came as f64 * HARDLY {
             self.overload = None;
         } else {
-            let much = if overload.heavy { STILL_MUCH } else { MUCH };
-            let heavy = overload.refused as f64 > came as f64 * much;
-            *overload = Overload { judged: now, refused: 0, served: 0, heavy, ..*overload };
+            let part = overload.refused as f64 / came as f64;
+            let line = (part <= MUCH).then(|| LONGEST - (LONGEST - SHORTEST) * part / MUCH);
+            *overload = Overload { judged: now, refused: 0, served: 0, line, ..*overload };
         }
     }
 }
@@ -316,10 +317,10 @@ mod tests {
     }
 
     #[test]
-    fn then_for_a_quarter() {
+    fn then_for_a_seventh() {
         let mut gate = gate();
         assert_eq!(gate.arrive(5_000, Rank::Stranger, queue(0, 0), LIMIT), Admit::Wait);
-        assert_eq!(admitted(&mut gate, 6_000, 1), 11);
+        assert_eq!(admitted(&mut gate, 6_000, 1), 6);
         assert_eq!(gate.overloaded(6_001), Some(6_000));
     }
 
@@ -375,13 +376,21 @@ mod tests {
         };
         second(&mut gate, 7_000, 40);
         assert_eq!(gate.arrive(9_100, Rank::Stranger, queue(0, 0), LIMIT), Admit::Briefly);
-        second(&mut gate, 9_100, 10);
-        second(&mut gate, 11_200, 10);
-        assert_eq!(gate.arrive(13_300, Rank::Stranger, queue(3, 0), LIMIT), Admit::Wait);
-        assert_eq!(gate.arrive(13_300, Rank::Stranger, queue(4, 0), LIMIT), Admit::Refuse);
-        second(&mut gate, 13_300, 30);
-        second(&mut gate, 15_400, 30);
-        assert_eq!(gate.arrive(17_500, Rank::Stranger, queue(0, 0), LIMIT), Admit::Briefly);
+        second(&mut gate, 9_100, 30);
+        second(&mut gate, 11_200, 30);
+        assert_eq!(gate.arrive(13_300, Rank::Stranger, queue(1, 0), LIMIT), Admit::Wait);
+        assert_eq!(
+            gate.arrive(13_300, Rank::Stranger, queue(2, 0), LIMIT),
+            Admit::Refuse,
+            "0.8 service times"
+        );
+        second(&mut gate, 13_300, 5);
+        second(&mut gate, 15_400, 5);
+        assert_eq!(gate.arrive(17_500, Rank::Stranger, queue(3, 0), LIMIT), Admit::Wait);
+        assert_eq!(gate.arrive(17_500, Rank::Stranger, queue(4, 0), LIMIT), Admit::Refuse, "1.7");
+        second(&mut gate, 17_500, 40);
+        second(&mut gate, 19_600, 40);
+        assert_eq!(gate.arrive(21_700, Rank::Stranger, queue(0, 0), LIMIT), Admit::Briefly);
     }
 
     #[test]

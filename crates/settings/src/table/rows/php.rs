@@ -215,7 +215,7 @@ pub(super) static PHP: &[Setting] = &[
         default: Default::Fixed("1s"),
         line: "How long a request is let wait for a worker when many come at once. Who would wait for longer is refused at once: 503.",
         reason: "A crowd that comes at once waits and is served; when more keeps coming than can be served, waiting makes every \
-                 page late and none more. So three times as much is allowed for what comes at once, and a quarter when \
+                 page late and none more. So three times as much is allowed for what comes at once, and a seventh when \
                  somebody has waited all the time for a second. Those who are logged in or have a cart wait up to three times as long.",
         example: "\"3s\"",
         elsewhere: &["max_queue_wait", "queue_wait_timeout"],
