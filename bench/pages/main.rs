@@ -217,7 +217,7 @@ fn row(name: &str, length: usize, stored: bool) {
             fill(&mut pages, &key(number), page, terms(number));
         } else {
             let ticket = pages.lead(Key::new(&key(number)), &mut |_, _| {}, 0);
-            pages.pass(ticket, NOW * 2);
+            pages.pass(ticket, terms(number).tags, NOW * 2);
         }
     }
     let (grown, counted) = (resident() - before, pages.usage().bytes);

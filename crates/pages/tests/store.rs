@@ -32,8 +32,12 @@ fn validated(length: usize) -> Arc<Page> {
     Arc::new(page)
 }
 
-fn terms(tags: &[u64]) -> Terms {
-    Terms { ttl: MINUTE, tags: tags.iter().copied().map(Tag).collect(), ..Terms::default() }
+fn tags(tags: &[u64]) -> Box<[Tag]> {
+    tags.iter().copied().map(Tag).collect()
+}
+
+fn terms(of: &[u64]) -> Terms {
+    Terms { ttl: MINUTE, tags: tags(of), ..Terms::default() }
 }
 
 fn by_language(tags: &[u64]) -> Terms {
@@ -125,9 +129,47 @@ fn one_fills_and_the_others_are_told_of_him() {
     assert!(matches!(look(&mut store, "/", T), Look::Miss(None)));
 
     let ticket = store.lead(key(&bytes), &mut no_fields, "second");
-    store.pass(ticket, T + 1000);
+    store.pass(ticket, tags(&[]), T + 1000);
     assert!(matches!(look(&mut store, "/", T + 999), Look::Pass));
     assert!(matches!(look(&mut store, "/", T + 1000), Look::Miss(None)));
+}
+
+#[test]
+fn a_purge_lifts_a_mark() {
+    let mut store = Store::new(1 << 20);
+    let bytes = path("/a/b");
+    let prefix = |path: &str| Purge::Prefix { site: "site".into(), host: None, path: path.as_bytes().into() };
+    for how in [Hardness::Soft, Hardness::Hard] {
+        for (what, lifts) in [
+            (Purge::Tag(Tag(1)), true),
+            (Purge::Tag(Tag(2)), true),
+            (Purge::Tag(Tag(3)), false),
+            (Purge::Everything, true),
+            (prefix("/a/"), true),
+            (prefix("/b/"), false),
+        ] {
+            let ticket = store.lead(key(&bytes), &mut no_fields, "marks");
+            assert!(store.pass(ticket, tags(&[1, 2]), T + 1000));
+            assert!(matches!(look(&mut store, "/a/b", T), Look::Pass));
+            assert_eq!(store.purge(&what, how), 0, "no page is gone: {what:?}");
+            assert_eq!(matches!(look(&mut store, "/a/b", T), Look::Miss(None)), lifts, "{what:?}");
+            store.verify();
+        }
+        // What is purged while the fill runs is not marked: it may be another thing now.
+        let ticket = store.lead(key(&bytes), &mut no_fields, "marks");
+        store.purge(&Purge::Everything, how);
+        assert!(!store.pass(ticket, tags(&[1]), T + 1000));
+        assert!(matches!(look(&mut store, "/a/b", T), Look::Miss(None)));
+    }
+    // A page takes the place of a mark, and a mark that of a page; their tags go with them.
+    let ticket = store.lead(key(&bytes), &mut no_fields, "marks");
+    assert!(store.pass(ticket, tags(&[1, 2]), T + 1000));
+    put(&mut store, "/a/b", page(1), terms(&[2, 3]));
+    store.verify();
+    let ticket = store.lead(key(&bytes), &mut no_fields, "marks");
+    assert!(store.pass(ticket, tags(&[4]), T + 1000));
+    store.verify();
+    assert_eq!(store.usage().tags, 1);
 }
 
 #[test]
@@ -258,7 +300,7 @@ fn each_variant_has_its_fill_once_the_page_is_known_to_vary() {
     assert!(matches!(store.look(key(&bytes), &mut language("fr"), T), Look::Miss(Some("french"))));
     assert!(matches!(store.look(key(&bytes), &mut language("it"), T), Look::Miss(None)));
     assert!(matches!(store.look(key(&bytes), &mut language("de"), T), Look::Fresh(_)));
-    store.pass(french, T + 1000);
+    store.pass(french, tags(&[]), T + 1000);
     assert!(matches!(store.look(key(&bytes), &mut language("fr"), T), Look::Pass));
     assert!(matches!(store.look(key(&bytes), &mut language("de"), T), Look::Fresh(_)));
 }

@@ -150,6 +150,29 @@ where
     }
 }
 
+/// What an answer that is not stored would have been purged by: that it can't be stored is forgotten then. Of very many tags only
+/// the first count.
+pub fn tags<'a, F>(rules: &Rules, place: &Place<'_>, answer: &Answer<'a, F>) -> Box<[Tag]>
+where
+    F: Iterator<Item = (&'a str, &'a [u8])> + Clone,
+{
+    let said = Said::hear(rules, answer.fields.clone(), answer.notes);
+    let mut tags = all_tags(rules, place, &said);
+    tags.truncate(MOST_TAGS);
+    tags.sort_unstable();
+    tags.dedup();
+    tags.into()
+}
+
+/// Implicit ones and then named ones, as often as they were said.
+fn all_tags(rules: &Rules, place: &Place<'_>, said: &Said<'_>) -> Vec<Tag> {
+    let mut query = Vec::new();
+    place.write_query(rules, &mut query);
+    let mut tags = Tag::implicit(place, &query).to_vec();
+    tags.extend(said.tags.iter().map(|name| Tag::named(place.site, name)));
+    tags
+}
+
 fn refuse(rules: &Rules, why: Refusal) -> Verdict {
     Verdict::Refuse { why, remember: if why.passes() { 0 } else { rules.remember_refusal } }
 }
@@ -240,10 +263,7 @@ impl Case<'_, '_> {
         if self.said.tags.len() > 4 * MOST_TAGS {
             return Err(Refusal::TooManyTags);
         }
-        let mut query = Vec::new();
-        self.place.write_query(self.rules, &mut query);
-        let mut tags = Tag::implicit(self.place, &query).to_vec();
-        tags.extend(self.said.tags.iter().map(|name| Tag::named(self.place.site, name)));
+        let mut tags = all_tags(self.rules, self.place, self.said);
         tags.sort_unstable();
         tags.dedup();
         if tags.len() > MOST_TAGS { Err(Refusal::TooManyTags) } else { Ok(tags.into()) }

@@ -1,7 +1,8 @@
 //! Taking entries out: for want of memory, because they were purged, because they are of no use any more.
 
+use super::purges::Bearer;
 use super::queues::Queue;
-use super::slots::{Body, NOTED};
+use super::slots::{Body, NOTED, Slot};
 use super::{NONE, PURGED, Pages, State, Wanted, heap};
 use crate::{Key, Millis, Purge};
 
@@ -151,10 +152,18 @@ impl<F: Clone> Pages<F> {
         if at != last {
             self.queues.renamed(queue, last, at);
         }
-        if let Some(terms) = &gone.terms {
-            self.purges.release(&terms.tags);
-        }
+        self.release_tags(&gone);
         last
+    }
+
+    /// An entry is gone: it carries its tags no longer.
+    fn release_tags(&mut self, gone: &Slot) {
+        let bearer = match gone.body {
+            Body::Page(_) => Bearer::Page,
+            Body::Mark(_) => Bearer::Mark,
+            Body::Fork(_) => return,
+        };
+        self.purges.release(gone.tags(), bearer);
     }
 
     /// Removes a fork and all its variants.

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use super::life::{self, State};
+use super::purges::Bearer;
 use super::queues::Queue;
-use super::{Body, Fork, Hold, Kept, LONGEST_KEY, PURGED, Pages, Select, Slot, Stored, Ticket, UNUSABLE};
+use super::{
+    Body, Fork, Hold, Kept, LONGEST_KEY, Mark, PURGED, Pages, Select, Slot, Stored, Ticket, UNUSABLE,
+};
 use super::{heap, values, variant_hash};
 use crate::page::ARC;
 use crate::terms::MOST_TAGS;
-use crate::{Hardness, Key, Millis, Page, Terms};
+use crate::{Hardness, Key, Millis, Page, Tag, Terms};
 
 /// The most request fields that a page may vary by.
 pub const MOST_VARY: usize = 16;
@@ -42,21 +45,26 @@ impl<F: Clone> Pages<F> {
         self.latest = now;
         let (number, begun) = (ticket.number, ticket.begun);
         let key = Key { bytes: &ticket.key, hash: ticket.hash };
+        let tags = terms.tags.clone();
         let new = New { page, terms, came: now, number, begun, purged: false };
         let stored = self.put(key, select, new);
         if matches!(stored, Stored::TooLarge | Stored::TooManyVariants) {
-            self.mark(&ticket, now.saturating_add(REMEMBERED));
+            self.mark(&ticket, tags, now.saturating_add(REMEMBERED));
         }
         self.end(&ticket);
         self.evict();
         stored
     }
 
-    /// What a fill brought is uncacheable: [`Look::Pass`](crate::Look::Pass) until `until`. Ends the fill.
-    pub fn pass(&mut self, ticket: Ticket, until: Millis) {
-        self.mark(&ticket, until);
+    /// What a fill brought is uncacheable: [`Look::Pass`](crate::Look::Pass) until `until`, or until something is purged that
+    /// covers its key or is one of its `tags`, at most [`MOST_TAGS`]. Ends the fill. False if that was purged already while
+    /// the fill ran, or if something newer is known.
+    pub fn pass(&mut self, ticket: Ticket, tags: Box<[Tag]>, until: Millis) -> bool {
+        debug_assert!(tags.len() <= MOST_TAGS);
+        let marked = self.mark(&ticket, tags, until);
         self.end(&ticket);
         self.evict();
+        marked
     }
 
     /// The application said that the stored page has not changed (304): it is as if it had come now, with `terms`, and
@@ -183,7 +191,7 @@ impl<F: Clone> Pages<F> {
     /// Puts a page in the place of an entry, or adds one.
     fn put_at(&mut self, at: Option<u32>, key: Key<'_>, variant: &[u8], new: New) {
         let New { page, terms, came, number, purged, .. } = new;
-        self.purges.retain(&terms.tags);
+        self.purges.retain(&terms.tags, Bearer::Page);
         let at = self.place(at, key, variant, Body::Page(page));
         let checked = self.purges.last();
         let slot = self.slots.get_mut(at);
@@ -194,14 +202,17 @@ impl<F: Clone> Pages<F> {
         slot.hits /= 2;
         let before = slot.terms.replace(Arc::new(terms));
         if let Some(before) = before {
-            self.purges.release(&before.tags);
+            self.purges.release(&before.tags, Bearer::Page);
         }
         self.weigh(at);
     }
 
-    /// Marks what was asked for as uncacheable.
-    fn mark(&mut self, ticket: &Ticket, until: Millis) {
+    /// Marks what was asked for as uncacheable, unless that was purged while the fill ran: it may be another thing now.
+    fn mark(&mut self, ticket: &Ticket, tags: Box<[Tag]>, until: Millis) -> bool {
         let key = Key { bytes: &ticket.key, hash: ticket.hash };
+        if self.purges.verdict_on_fill(ticket.begun, key.bytes, &tags).is_some() {
+            return false;
+        }
         let top = self.top(key);
         let vary = top.and_then(|at| self.slots.fork(at)).map(|fork| Arc::clone(&fork.vary));
         let (at, variant) = match (&vary, &ticket.variant) {
@@ -211,22 +222,24 @@ impl<F: Clone> Pages<F> {
                 (self.slots.find_variant(hash, key.bytes, &asked.values), &asked.values[..])
             }
             // What it varies by became known while the fill ran: another fill knows better.
-            _ => return,
+            _ => return false,
         };
         let is_newer = at.is_some_and(|at| self.number_at(at) > ticket.number);
         let has_room = at.is_some() || variant.is_empty() || top.is_some_and(|fork| self.has_room(fork));
         if is_newer || !has_room {
-            return;
+            return false;
         }
         let checked = self.purges.last();
-        let at = self.place(at, key, variant, Body::Mark);
+        self.purges.retain(&tags, Bearer::Mark);
+        let at = self.place(at, key, variant, Body::Mark(Box::new(Mark { tags })));
         let slot = self.slots.get_mut(at);
         (slot.expires, slot.number, slot.checked) = (until, ticket.number, checked);
         slot.flags = 0;
         if let Some(before) = slot.terms.take() {
-            self.purges.release(&before.tags);
+            self.purges.release(&before.tags, Bearer::Page);
         }
         self.weigh(at);
+        true
     }
 
     /// Number of the fill that brought what can be used of an entry.
@@ -243,7 +256,9 @@ impl<F: Clone> Pages<F> {
     fn place(&mut self, at: Option<u32>, key: Key<'_>, variant: &[u8], body: Body) -> u32 {
         if let Some(at) = at {
             let owned = self.slots.get(at).owned;
-            self.slots.replace(at, body, owned);
+            if let Body::Mark(before) = self.slots.replace(at, body, owned) {
+                self.purges.release(&before.tags, Bearer::Mark);
+            }
             return at;
         }
         let hash = if variant.is_empty() { key.hash } else { variant_hash(key.hash, variant) };
@@ -262,11 +277,12 @@ impl<F: Clone> Pages<F> {
     /// Counts what an entry owns.
     pub(super) fn weigh(&mut self, at: u32) {
         let slot = self.slots.get(at);
-        let page = match &slot.body {
+        let body = match &slot.body {
             Body::Page(page) => page.bytes(),
-            _ => 0,
+            Body::Mark(mark) => mark.bytes(),
+            Body::Fork(_) => 0,
         };
-        let owned = heap(slot.bytes.len()) + page + slot.terms.as_deref().map_or(0, Terms::bytes);
+        let owned = heap(slot.bytes.len()) + body + slot.terms.as_deref().map_or(0, Terms::bytes);
         self.queues.reweigh(slot.queue, slot.owned, owned);
         self.slots.set_owned(at, owned);
     }

@@ -29,7 +29,7 @@ use fills::{Fills, Variant, Vary};
 use life::State;
 use purges::Purges;
 use queues::{Ghosts, Queues};
-use slots::{Body, Fork, NONE, PURGED, Slot, Slots, UNUSABLE};
+use slots::{Body, Fork, Mark, NONE, PURGED, Slot, Slots, UNUSABLE};
 
 /// The most variants of a page, unless [`Pages::set_most_variants`] says otherwise; those that come then are passed on to
 /// the application without being stored.
@@ -118,8 +118,8 @@ impl<F: Clone> Pages<F> {
                 })
             }
             Body::Page(_) => self.stale(at, key, asked.as_ref(), now),
-            Body::Mark if now < slot.expires => Look::Pass,
-            Body::Mark | Body::Fork(_) => {
+            Body::Mark(_) if now < slot.expires => Look::Pass,
+            Body::Mark(_) | Body::Fork(_) => {
                 self.expired += 1;
                 self.discard(at);
                 self.miss(key, asked.as_ref())
@@ -327,13 +327,12 @@ impl<F: Clone> Pages<F> {
         if slot.checked == last || matches!(slot.body, Body::Fork(_)) {
             return false;
         }
-        let tags = slot.terms.as_ref().map_or(&[][..], |terms| &terms.tags);
-        let verdict = self.purges.verdict(slot.checked, slot.key(), tags);
+        let verdict = self.purges.verdict(slot.checked, slot.key(), slot.tags());
         let slot = self.slots.get_mut(at);
         match verdict {
             // What is gone stays unchecked: asked again, it is still gone.
             Some(Hardness::Hard) => return true,
-            Some(Hardness::Soft) if matches!(slot.body, Body::Mark) => return true,
+            Some(Hardness::Soft) if matches!(slot.body, Body::Mark(_)) => return true,
             Some(Hardness::Soft) => slot.flags |= PURGED,
             None => {}
         }
@@ -348,7 +347,7 @@ impl<F: Clone> Pages<F> {
             (Body::Page(page), Some(terms)) => {
                 life::state(terms, slot.expires, slot.flags & PURGED != 0, page.has_validators(), now)
             }
-            (Body::Mark, _) if now >= slot.expires => State::Useless,
+            (Body::Mark(_), _) if now >= slot.expires => State::Useless,
             _ => State::Fresh,
         }
     }

@@ -1,6 +1,6 @@
 //! Purges without walking over pages: they are numbered, and each page knows up to which one it was checked.
 //!
-//! A tag has a record as long as a stored page carries it: how many do, and the last purge of each hardness. A page is
+//! A tag has a record as long as a stored page or a mark carries it: how many do, and the last purge of each hardness. A page is
 //! checked when it is found and a purge has come since it was checked last; so a purge costs the same however many pages
 //! carry the tag, and a hit costs nothing for tags unless something was purged.
 //!
@@ -33,7 +33,7 @@ pub(super) struct Purges {
     bans: Vec<Ban>,
     /// Memory of the bans' texts.
     banned: usize,
-    /// Records without pages, each with a purge up to which fills may be running that need it.
+    /// Records that nothing stored carries, each with a purge up to which fills may be running that need it.
     late: VecDeque<(u64, Tag)>,
     /// Of the running fills and holds: the last purge when they began, and how many began then.
     running: BTreeMap<u64, u32>,
@@ -47,10 +47,32 @@ pub(super) struct Purges {
 struct Record {
     tag: Tag,
     purged: Last,
-    /// How many stored pages carry it.
+    /// How many stored pages carry it, and how many marks.
     pages: u32,
+    marks: u32,
     /// It is in `late`.
     late: bool,
+}
+
+/// Who carries tags.
+#[derive(Clone, Copy)]
+pub(super) enum Bearer {
+    Page,
+    Mark,
+}
+
+impl Record {
+    fn count(&mut self, bearer: Bearer) -> &mut u32 {
+        match bearer {
+            Bearer::Page => &mut self.pages,
+            Bearer::Mark => &mut self.marks,
+        }
+    }
+
+    /// Whether nothing that is stored carries it.
+    fn is_unused(&self) -> bool {
+        self.pages == 0 && self.marks == 0
+    }
 }
 
 /// Numbers of the last purges; 0: none.
@@ -118,8 +140,8 @@ impl Purges {
         };
         let Some(record) = self.record_mut(tag) else { return 0 };
         record.purged.set(how, number);
-        let pages = record.pages;
-        if pages == 0 {
+        let (pages, is_unused) = (record.pages, record.is_unused());
+        if is_unused {
             self.put_off(tag);
         }
         pages as usize
@@ -168,23 +190,23 @@ impl Purges {
         }
     }
 
-    /// A page that carries the tags is stored.
-    pub(super) fn retain(&mut self, tags: &[Tag]) {
+    /// A page or a mark that carries the tags is stored.
+    pub(super) fn retain(&mut self, tags: &[Tag], bearer: Bearer) {
         for tag in tags {
             self.add(*tag);
             if let Some(record) = self.record_mut(*tag) {
-                record.pages += 1;
+                *record.count(bearer) += 1;
             }
         }
     }
 
-    /// A page that carries the tags is gone.
-    pub(super) fn release(&mut self, tags: &[Tag]) {
+    /// One that carries the tags is gone.
+    pub(super) fn release(&mut self, tags: &[Tag], bearer: Bearer) {
         let oldest = self.oldest();
         for tag in tags {
             let Some(record) = self.record_mut(*tag) else { continue };
-            record.pages -= 1;
-            if record.pages > 0 || record.late {
+            *record.count(bearer) -= 1;
+            if !record.is_unused() || record.late {
                 continue;
             }
             if record.purged.either() > oldest {
@@ -214,11 +236,12 @@ impl Purges {
             + self.running.len() * 32
     }
 
-    /// For tests: whether the records are those of the stored pages' `tags`, and of what running fills need.
-    pub(super) fn verify(&self, tags: &std::collections::HashMap<u64, u32>) {
+    /// For tests: whether the records are those of `tags`, carried by so many stored pages and marks, and of what running fills
+    /// need.
+    pub(super) fn verify(&self, tags: &std::collections::HashMap<u64, [u32; 2]>) {
         for record in &self.tags {
-            assert_eq!(record.pages, tags.get(&record.tag.0).copied().unwrap_or(0));
-            assert!(record.pages > 0 || record.late, "a record that nobody needs");
+            assert_eq!([record.pages, record.marks], tags.get(&record.tag.0).copied().unwrap_or_default());
+            assert!(!record.is_unused() || record.late, "a record that nobody needs");
             assert!(!record.late || !self.running.is_empty(), "a record for fills, but none runs");
         }
         assert!(tags.keys().all(|tag| self.record(Tag(*tag)).is_some()));
@@ -229,7 +252,7 @@ impl Purges {
         self.running.first_key_value().map_or(u64::MAX, |(begun, _)| *begun)
     }
 
-    /// The record of a tag without pages stays until the fills have ended that run now.
+    /// The record of a tag that nothing stored carries stays until the fills have ended that run now.
     fn put_off(&mut self, tag: Tag) {
         let number = self.last;
         let Some(record) = self.record_mut(tag) else { return };
@@ -256,7 +279,7 @@ impl Purges {
         });
     }
 
-    /// Drops the records without pages whose purges are up to `oldest`.
+    /// Drops the records that nothing stored carries and whose purges are up to `oldest`.
     fn forget_late(&mut self, oldest: u64) {
         for _ in 0..self.late.len() {
             let Some(&(number, tag)) = self.late.front() else { return };
@@ -266,7 +289,7 @@ impl Purges {
             self.late.pop_front();
             let Some(record) = self.record_mut(tag) else { continue };
             record.late = false;
-            if record.pages > 0 {
+            if !record.is_unused() {
                 continue;
             }
             if record.purged.either() > oldest {
@@ -294,7 +317,7 @@ impl Purges {
         let hash = seed.hash_one(tag);
         self.tags
             .entry(hash, |record| record.tag == tag, |record| seed.hash_one(record.tag))
-            .or_insert_with(|| Record { tag, purged: Last::default(), pages: 0, late: false });
+            .or_insert_with(|| Record { tag, purged: Last::default(), pages: 0, marks: 0, late: false });
     }
 
     fn remove(&mut self, tag: Tag) {

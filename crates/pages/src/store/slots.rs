@@ -12,9 +12,10 @@
 use std::sync::Arc;
 
 use super::fills::Vary;
+use super::heap;
 use super::index::Index;
 use super::queues::Queue;
-use crate::{Millis, Page, Terms};
+use crate::{Millis, Page, Tag, Terms};
 
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
@@ -72,9 +73,23 @@ pub(super) enum Body {
     /// A stored page, or one variant of it.
     Page(Arc<Page>),
     /// Known to be uncacheable.
-    Mark,
+    Mark(Box<Mark>),
     /// The page has variants.
     Fork(Box<Fork>),
+}
+
+/// What a page would have carried that turned out uncacheable. In a box of its own: most entries are pages, and a hit touches
+/// one cache line.
+pub(super) struct Mark {
+    /// By which it is purged.
+    pub(super) tags: Box<[Tag]>,
+}
+
+impl Mark {
+    /// All memory that it owns, and itself in its box.
+    pub(super) fn bytes(&self) -> usize {
+        heap(size_of::<Mark>()) + heap(size_of_val(&*self.tags))
+    }
 }
 
 /// What a page with variants depends on.
@@ -110,6 +125,15 @@ impl Slot {
             fork: NONE,
             before: NONE,
             after: NONE,
+        }
+    }
+
+    /// What it is purged by, besides its key.
+    pub(super) fn tags(&self) -> &[Tag] {
+        match (&self.body, &self.terms) {
+            (Body::Mark(mark), _) => &mark.tags,
+            (Body::Page(_), Some(terms)) => &terms.tags,
+            _ => &[],
         }
     }
 
@@ -361,7 +385,7 @@ impl Slots {
     fn count(&mut self, body: &Body, change: isize) {
         let counter = match body {
             Body::Page(_) => &mut self.pages,
-            Body::Mark => &mut self.marks,
+            Body::Mark(_) => &mut self.marks,
             Body::Fork(_) => return,
         };
         *counter = counter.wrapping_add_signed(change);

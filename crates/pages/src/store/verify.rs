@@ -11,7 +11,7 @@ impl<F: Clone> Pages<F> {
     #[doc(hidden)]
     pub fn verify(&self) {
         let (mut owned, mut pages, mut marks) = (0, 0, 0);
-        let mut tags: HashMap<u64, u32> = HashMap::new();
+        let mut tags: HashMap<u64, [u32; 2]> = HashMap::new();
         for at in 0..self.slots.len() as u32 {
             let slot = self.slots.get(at);
             owned += slot.owned;
@@ -20,9 +20,13 @@ impl<F: Clone> Pages<F> {
                     pages += 1;
                     let terms = slot.terms.as_deref().expect("a page has terms");
                     assert_eq!(slot.owned, heap(slot.bytes.len()) + page.bytes() + Terms::bytes(terms));
-                    terms.tags.iter().for_each(|tag| *tags.entry(tag.0).or_default() += 1);
+                    terms.tags.iter().for_each(|tag| tags.entry(tag.0).or_default()[0] += 1);
                 }
-                Body::Mark => marks += 1,
+                Body::Mark(mark) => {
+                    marks += 1;
+                    assert_eq!(slot.owned, heap(slot.bytes.len()) + mark.bytes());
+                    mark.tags.iter().for_each(|tag| tags.entry(tag.0).or_default()[1] += 1);
+                }
                 Body::Fork(fork) => {
                     assert!(fork.variants > 0, "a fork without variants");
                     assert_eq!(self.slots.variants(at).count(), fork.variants as usize);

@@ -64,7 +64,7 @@ impl Both {
             0..=9 => self.look(key, request),
             10..=12 => self.lead(key, request),
             13..=17 => self.store(a, b, c),
-            18 => self.pass(a, b),
+            18 => self.pass(a, b, c),
             19 => self.abandon(a),
             20 => self.freshen(a, c),
             21 | 22 => self.purge(Purge::Tag(Tag(u64::from(a) % TAGS)), b),
@@ -139,11 +139,15 @@ impl Both {
         assert_eq!(page.as_ref().map(Arc::as_ptr), expected);
     }
 
-    fn pass(&mut self, which: u8, seconds: u8) {
+    fn pass(&mut self, which: u8, seconds: u8, kind: u8) {
         let Some((ticket, fill)) = self.take(which) else { return };
         let until = self.now + u64::from(seconds) * 1000;
-        self.real.pass(ticket, until);
-        self.reference.pass(&fill, until);
+        let tags = terms(&fill.key, kind).tags;
+        let marked = self.real.pass(ticket, tags.clone(), until);
+        if !marked && self.is_fenced(&fill) {
+            return self.reference.end(&fill);
+        }
+        self.reference.pass(&fill, until, tags);
     }
 
     fn abandon(&mut self, which: u8) {

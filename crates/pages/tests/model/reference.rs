@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use millrace_pages::store::{MOST_VARIANTS, MOST_VARY, REMEMBERED, RETAINED};
-use millrace_pages::{Grace, Hardness, Kept, Key, Millis, Page, Purge, Stored, Terms};
+use millrace_pages::{Grace, Hardness, Kept, Key, Millis, Page, Purge, Stored, Tag, Terms};
 
 /// The value of a request field.
 pub type Value<'a> = &'a dyn Fn(&str) -> Vec<u8>;
@@ -34,6 +34,8 @@ struct Entry {
     variant: Vec<Vec<u8>>,
     /// None: uncacheable.
     page: Option<(Arc<Page>, Terms)>,
+    /// By which that is purged.
+    marked: Box<[Tag]>,
     came: Millis,
     /// When freshness or the mark ends.
     expires: Millis,
@@ -108,16 +110,17 @@ impl Reference {
     pub fn store(&mut self, fill: &Fill, value: Value, page: Arc<Page>, terms: Terms, now: Millis) -> Stored {
         self.now = now;
         self.end(fill);
+        let tags = terms.tags.clone();
         let stored = self.put(fill, value, page, terms, now, false);
         if matches!(stored, Stored::TooLarge | Stored::TooManyVariants) {
-            self.mark(fill, now + REMEMBERED);
+            self.mark(fill, now + REMEMBERED, tags);
         }
         stored
     }
 
-    pub fn pass(&mut self, fill: &Fill, until: Millis) {
+    pub fn pass(&mut self, fill: &Fill, until: Millis, tags: Box<[Tag]>) {
         self.end(fill);
-        self.mark(fill, until);
+        self.mark(fill, until, tags);
     }
 
     pub fn freshen(&mut self, fill: &Fill, value: Value, terms: Terms, now: Millis) -> Option<*const Page> {
@@ -147,6 +150,7 @@ impl Reference {
             variant: vec![],
             expires: expiry(&terms, came, key.hash),
             page: Some((kept.page, terms.clone())),
+            marked: Box::default(),
             came,
             number: 0,
             purged: kept.purged,
@@ -172,7 +176,7 @@ impl Reference {
         let (mut count, now) = (0, self.now);
         for (key, place) in &mut self.places {
             place.entries.retain_mut(|entry| {
-                let tags = entry.page.as_ref().map_or(&[][..], |page| &page.1.tags);
+                let tags = entry.page.as_ref().map_or(&entry.marked, |page| &page.1.tags);
                 let hit = concerns(what, key, tags);
                 count += usize::from(hit && entry.page.is_some() && entry.is_alive(now));
                 entry.purged |= hit;
@@ -279,6 +283,7 @@ impl Reference {
             request,
             variant,
             page: Some((page, terms)),
+            marked: Box::default(),
             came,
             expires,
             number,
@@ -287,7 +292,10 @@ impl Reference {
         if purged { Stored::Stale } else { Stored::Fresh }
     }
 
-    fn mark(&mut self, fill: &Fill, until: Millis) {
+    fn mark(&mut self, fill: &Fill, until: Millis, marked: Box<[Tag]>) {
+        if self.purges[fill.begun..].iter().any(|purge| concerns(&purge.0, &fill.key, &marked)) {
+            return;
+        }
         let vary = self.alive(&fill.key).map_or(vec![], |place| place.vary.clone());
         let variant = match &fill.asked {
             _ if vary.is_empty() => vec![],
@@ -303,7 +311,8 @@ impl Reference {
             return;
         }
         let (request, number) = (fill.request, fill.number);
-        let entry = Entry { request, variant, page: None, came: 0, expires: until, number, purged: false };
+        let (page, came, expires, purged) = (None, 0, until, false);
+        let entry = Entry { request, variant, page, marked, came, expires, number, purged };
         place.entries.push(entry);
     }
 }
@@ -346,7 +355,7 @@ fn variant(vary: &[Box<str>], value: Value) -> Vec<Vec<u8>> {
     vary.iter().map(|name| value(name)).collect()
 }
 
-fn concerns(purge: &Purge, key: &[u8], tags: &[millrace_pages::Tag]) -> bool {
+fn concerns(purge: &Purge, key: &[u8], tags: &[Tag]) -> bool {
     match purge {
         Purge::Everything => true,
         Purge::Tag(tag) => tags.contains(tag),

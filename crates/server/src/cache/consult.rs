@@ -12,9 +12,10 @@ use millrace_wire::path;
 use tokio::sync::oneshot;
 
 use super::fill::{Fill, Job, Lead, Outcome, State};
+use super::passed::{self, Moment};
 use super::serve::{self, Asked};
 use super::told::{self, Told};
-use super::{Make, passed, settle};
+use super::{Make, settle};
 use crate::engine::Thread;
 use crate::reply::{Reply, plain};
 use crate::request::Request;
@@ -92,14 +93,15 @@ struct Consultation<'a> {
 impl Consultation<'_> {
     fn look(self, key: Key<'_>) -> Consulted {
         let passes_on = self.thread.exit.is_some();
-        if passed::is_noted(key, self.thread.clock.ticks()) {
+        let cache = &self.thread.process.cache;
+        let moment = Moment { ticks: self.thread.clock.ticks(), purges: cache.purges() };
+        if passed::is_noted(key, moment) {
             if passes_on {
                 return Consulted::Elsewhere;
             }
             self.thread.stats.add(Counter::CachePassed, 1);
             return Consulted::Run(Told::PASS);
         }
-        let cache = &self.thread.process.cache;
         // Read while its place in the index is on its way from memory.
         cache.lock(cache.shard_of(key)).expect(key);
         let head = &self.request.head;
@@ -126,7 +128,7 @@ impl Consultation<'_> {
                 self.thread.stats.add(Counter::CachePassed, 1);
                 // One variant that is not stored says nothing of the others.
                 if !shard.has_variants(key) {
-                    passed::note(key, self.thread.clock.ticks());
+                    passed::note(key, moment);
                 }
                 return Consulted::Run(Told::PASS);
             }

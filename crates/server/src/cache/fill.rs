@@ -13,10 +13,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use millrace_pages::Mode;
-use millrace_pages::judge::{Freshened, Keep, freshen};
+use millrace_pages::judge::{Freshened, Keep, freshen, tags};
 use millrace_pages::vary::select;
 use millrace_pages::{
-    Answer, Asking, Key, Millis, Page, Place, Refusal, Rules, Select, Stored, Terms, Ticket, Verdict, judge,
+    Answer, Asking, Key, Millis, Page, Place, Refusal, Rules, Select, Stored, Tag, Terms, Ticket, Verdict,
+    judge,
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -229,9 +230,9 @@ impl Job {
         }
         if aside.handed().is_some() {
             // The file is sent by whoever sends answers; the page is none.
+            let (remember, tags) = (self.rules.remember_refusal, self.tags(&reply, &aside));
             reply.aside = Some(aside);
-            let remember = self.rules.remember_refusal;
-            return self.refuse(lead, reply, Refusal::HandedOver, remember);
+            return self.refuse(lead, reply, Refusal::HandedOver, remember, tags);
         }
         let failed = reply.status >= 500 && !matches!(reply.body, Body::Stream(_));
         if failed && self.rules.mode == Mode::Profile {
@@ -260,7 +261,8 @@ impl Job {
             (Verdict::Refuse { why, remember }, body) => {
                 reply.body = body;
                 settle::tell_crawler(&self.request, &mut reply, &aside);
-                self.refuse(lead, reply, why, remember);
+                let tags = self.tags(&reply, &aside);
+                self.refuse(lead, reply, why, remember, tags);
             }
         }
     }
@@ -288,14 +290,12 @@ impl Job {
         if self.rules.faithful && is_coded() {
             return Verdict::Refuse { why: Refusal::Vary, remember: self.rules.remember_refusal };
         }
-        let answer = Answer {
-            status: reply.status,
-            fields: reply.fields.iter().chain(aside.fields.iter()),
-            notes: &aside.notes,
-            content,
-            failed: aside.failed,
-        };
-        judge(&self.rules, &self.place(), &self.asking, &answer, self.now())
+        judge(&self.rules, &self.place(), &self.asking, &answer(reply, aside, content), self.now())
+    }
+
+    /// What is to be purged for that an answer can't be stored to be forgotten.
+    fn tags(&self, reply: &Reply, aside: &Aside) -> Box<[Tag]> {
+        tags(&self.rules, &self.place(), &answer(reply, aside, &[]))
     }
 
     /// The page is whole: it is compressed and stored.
@@ -343,14 +343,7 @@ impl Job {
 
     /// PHP says that the page still holds (RFC 9111 section 4.3.4).
     fn freshen(self, lead: Lead, page: &Arc<Page>, terms: &Terms, reply: &Reply, aside: &Aside) {
-        let answer = Answer {
-            status: reply.status,
-            fields: reply.fields.iter().chain(aside.fields.iter()),
-            notes: &aside.notes,
-            content: &[],
-            failed: aside.failed,
-        };
-        let now = self.now();
+        let (answer, now) = (answer(reply, aside, &[]), self.now());
         match freshen(&self.rules, &self.place(), &self.asking, page, terms, &answer, now) {
             Ok(Freshened { terms, fields, last_modified }) => {
                 let new = fields.map(|fields| make::with_fields(page, fields, last_modified, now));
@@ -405,24 +398,24 @@ impl Job {
     }
 
     /// The answer is for one only.
-    fn refuse(mut self, lead: Lead, mut reply: Reply, why: Refusal, remember: Millis) {
+    fn refuse(mut self, lead: Lead, mut reply: Reply, why: Refusal, remember: Millis, tags: Box<[Tag]>) {
         told::refused(&mut reply, self.told, why);
         if let Some(private) = self.private.take() {
             // Whoever came first may have left.
             let _ = private.send(reply);
         }
-        self.pass(lead, remember);
+        self.pass(lead, remember, tags);
     }
 
-    /// Others don't wait for each other for so long.
-    fn pass(&self, lead: Lead, remember: Millis) {
+    /// Others don't wait for each other for so long, unless one of the tags is purged.
+    fn pass(&self, lead: Lead, remember: Millis, tags: Box<[Tag]>) {
         let until = self.now() + remember;
         lead.end(|cache, ticket| {
             let mut shard = cache.lock(Lead::shard(cache, &ticket));
             if remember > 0 {
-                shard.pass(ticket, until)
+                shard.pass(ticket, tags, until);
             } else {
-                shard.abandon(ticket)
+                shard.abandon(ticket);
             }
             Outcome::Alone
         });
@@ -464,7 +457,8 @@ impl Job {
             }
             if total > most {
                 self.open(&lead, &draft);
-                return self.pass_on(lead, stream, &growing).await;
+                let tags = self.tags(&reply, &aside);
+                return self.pass_on(lead, tags, stream, &growing).await;
             }
         };
         if !whole && !is_open {
@@ -481,7 +475,8 @@ impl Job {
         match self.judge(&reply, &aside, &content) {
             Verdict::Store { terms, keep } => self.keep(lead, &reply, content, &keep, terms).await,
             Verdict::Refuse { why, remember } => {
-                self.refuse(lead, reply.body(Body::Bytes(content)), why, remember)
+                let tags = self.tags(&reply, &aside);
+                self.refuse(lead, reply.body(Body::Bytes(content)), why, remember, tags)
             }
         }
     }
@@ -500,8 +495,8 @@ impl Job {
     }
 
     /// The page has become too large to be stored: those who read it already get the rest.
-    async fn pass_on(self, lead: Lead, mut stream: Box<dyn Source>, growing: &Growing) {
-        self.pass(lead, self.rules.remember_refusal);
+    async fn pass_on(self, lead: Lead, tags: Box<[Tag]>, mut stream: Box<dyn Source>, growing: &Growing) {
+        self.pass(lead, self.rules.remember_refusal, tags);
         let mut piece = Vec::new();
         while growing.pass().await {
             match stream.next(&mut piece).await {
@@ -511,4 +506,14 @@ impl Job {
             piece.clear();
         }
     }
+}
+
+/// What the rules judge: the fields, also those for the server, and what the script said by functions.
+fn answer<'a>(
+    reply: &'a Reply,
+    aside: &'a Aside,
+    content: &'a [u8],
+) -> Answer<'a, impl Iterator<Item = (&'a str, &'a [u8])> + Clone> {
+    let fields = reply.fields.iter().chain(aside.fields.iter());
+    Answer { status: reply.status, fields, notes: &aside.notes, content, failed: aside.failed }
 }

@@ -37,6 +37,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -69,6 +70,8 @@ pub struct Cache {
     /// By the names of their sites: for what comes without a request.
     sites: Mutex<HashMap<Box<str>, Known>>,
     outliving: Outliving,
+    /// How often something was purged.
+    purges: AtomicU64,
     /// When the cache was made, on the clock that can't be set, and on the other one.
     started: (Instant, Millis),
 }
@@ -101,7 +104,8 @@ impl Cache {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let started = (Instant::now(), wall.as_millis() as Millis);
         let outliving = Outliving::new(disk);
-        Arc::new(Cache { shards, press: Press::start(), sites: Mutex::default(), outliving, started })
+        let (sites, purges) = (Mutex::default(), AtomicU64::new(0));
+        Arc::new(Cache { shards, press: Press::start(), sites, outliving, purges, started })
     }
 
     /// Changes its limits: how much memory it may take - what is too much goes at once -, how many variants a page may
@@ -116,13 +120,21 @@ impl Cache {
 
     /// Applies purges, here and on the disk. Returns about how many pages they concern.
     pub fn purge(&self, purges: &[(Purge, Hardness)]) -> usize {
-        self.disk().purge(purges, || {
+        let pages = self.disk().purge(purges, || {
             let mut pages = 0;
             self.each(|shard| {
                 pages += purges.iter().map(|(what, how)| shard.purge(what, *how)).sum::<usize>();
             });
             pages
-        })
+        });
+        // What threads have noted before this was perhaps asked of a shard that had not been told yet.
+        self.purges.fetch_add(1, Ordering::Release);
+        pages
+    }
+
+    /// How often something was purged, in all shards already.
+    fn purges(&self) -> u64 {
+        self.purges.load(Ordering::Acquire)
     }
 
     /// Applies what a script said by `millrace_purge()` while it ran for `host` of the site of this name, in the grammar of

@@ -1,5 +1,5 @@
 //! Requests of which a thread has just seen that their answers can't be stored: for a moment it does not ask again. A
-//! script that is never cached must not pay for a cache.
+//! script that is never cached must not pay for a cache. With any purge all of that is forgotten.
 //!
 //! Only hashes are held. Two requests with the same one are as likely as a broken memory, and then PHP runs where a page
 //! would have done.
@@ -15,22 +15,36 @@ const A_MOMENT: u64 = 1000;
 const PLACES: usize = 256;
 
 thread_local! {
-    /// Hash, and the tick at which it was noted.
-    static NOTED: [Cell<(u64, u64)>; PLACES] = const { [const { Cell::new((0, 0)) }; PLACES] };
+    static NOTED: [Cell<Note>; PLACES] = const { [const { Cell::new(Note { hash: 0, at: Moment { ticks: 0, purges: 0 } }) }; PLACES] };
 }
 
-/// Whether it has been noted a moment ago.
-pub fn is_noted(key: Key<'_>, ticks: u64) -> bool {
+#[derive(Clone, Copy)]
+struct Note {
+    hash: u64,
+    at: Moment,
+}
+
+/// When the store is asked.
+#[derive(Clone, Copy)]
+pub struct Moment {
+    /// By the thread's clock.
+    pub ticks: u64,
+    /// How many purges were done before.
+    pub purges: u64,
+}
+
+/// Whether it has been noted a moment ago, and nothing was purged since.
+pub fn is_noted(key: Key<'_>, now: Moment) -> bool {
     NOTED.with(|noted| {
-        let (known, since) = noted[place(key)].get();
-        known == key.hash && ticks < since + A_MOMENT
+        let Note { hash, at } = noted[place(key)].get();
+        hash == key.hash && now.ticks < at.ticks + A_MOMENT && now.purges == at.purges
     })
 }
 
 /// Notes it. Not for a page with variants: the key says nothing of them, and whoever asks for one that is not stored would
-/// turn the cache off for the others.
-pub fn note(key: Key<'_>, ticks: u64) {
-    NOTED.with(|noted| noted[place(key)].set((key.hash, ticks)));
+/// turn the cache off for the others. `at` is from before the store was asked.
+pub fn note(key: Key<'_>, at: Moment) {
+    NOTED.with(|noted| noted[place(key)].set(Note { hash: key.hash, at }));
 }
 
 fn place(key: Key<'_>) -> usize {
@@ -44,11 +58,13 @@ mod tests {
     #[test]
     fn a_note_holds_for_a_moment() {
         let (one, other) = (Key { bytes: b"", hash: 7 }, Key { bytes: b"", hash: 7 + PLACES as u64 });
-        assert!(!is_noted(one, 0));
-        note(one, 10);
-        assert!(is_noted(one, 10) && is_noted(one, 10 + A_MOMENT - 1));
-        assert!(!is_noted(one, 10 + A_MOMENT));
-        note(other, 10);
-        assert!(!is_noted(one, 10), "its place was taken");
+        let at = |ticks| Moment { ticks, purges: 3 };
+        assert!(!is_noted(one, at(0)));
+        note(one, at(10));
+        assert!(is_noted(one, at(10)) && is_noted(one, at(10 + A_MOMENT - 1)));
+        assert!(!is_noted(one, at(10 + A_MOMENT)));
+        assert!(!is_noted(one, Moment { ticks: 11, purges: 4 }), "something was purged");
+        note(other, at(10));
+        assert!(!is_noted(one, at(10)), "its place was taken");
     }
 }

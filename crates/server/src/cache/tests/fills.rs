@@ -6,6 +6,7 @@ use millrace_settings::plan::Profile;
 
 use super::*;
 use crate::reply::{Source, plain};
+use millrace_pages::Tag;
 
 const MINUTE: (&str, &str) = ("Cache-Control", "public, max-age=60");
 const A_WHILE: Duration = Duration::from_millis(50);
@@ -393,4 +394,66 @@ fn a_page_too_large_is_passed_on_and_not_stored() {
         let small = scene.get("/").await.text;
         assert!(small == "small" && runs() == 3);
     });
+}
+
+#[test]
+fn after_a_purge_an_uncacheable_page_is_tried_again() {
+    let tag = |name: &str| Purge::Tag(Tag::named("", name.as_bytes()));
+    let path = |path: &str| Purge::Tag(Tag::path("", "a.test", path.as_bytes()));
+    let prefix = |path: &str| Purge::Prefix { site: "".into(), host: None, path: path.as_bytes().into() };
+    let purges = [
+        (path("/a/b"), true),
+        (Purge::Tag(Tag::url("", "a.test", b"/a/b", b"")), true),
+        (Purge::Tag(Tag::site("")), true),
+        (tag("post:1"), true),
+        (prefix("/a/"), true),
+        (Purge::Everything, true),
+        (path("/a"), false),
+        (tag("post:2"), false),
+        (prefix("/b"), false),
+    ];
+    play(
+        plan::Profile::Generic,
+        |_| {},
+        async |scene| {
+            let private = || page(&[("Cache-Control", "private"), ("Millrace-Tag", "post:1")], "for you");
+            for ((what, lifts), how) in
+                purges.iter().flat_map(|purge| [(purge, Hardness::Soft), (purge, Hardness::Hard)])
+            {
+                answers(private());
+                assert!(scene.get("/a/b").await.cache().contains("detail=private"), "{what:?}");
+                answers(private());
+                assert!(scene.get("/a/b").await.cache().contains("detail=uncacheable"), "{what:?}");
+                scene.thread.process.cache.purge(&[(what.clone(), how)]);
+                if !lifts {
+                    answers(private());
+                    assert!(scene.get("/a/b").await.cache().contains("detail=uncacheable"), "{what:?}");
+                    scene.purge_everything(how);
+                }
+                answers(page(&[("Cache-Control", "max-age=60")], "for all"));
+                assert_eq!(scene.get("/a/b").await.text, "for all", "{what:?}");
+                assert!(scene.get("/a/b").await.cache().contains("; hit"), "{what:?}");
+                scene.purge_everything(Hardness::Hard);
+            }
+        },
+    );
+}
+
+#[test]
+fn what_is_purged_while_it_is_made_is_not_known_to_be_uncacheable() {
+    play(
+        plan::Profile::Generic,
+        |_| {},
+        async |scene| {
+            let cache = scene.thread.process.cache.clone();
+            plays(move |_| {
+                cache.purge(&[(Purge::Tag(Tag::path("", "a.test", b"/")), Hardness::Soft)]);
+                Box::pin(std::future::ready(page(&[("Cache-Control", "private")], "old")))
+            });
+            assert_eq!(scene.get("/").await.text, "old");
+            answers(page(&[("Cache-Control", "max-age=60")], "new"));
+            scene.get("/").await;
+            assert!(scene.get("/").await.cache().contains("; hit"));
+        },
+    );
 }
