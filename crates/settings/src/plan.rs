@@ -394,6 +394,8 @@ pub struct Site {
     pub cache: SiteCache,
     /// The file that visitors get for whom there is no PHP worker.
     pub overload_page: Option<PathBuf>,
+    /// Whether what its scripts say is compressed on its way.
+    pub compress_php: bool,
     /// The root as php-fpm sees it, if that is another path.
     pub fastcgi_root: Option<PathBuf>,
     /// How PHP runs; `None`: the site has no PHP.

@@ -249,6 +249,7 @@ fn site(view: &View<'_>) -> Site {
         internal: view.pairs("site.internal").into_iter().map(|(at, folder)| (at, folder.into())).collect(),
         cache: site_cache(view),
         overload_page: view.path("php.overload_page"),
+        compress_php: view.switch("php.compress"),
         fastcgi_root: view.path("php.fastcgi_root"),
         php: view.switch("php.enabled").then(|| php(view)),
         persistent: if view.switch("php.enabled") { persistent(view) } else { None },

@@ -85,6 +85,15 @@ impl Accept {
         self.weight(coding) > 0
     }
 
+    /// Of `codings` the one that the client likes best, of equals the first; `None`: it takes none of them, or likes
+    /// [`Coding::Identity`] better.
+    pub fn best_of(&self, codings: &[Coding]) -> Option<Coding> {
+        let least = self.weight(Coding::Identity).max(1);
+        let liked = codings.iter().rev().filter(|coding| self.weight(**coding) >= least);
+        // Of equals the last counts.
+        liked.copied().max_by_key(|coding| self.weight(*coding))
+    }
+
     /// The codings that the client takes, the best first; those that it likes less than none at all come after
     /// [`Coding::Identity`].
     pub fn by_preference(&self) -> impl Iterator<Item = Coding> + use<> {
@@ -173,6 +182,27 @@ mod tests {
         let mut accept = Accept::parse(b"gzip;q=0.5");
         accept.add(b"br;q=0.4, identity;q=0");
         assert_eq!(accept.by_preference().collect::<Vec<_>>(), [Gzip, Brotli]);
+    }
+
+    #[test]
+    fn the_best_of_a_few() {
+        let few = [Zstd, Gzip, Brotli];
+        let table: &[(&str, Option<Coding>)] = &[
+            ("", None),
+            ("gzip, deflate, br, zstd", Some(Zstd)),
+            ("gzip, br", Some(Gzip)),
+            ("br", Some(Brotli)),
+            ("br;q=0.9, gzip;q=0.8", Some(Brotli)),
+            ("gzip;q=0", None),
+            ("gzip;q=0.001", Some(Gzip)),
+            ("identity, gzip;q=0.9", None),
+            ("identity;q=0.5, *;q=0.5", Some(Zstd)),
+            ("identity;q=0, zstd;q=0", None),
+            ("*;q=0", None),
+        ];
+        for (value, expected) in table {
+            assert_eq!(Accept::parse(value.as_bytes()).best_of(&few), *expected, "{value:?}");
+        }
     }
 
     proptest! {

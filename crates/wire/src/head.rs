@@ -329,6 +329,19 @@ impl Head {
         head
     }
 
+    /// Gives every field of this name the value that `change` makes of it; `None`: it stays.
+    pub fn change(&mut self, name: &str, change: impl Fn(&[u8]) -> Option<Vec<u8>>) {
+        for at in 0..self.fields.len() {
+            let field = self.fields[at];
+            if !self.said(field.name).eq_ignore_ascii_case(name) {
+                continue;
+            }
+            if let Some(value) = change(self.text(field.value)) {
+                self.fields[at].value = self.append(&value);
+            }
+        }
+    }
+
     /// The method, case-sensitive.
     pub fn method(&self) -> &str {
         self.said(self.method)

@@ -24,7 +24,8 @@
 //! - [`runner`]: the entry of this room: workers of our own, or [`fastcgi`]: php-fpm's;
 //! - [`worker`]: one worker's socket; [`card`]: what is known of it without a lock; [`scoreboard`];
 //! - [`exchange`]: one request, from REQUEST to a Reply, and what happens if the worker dies;
-//! - [`variables`]: what `$_SERVER` will hold; [`answer`]: frames to fields and content; [`stream`]: long answers;
+//! - [`variables`]: what `$_SERVER` will hold; [`answer`]: frames to fields and content; [`stream`]: long answers; [`coder`]:
+//!   their compression;
 //! - [`status`]: for people.
 
 // A worker moves between lists, leases and channels all the time: as a pointer.
@@ -32,6 +33,7 @@
 
 mod answer;
 mod card;
+mod coder;
 mod crashes;
 mod exchange;
 mod fastcgi;

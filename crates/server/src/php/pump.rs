@@ -142,9 +142,13 @@ impl<M: Maker> Pump<M> {
                 Event::Moved => {}
                 Event::Made => {
                     self.whole = !self.maker.as_ref().is_some_and(Maker::is_cut);
+                    self.pipe.made(self.whole);
                     self.part(End::Whole);
                 }
-                Event::Lost(error) => self.part(End::Lost(error)),
+                Event::Lost(error) => {
+                    self.pipe.made(false);
+                    self.part(End::Lost(error));
+                }
             }
         }
     }
@@ -190,6 +194,7 @@ impl<M: Maker> Pump<M> {
     /// Moves the tail to disk. If that takes none, the script has to wait for its client.
     async fn spill(&mut self) {
         let tail = self.pipe.tail().take();
+        self.pipe.goes_to_disk();
         let result = match self.spool() {
             Ok(spool) => spool.put(tail).await,
             Err(error) => Err((tail, error)),
@@ -233,10 +238,17 @@ impl<M: Maker> Pump<M> {
             let Some(maker) = &mut self.maker else { return Poll::Pending };
             while self.pipe.has_room() {
                 match maker.poll_make(cx, &self.pipe) {
+                    Poll::Ready(Ok(false)) if self.pipe.ends_turn() => {
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
                     Poll::Ready(Ok(false)) => {}
                     Poll::Ready(Ok(true)) => return Poll::Ready(Event::Made),
                     Poll::Ready(Err(error)) => return Poll::Ready(Event::Lost(error)),
-                    Poll::Pending => return Poll::Pending,
+                    Poll::Pending => {
+                        self.pipe.flush();
+                        return Poll::Pending;
+                    }
                 }
             }
             self.held.set(self.pipe.in_memory());

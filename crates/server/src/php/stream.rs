@@ -7,6 +7,8 @@
 //!
 //! The worker is free as soon as its script has finished, however slow the client is. What the client has not taken yet
 //! waits in memory, and what would be more than a megabyte on disk (`server.spool_bytes`); beyond that the script waits.
+//! An answer that is sent in a coding ([`Source::code`]) is coded on its way in, not on its way out.
+//!
 //! A script is held up for a moment before anything goes to disk: most clients only seem to be slow. Nothing here belongs
 //! to more than one thread.
 
@@ -16,8 +18,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
 use super::answer::{Unheard, note};
+use super::coder::Coder;
 use super::worker::Sink;
 use crate::reply::{Aside, Source};
+use millrace_wire::encoding::Coding;
 use millrace_wire::frames::{End, Frame};
 
 /// The rest of an answer that a worker is still making. Dropping it before its end tells the script that its client
@@ -25,7 +29,7 @@ use millrace_wire::frames::{End, Frame};
 #[derive(Debug)]
 pub struct Stream {
     pipe: Rc<Pipe>,
-    /// Bytes that are still to come, as the script announced.
+    /// Bytes that are still to come, as the script announced; `None` also if they come in a coding.
     left: Option<u64>,
 }
 
@@ -40,6 +44,12 @@ pub struct Pipe {
     behind: Cell<bool>,
     /// Memory for connections is used up.
     short: Cell<bool>,
+    /// Something of it is, or was, on disk.
+    on_disk: Cell<bool>,
+    /// What codes all that comes; `None`: nothing does.
+    coder: RefCell<Option<Coder>>,
+    /// The maker has made all.
+    made: Cell<bool>,
     /// All has been taken, or will not come: well, or not.
     end: Cell<Option<bool>>,
     /// What the script said beside the content.
@@ -94,6 +104,18 @@ impl Source for Stream {
         Poll::Ready(Ok(true))
     }
 
+    fn there(&self) -> usize {
+        self.pipe.front.borrow().len() + self.pipe.tail.borrow().len()
+    }
+
+    fn code(&mut self, coding: Coding) -> bool {
+        let coded = self.pipe.code(coding, self.left);
+        if coded {
+            self.left = None;
+        }
+        coded
+    }
+
     fn take_aside(&mut self) -> Option<Box<Aside>> {
         self.pipe.aside.borrow_mut().take()
     }
@@ -102,7 +124,7 @@ impl Source for Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         // All that was announced has been taken: the script has no client to lose any more.
-        self.pipe.closed.set(self.left != Some(0));
+        self.pipe.closed.set(self.left != Some(0) && !self.pipe.is_drained());
         wake(&self.pipe.giver);
     }
 }
@@ -125,8 +147,9 @@ impl Pipe {
             return Poll::Ready(Ok(true));
         }
         match self.end.get() {
-            Some(true) => Poll::Ready(Ok(false)),
-            Some(false) => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+            _ if self.is_coded_whole() && !self.behind.get() => Poll::Ready(Ok(false)),
+            Some(true) if self.coder.borrow().is_none() => Poll::Ready(Ok(false)),
+            Some(_) => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
             None => {
                 *self.taker.borrow_mut() = Some(cx.waker().clone());
                 Poll::Pending
@@ -134,14 +157,75 @@ impl Pipe {
         }
     }
 
+    /// Has everything coded from its start, of which nothing has been taken; the script announced so many bytes. False if it is
+    /// too late for that.
+    fn code(&self, coding: Coding, announced: Option<u64>) -> bool {
+        if self.on_disk.get() || self.end.get() == Some(false) {
+            return false;
+        }
+        let Some(mut coder) = Coder::new(coding, announced) else { return false };
+        let mut coded = Vec::new();
+        coder.push(&self.front.take(), &mut coded);
+        coder.push(&self.tail.take(), &mut coded);
+        if self.made.get() {
+            coder.end(&mut coded);
+        }
+        *self.front.borrow_mut() = coded;
+        *self.coder.borrow_mut() = Some(coder);
+        self.behind.set(false);
+        wake(&self.giver);
+        true
+    }
+
     /// Adds content.
     pub fn push(&self, piece: &[u8]) {
+        match &mut *self.coder.borrow_mut() {
+            Some(coder) => self.add(|end| coder.push(piece, end)),
+            None => self.add(|end| end.extend_from_slice(piece)),
+        }
+    }
+
+    /// Nothing more is there at the moment: what is there can be read.
+    pub fn flush(&self) {
+        if let Some(coder) = &mut *self.coder.borrow_mut() {
+            self.add(|end| coder.flush(end));
+        }
+    }
+
+    /// The maker has made all; or it has gone, and that is not `whole`.
+    pub fn made(&self, whole: bool) {
+        self.made.set(whole);
+        match &mut *self.coder.borrow_mut() {
+            Some(coder) if whole => self.add(|end| coder.end(end)),
+            Some(coder) => coder.give_up(),
+            None => {}
+        }
+    }
+
+    /// Whether others are to have their turn before more is made; asked once a turn.
+    pub fn ends_turn(&self) -> bool {
+        self.coder.borrow_mut().as_mut().is_some_and(Coder::ends_turn)
+    }
+
+    fn add(&self, to_the_end: impl FnOnce(&mut Vec<u8>)) {
         if self.behind.get() {
-            self.tail.borrow_mut().extend_from_slice(piece);
-        } else {
-            self.front.borrow_mut().extend_from_slice(piece);
+            return to_the_end(&mut self.tail.borrow_mut());
+        }
+        let mut front = self.front.borrow_mut();
+        to_the_end(&mut front);
+        if !front.is_empty() {
             wake(&self.taker);
         }
+    }
+
+    /// Whether it comes in a coding and all has been coded that is to be sent, even if the script goes on.
+    fn is_coded_whole(&self) -> bool {
+        self.coder.borrow().as_ref().is_some_and(Coder::is_whole)
+    }
+
+    /// The same, and all of it has been taken.
+    fn is_drained(&self) -> bool {
+        self.is_coded_whole() && !self.behind.get() && self.front.borrow().is_empty()
     }
 
     /// Whether more may come into memory. When the front is full, it comes into the tail from now on.
@@ -180,15 +264,19 @@ impl Pipe {
     /// Nothing lies between the tail and the front any more.
     pub fn join(&self) {
         self.behind.set(false);
-        let tail = self.tail.take();
-        if !tail.is_empty() {
-            self.set_front(tail);
-        }
+        // Whoever takes it is woken even if nothing is there: it may have been the end.
+        self.set_front(self.tail.take());
     }
 
     /// Bytes of memory that its content takes.
     pub fn in_memory(&self) -> u64 {
-        (self.front.borrow().capacity() + self.tail.borrow().capacity()) as u64
+        let coder = self.coder.borrow().as_ref().map_or(0, Coder::in_memory);
+        (self.front.borrow().capacity() + self.tail.borrow().capacity() + coder) as u64
+    }
+
+    /// Something of it goes to disk.
+    pub fn goes_to_disk(&self) {
+        self.on_disk.set(true);
     }
 
     /// Whether something lies behind the front.

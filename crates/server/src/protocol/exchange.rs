@@ -13,7 +13,7 @@ use crate::cache::{self, Told, Waited};
 use crate::engine::{SharedSetup, Thread};
 use crate::log::{Asked, Entry};
 use crate::php;
-use crate::reply::{self, Reply};
+use crate::reply::{self, Reply, passing};
 use crate::request::Request;
 use crate::route::{self, Response, Script, Site};
 use crate::stats::{Class, Counter};
@@ -97,13 +97,16 @@ pub(super) struct Exchange {
     class: Class,
     /// What routing said, if it has been asked.
     response: Option<Response>,
+    /// The script was given back entity-tags that its client has as weak ones.
+    restored: bool,
 }
 
 impl Exchange {
     /// A request that starts now.
     pub(super) fn new(thread: &Thread, setup: &SharedSetup, site: &Arc<Site>, request: Request) -> Exchange {
         let (started, class) = (thread.clock.now(), Class::Other);
-        Exchange { request, site: site.clone(), setup: setup.clone(), started, class, response: None }
+        let (site, setup) = (site.clone(), setup.clone());
+        Exchange { request, site, setup, started, class, response: None, restored: false }
     }
 
     /// The same, answered by `class`.
@@ -168,7 +171,11 @@ impl Exchange {
                 Response::Ready(reply) => Ok(reply),
                 Response::Later(reply) => Ok(reply.await),
                 Response::Page(page, script) => match awaiting_php(thread, page).await {
-                    Waited::Reply(reply) => Ok(self.hand_over(thread, &script, reply).await),
+                    Waited::Reply(reply) => {
+                        let mut reply = self.hand_over(thread, &script, reply).await;
+                        self.compress(thread, &mut reply);
+                        Ok(reply)
+                    }
                     Waited::Again if waits < MOST_WAITS => {
                         waits += 1;
                         continue;
@@ -192,6 +199,10 @@ impl Exchange {
     ) -> Result<Reply, Trouble> {
         let most = self.site.plan.body_bytes;
         client.read_content(thread, &mut self.request, &self.setup.plan, most).await?;
+        if self.site.plan.compress_php {
+            let Request { head, forwarded_host, .. } = &mut self.request;
+            self.restored = passing::restore_tags(head, forwarded_host.as_deref());
+        }
         // A client that goes while it waits for a worker is not worth one.
         let gone = poll_fn(|cx| client.poll_gone(cx));
         let running = php::run_while(thread, &self.site, &mut self.request, script, gone);
@@ -200,7 +211,21 @@ impl Exchange {
         cache::settle(thread, &self.site, &self.request, &mut reply, told);
         let mut reply = self.hand_over(thread, script, reply).await;
         reply.fields.push_block(&self.site.header_lines);
+        self.compress(thread, &mut reply);
         Ok(reply)
+    }
+
+    /// Compresses what a script says to this client alone. Stored pages, and files that a script hands over, have their codings.
+    fn compress(&self, thread: &Thread, reply: &mut Reply) {
+        if !self.site.plan.compress_php {
+            return;
+        }
+        let request = &self.request;
+        let resource = (request.authority(), request.head.path_query());
+        let asked = passing::Asked { head: &request.head, resource, restored: self.restored };
+        if passing::compress(reply, &asked, self.setup.plan.files.compress_from) {
+            thread.stats.add(Counter::PhpCompressed, 1);
+        }
     }
 
     /// The file that a script may have handed over instead of its own answer.

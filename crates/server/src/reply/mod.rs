@@ -3,9 +3,12 @@
 
 mod byteranges;
 pub mod codec;
+mod encoder;
 mod fields;
+pub mod passing;
 mod plain;
 mod source;
+mod weakened;
 
 use std::fs::File;
 use std::rc::Rc;
@@ -14,6 +17,7 @@ use std::sync::Arc;
 use millrace_pages::{Note, Notes};
 
 pub use byteranges::byteranges;
+pub use encoder::{ENCODER_BYTES, Encoder};
 pub use fields::{Fields, lines};
 pub use plain::{plain, reason_phrase, redirect};
 pub use source::Source;

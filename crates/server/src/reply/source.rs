@@ -5,6 +5,8 @@ use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll};
 
+use millrace_wire::encoding::Coding;
+
 /// Who makes content piece by piece. Dropping it before its end tells the maker that its client has gone.
 pub trait Source: fmt::Debug {
     /// Bytes that are still to come, if that is known.
@@ -15,6 +17,18 @@ pub trait Source: fmt::Debug {
     /// # Errors
     /// The content can't be finished: its maker died, or made less than it had announced.
     fn poll_next(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<bool>>;
+
+    /// Bytes that are there and that nobody has taken yet, as far as that is known.
+    fn there(&self) -> usize {
+        0
+    }
+
+    /// Has all of the content coded, of which nothing has been taken. Its maker sees to that and not its taker: a client may take
+    /// its time, and an encoder takes memory. False if it stays as it is.
+    fn code(&mut self, coding: Coding) -> bool {
+        let _ = coding;
+        false
+    }
 
     /// What was said beside the content; complete only after the end, and given away once.
     fn take_aside(&mut self) -> Option<Box<super::Aside>>;

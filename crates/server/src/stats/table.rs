@@ -115,6 +115,7 @@ table! {
     PhpQueueTimeouts    Counter "php_queue_timeouts_total"   "Requests refused because they waited too long for a worker."
     PhpSpooled          Counter "php_spooled_total"          "Answers of PHP of which a part went to disk, because their client was slow."
     PhpSpoolBytes       Gauge   "php_spool_bytes"            "Disk space that such answers take."
+    PhpCompressed       Counter "php_compressed_total"       "Answers of PHP that were compressed on their way, as the page cache does not keep them."
     PhpUnbooted         Counter "php_unbooted_total"         "Requests refused because the site's worker script does not boot."
     PhpGone             Counter "php_gone_total"             "Requests whose client had gone before a PHP worker took them."
     PhpTimeouts         Counter "php_timeouts_total"         "PHP runs ended because they took too long."

@@ -7,7 +7,7 @@
 //! | command | what it does |
 //! | --- | --- |
 //! | `head:404,X-A: b` | HEAD with that status and fields |
-//! | `body:TEXT`, `fill:N` | BODY with the text; with N bytes |
+//! | `body:TEXT`, `fill:N`, `noise:N` | BODY with the text; with N bytes; with N that no coding makes fewer |
 //! | `pid`, `input`, `vars` | BODY with the process id; the request's content; the variables, a line each |
 //! | `ahead` | BODY with whether the request was sent ahead |
 //! | `log:TEXT` | LOG |
@@ -71,6 +71,16 @@ pub fn program(dir: &Path) -> PathBuf {
     fs::write(&path, text).unwrap();
     fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     path
+}
+
+/// Bytes without a pattern, always the same.
+pub fn noise(length: usize) -> Vec<u8> {
+    let mut state = 1u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    (0..length).map(|_| next()).collect()
 }
 
 /// Does nothing as a test; plays a part if it was started for that.
@@ -302,6 +312,7 @@ impl Fake {
             }
             "body" => answer::body(out, argument.as_bytes()),
             "fill" => answer::body(out, &vec![b'x'; argument.parse().unwrap()]),
+            "noise" => answer::body(out, &noise(argument.parse().unwrap())),
             "pid" => answer::body(out, std::process::id().to_string().as_bytes()),
             "ahead" => answer::body(out, request.offered.to_string().as_bytes()),
             "input" => answer::body(out, &input(request, file)),

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod boots;
+mod coded;
 mod deaths;
 mod fake;
 mod fastcgi;

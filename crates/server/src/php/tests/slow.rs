@@ -13,7 +13,7 @@ fn long(scene: &Scene, megabytes: usize) -> String {
     format!("head:200;flush;sleep:20;{pieces}note:{};end", scene.file("done"))
 }
 
-async fn begin(scene: &Scene, script: &str) -> Box<dyn Source> {
+pub(super) async fn begin(scene: &Scene, script: &str) -> Box<dyn Source> {
     match scene.ask("GET", script, Content::Empty).await.body {
         Body::Stream(stream) => stream,
         other => panic!("not a stream: {other:?}"),
@@ -21,7 +21,7 @@ async fn begin(scene: &Scene, script: &str) -> Box<dyn Source> {
 }
 
 /// All of a stream, and the most that it gave at once.
-async fn drain(stream: &mut dyn Source) -> (Vec<u8>, usize, io::Result<()>) {
+pub(super) async fn drain(stream: &mut dyn Source) -> (Vec<u8>, usize, io::Result<()>) {
     let (mut all, mut most, mut piece) = (Vec::new(), 0, Vec::new());
     let end = loop {
         match stream.next(&mut piece).await {
@@ -43,7 +43,7 @@ fn whole(megabytes: usize) -> Vec<u8> {
     (0..megabytes).flat_map(piece).collect()
 }
 
-async fn done(scene: &Scene) -> bool {
+pub(super) async fn done(scene: &Scene) -> bool {
     for _ in 0..500 {
         if scene.lines("done") > 0 {
             return true;

@@ -234,6 +234,26 @@ pub(super) static PHP: &[Setting] = &[
         ..ROW
     },
     Setting {
+        key: "php.compress",
+        place: Place::Both,
+        kind: Kind::Switch,
+        default: Default::Fixed("true"),
+        line: "Whether answers of PHP that the page cache does not keep are compressed on their way, for clients that can read it.",
+        reason: "Text shrinks to about a quarter in less time than sending the rest would take. From `files.compress_from` on. Switch \
+                 it off where pages show a secret beside what a stranger may put into them (BREACH), or scripts compress by \
+                 themselves.",
+        example: "false",
+        elsewhere: &[
+            "gzip_proxied",
+            "gzip_types",
+            "gzip_comp_level",
+            "mod_deflate",
+            "encode",
+            "zlib.output_compression",
+        ],
+        ..ROW
+    },
+    Setting {
         key: "php.overload_page",
         place: Place::Both,
         kind: Kind::Path { word: None },

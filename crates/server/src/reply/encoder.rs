@@ -1,0 +1,159 @@
+//! Content that is coded while it passes, piece by piece. What is asked of a level here: that it takes less time than
+//! sending what it saves; and of a window: that an encoder takes little memory, for each script that is writing may have one.
+
+use std::io::{self, Write};
+
+use brotli::enc::BrotliEncoderParams;
+use millrace_wire::encoding::Coding;
+use zstd::stream::raw::CParameter;
+
+/// About what an encoder takes, bytes.
+pub const ENCODER_BYTES: usize = 384 << 10;
+
+/// Window of zstd and brotli, as a power of two: 64 KiB. That of gzip is 32 KiB.
+const WINDOW: u32 = 16;
+
+/// Codes one content.
+pub struct Encoder(Kind);
+
+/// Each writes into a buffer of its own, which is emptied after every call.
+enum Kind {
+    Gzip(flate2::write::GzEncoder<Vec<u8>>),
+    Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
+    Brotli(Box<brotli::CompressorWriter<Vec<u8>>>),
+}
+
+impl Encoder {
+    /// One for a coding; `None` for [`Coding::Identity`], and where there is no memory for it.
+    pub fn new(coding: Coding) -> Option<Encoder> {
+        Some(Encoder(match coding {
+            Coding::Identity => return None,
+            Coding::Gzip => {
+                Kind::Gzip(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()))
+            }
+            Coding::Zstd => {
+                let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).ok()?;
+                encoder.set_parameter(CParameter::WindowLog(WINDOW)).ok()?;
+                Kind::Zstd(encoder)
+            }
+            Coding::Brotli => {
+                let parameters =
+                    BrotliEncoderParams { quality: 1, lgwin: WINDOW as i32, ..Default::default() };
+                Kind::Brotli(Box::new(brotli::CompressorWriter::with_params(Vec::new(), 4096, &parameters)))
+            }
+        }))
+    }
+
+    /// Codes a piece. What of the result is ready is appended to `out`: perhaps nothing.
+    ///
+    /// # Errors
+    /// The encoder has no memory; it is of no use any more.
+    pub fn write(&mut self, piece: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        self.writer().write_all(piece)?;
+        out.append(self.made());
+        Ok(())
+    }
+
+    /// Appends to `out` what is left of the pieces so far: who has that can read them all.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        self.writer().flush()?;
+        out.append(self.made());
+        Ok(())
+    }
+
+    /// The content is complete: appends the rest to `out`.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn finish(self, out: &mut Vec<u8>) -> io::Result<()> {
+        let mut rest = match self.0 {
+            Kind::Gzip(encoder) => encoder.finish()?,
+            Kind::Zstd(encoder) => encoder.finish()?,
+            Kind::Brotli(encoder) => encoder.into_inner(),
+        };
+        out.append(&mut rest);
+        Ok(())
+    }
+
+    fn writer(&mut self) -> &mut dyn Write {
+        match &mut self.0 {
+            Kind::Gzip(encoder) => encoder,
+            Kind::Zstd(encoder) => encoder,
+            Kind::Brotli(encoder) => encoder,
+        }
+    }
+
+    fn made(&mut self) -> &mut Vec<u8> {
+        match &mut self.0 {
+            Kind::Gzip(encoder) => encoder.get_mut(),
+            Kind::Zstd(encoder) => encoder.get_mut(),
+            Kind::Brotli(encoder) => encoder.get_mut(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Encoder")
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    /// What can be read of `coded`, which need not be complete.
+    pub(crate) fn readable(coding: Coding, coded: &[u8]) -> Vec<u8> {
+        let mut reader: Box<dyn Read> = match coding {
+            Coding::Identity => Box::new(coded),
+            Coding::Gzip => Box::new(flate2::read::GzDecoder::new(coded)),
+            Coding::Zstd => Box::new(zstd::stream::read::Decoder::new(coded).unwrap()),
+            Coding::Brotli => Box::new(brotli::Decompressor::new(coded, 4096)),
+        };
+        let (mut all, mut piece) = (Vec::new(), [0; 1000]);
+        while let Ok(count @ 1..) = reader.read(&mut piece) {
+            all.extend_from_slice(&piece[..count]);
+        }
+        all
+    }
+
+    const ALL: [Coding; 3] = [Coding::Gzip, Coding::Zstd, Coding::Brotli];
+
+    #[test]
+    fn what_is_flushed_can_be_read() {
+        for coding in ALL {
+            let (mut encoder, mut out) = (Encoder::new(coding).unwrap(), Vec::new());
+            let mut all = Vec::new();
+            for piece in ["one", " and two", "", " and some more of it"] {
+                encoder.write(piece.as_bytes(), &mut out).unwrap();
+                encoder.flush(&mut out).unwrap();
+                all.extend_from_slice(piece.as_bytes());
+                assert_eq!(readable(coding, &out), all, "{coding:?}");
+            }
+            encoder.finish(&mut out).unwrap();
+            assert_eq!(readable(coding, &out), all, "{coding:?}");
+        }
+        assert!(Encoder::new(Coding::Identity).is_none());
+    }
+
+    #[test]
+    fn a_long_content_comes_out_before_its_end_and_shrinks() {
+        let line: Vec<u8> =
+            (0..64_000u32).flat_map(|n| format!("{n:05} of many lines\n").into_bytes()).collect();
+        for coding in ALL {
+            let (mut encoder, mut out) = (Encoder::new(coding).unwrap(), Vec::new());
+            for piece in line.chunks(50_000) {
+                encoder.write(piece, &mut out).unwrap();
+            }
+            assert!(!out.is_empty(), "{coding:?} holds all back");
+            encoder.finish(&mut out).unwrap();
+            assert!(out.len() < line.len() / 3, "{coding:?} {}", out.len());
+            assert_eq!(readable(coding, &out), line, "{coding:?}");
+        }
+    }
+}
