@@ -7,6 +7,7 @@ use super::Wanted;
 use super::board::Standing;
 use super::failure::Failure;
 use super::kept::Kept;
+use super::retry::Retry;
 use super::schedule::{self, Window};
 
 /// What could not be written is tried again after this.
@@ -38,6 +39,8 @@ pub struct Job {
     pub problem: Option<String>,
     /// Orders that failed since one went well.
     pub failures: u32,
+    /// Orders since then in whose middle the server has ended, and the one under way.
+    interrupted: u32,
     /// Names that the next order does without, so that one that leads elsewhere does not keep the others from theirs.
     without: Vec<String>,
     save_at: SystemTime,
@@ -68,6 +71,7 @@ impl Job {
             unsaved: None,
             problem: None,
             failures: 0,
+            interrupted: 0,
             without: Vec::new(),
             save_at: now,
             due,
@@ -88,6 +92,35 @@ impl Job {
         }
         (self.ask_at, self.save_at) = (now, now);
         self
+    }
+
+    /// The same after a restart: what has failed before is waited out as if there had been none.
+    pub fn resume(&mut self, retry: Retry, now: SystemTime) {
+        self.due = retry.due(now);
+        self.all_due = self.due;
+        self.held = retry.is_held.then_some(self.due);
+        (self.failures, self.interrupted, self.problem) = (retry.failures, retry.interrupted, retry.problem);
+    }
+
+    /// An order is about to be made. Returns what is to be known of it should the server end in its middle.
+    pub fn begins(&mut self, now: SystemTime, random: f64) -> Retry {
+        self.interrupted = self.interrupted.saturating_add(1);
+        let next = now + schedule::pause_if_cut_off(self.failures, self.interrupted, random);
+        // What is done without some names is no reason to ask for all of them sooner.
+        let next = if self.is_partial() { next.max(self.all_due) } else { next };
+        Retry { next, ..self.retry(now) }
+    }
+
+    /// What is to be known of failures after a restart.
+    pub fn retry(&self, now: SystemTime) -> Retry {
+        Retry {
+            failures: self.failures,
+            interrupted: self.interrupted,
+            at: now,
+            next: if self.is_partial() { self.all_due } else { self.due },
+            is_held: self.held.is_some(),
+            problem: self.problem.clone(),
+        }
     }
 
     /// When there is something to do, and what.
@@ -119,6 +152,7 @@ impl Job {
             self.without.clear();
             self.due = self.all_due.min(kept.life.renewal(random));
         }
+        self.interrupted = 0;
         self.issued += u64::from(pem.is_some());
         (self.kept, self.unsaved, self.save_at) = (Some(kept), pem, now);
         (self.held, self.window, self.ask_at) = (None, None, now);
@@ -126,7 +160,8 @@ impl Job {
 
     /// No certificate has come. Returns how long is waited.
     pub fn failed(&mut self, failure: &Failure, now: SystemTime, random: f64) -> Duration {
-        self.failures += 1;
+        self.failures = self.failures.saturating_add(1);
+        self.interrupted = 0;
         self.failed += 1;
         let pause = schedule::pause(self.failures, failure.retry_after, random);
         self.due = now + pause;
@@ -260,6 +295,55 @@ mod tests {
         let standing = job.standing();
         assert_eq!((job.due, job.failures, standing.issued, standing.failed), (now + DAY * 60, 0, 1, 2));
         assert_eq!((standing.problem, job.next()), (None, (now, Step::Save)));
+    }
+
+    #[test]
+    fn failures_are_waited_out_over_a_restart() {
+        let now = start();
+        let new = || Job::new(wanted(&["a.example", "b.example"]), None, None, now, 0.0);
+        let mut job = new();
+        job.failed(&Failure::new(Cause::Refused, "no"), now, 0.5);
+        job.failed(&Failure::new(Cause::Refused, "no"), now, 0.5);
+        let mut after = new();
+        after.resume(job.retry(now), now + MINUTE / 2);
+        assert_eq!((after.due, after.failures), (now + MINUTE * 2, 2));
+        assert_eq!((after.standing().problem.as_deref(), after.standing().failed), (Some("no"), 0));
+        // A reload tries at once; the next failure goes on counting.
+        assert_eq!(new().again(now).due, now);
+        let mut after = after.again(now + MINUTE);
+        assert_eq!(after.due, now + MINUTE);
+        assert_eq!(after.failed(&Failure::new(Cause::Refused, "no"), now, 0.5), MINUTE * 4);
+        // What the authority says holds after both.
+        job.failed(&refused(&[]).not_before(Some(DAY)), now, 0.0);
+        let mut after = new();
+        after.resume(job.retry(now), now + MINUTE);
+        assert_eq!(after.again(now + MINUTE).due, now + DAY);
+        // One without some names waits for the rest.
+        let mut job = new();
+        job.failed(&refused(&["b.example"]), now, 0.5);
+        assert!(job.is_partial() && job.due == now);
+        let mut after = new();
+        after.resume(job.begins(now, 0.5), now);
+        assert_eq!((after.due, after.is_partial()), (now + MINUTE, false));
+    }
+
+    #[test]
+    fn an_order_is_taken_up_again_at_once_but_not_for_ever() {
+        let now = start();
+        let mut minutes = Vec::new();
+        let mut retry = None;
+        for _ in 0..6 {
+            let mut job = Job::new(wanted(&["a.example"]), None, None, now, 0.0);
+            retry.into_iter().for_each(|retry| job.resume(retry, now));
+            minutes.push(job.due.duration_since(now).unwrap().as_secs() / 60);
+            assert_eq!((job.turns(), job.standing().failures), (0, 0), "it has not failed");
+            retry = Some(job.begins(now, 0.5));
+        }
+        assert_eq!(minutes, [0, 0, 0, 1, 2, 4]);
+        let mut job = Job::new(wanted(&["a.example"]), None, None, now, 0.0);
+        job.resume(retry.unwrap(), now);
+        job.came(kept(&["a.example"]), Some(Vec::new()), now, 0.0);
+        assert_eq!((job.failures, job.begins(now, 0.5).interrupted), (0, 1));
     }
 
     #[test]

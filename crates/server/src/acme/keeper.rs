@@ -14,6 +14,7 @@ use super::failure::{Cause, Failure};
 use super::job::{Job, Step};
 use super::kept::{self, Kept};
 use super::order::{self, Ordering};
+use super::retry::{self, Retry};
 use super::schedule::Window;
 use super::store::Store;
 use super::{Wanted, account, certificates};
@@ -25,12 +26,12 @@ const ORDER: Duration = Duration::from_secs(600);
 /// The wall clock may be set while we sleep: it is looked at so often.
 const LOOK: Duration = Duration::from_secs(600);
 
-/// The life of the thread.
-pub fn run(process: Arc<Process>) {
+/// The life of the thread. `is_start`: it begins with that of the server.
+pub fn run(process: Arc<Process>, is_start: bool) {
     // Names are looked up by one more thread, see `client`.
     let built = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     match built {
-        Ok(runtime) => runtime.block_on(Keeper::new(process).keep()),
+        Ok(runtime) => runtime.block_on(Keeper::new(process).keep(is_start)),
         Err(error) => process.log.error(format_args!("no certificates come: {error}")),
     }
 }
@@ -50,8 +51,8 @@ impl Keeper {
         Keeper { process, clock: Clock::default(), settings, jobs: Vec::new(), account: None }
     }
 
-    async fn keep(mut self) {
-        self.take_over();
+    async fn keep(mut self, is_start: bool) {
+        self.take_over(is_start);
         while self.process.stage() == Stage::Running {
             let now = self.now();
             let next = self.jobs.iter().map(Job::next).zip(0..).min_by_key(|((at, _), _)| *at);
@@ -61,7 +62,7 @@ impl Keeper {
                     let pause = next.and_then(|((at, _), _)| at.duration_since(now).ok());
                     tokio::select! {
                         () = tokio::time::sleep(pause.unwrap_or(LOOK).min(LOOK)) => {}
-                        () = self.process.acme.changed.notified() => self.take_over(),
+                        () = self.process.acme.changed.notified() => self.take_over(false),
                     }
                 }
             }
@@ -78,8 +79,8 @@ impl Keeper {
         self.process.acme.board.write(self.jobs.iter().map(Job::standing).collect());
     }
 
-    /// Learns what is wanted from now on.
-    fn take_over(&mut self) {
+    /// Learns what is wanted from now on. `is_start`: the same may have been wanted before the server was started.
+    fn take_over(&mut self, is_start: bool) {
         let (setup, now) = (self.process.setup(), self.now());
         if self.settings != setup.plan.acme {
             (self.account, self.settings) = (None, setup.plan.acme.clone());
@@ -90,16 +91,17 @@ impl Keeper {
             let known = old.iter().position(|job| job.wanted.id == wanted.id).map(|at| old.swap_remove(at));
             self.jobs.push(match known {
                 Some(job) if job.wanted == wanted => job.again(now),
-                known => self.new_job(wanted, known.as_ref(), now),
+                known => self.new_job(wanted, known.as_ref(), now, is_start),
             });
         }
         self.serve();
         self.show();
     }
 
-    fn new_job(&self, wanted: Wanted, old: Option<&Job>, now: SystemTime) -> Job {
+    fn new_job(&self, wanted: Wanted, old: Option<&Job>, now: SystemTime, is_start: bool) -> Job {
+        let store = Store::of(&self.settings);
         // That one is damaged has been said when it was to serve.
-        let kept = Store::of(&self.settings).and_then(|store| Kept::load(&store, &wanted.id).ok().flatten());
+        let kept = store.as_ref().and_then(|store| Kept::load(store, &wanted.id).ok().flatten());
         if kept.is_none() {
             self.process.log.warn(format_args!(
                 "there is no certificate for {} yet: a self-signed one, which browsers don't believe, serves until it has come \
@@ -108,7 +110,39 @@ impl Keeper {
                 self.settings.directory
             ));
         }
-        Job::new(wanted, kept, old, now, random())
+        let mut job = Job::new(wanted, kept, old, now, random());
+        match store {
+            Some(store) if is_start => self.resume(&store, &mut job, now),
+            // Something is wanted that was not wanted before: it is tried at once, after a restart, too.
+            Some(store) => retry::forget(&store, &job.wanted.id),
+            None => {}
+        }
+        job
+    }
+
+    /// What failed before the server was started goes on to be waited out.
+    fn resume(&self, store: &Store, job: &mut Job, now: SystemTime) {
+        let concerns = retry::concerns(&self.settings, &job.wanted, job.kept.as_ref());
+        let Some(retry) = Retry::load(store, &job.wanted.id, concerns) else { return };
+        let (due, problem) = (retry.due(now), retry.problem.clone());
+        job.resume(retry, now);
+        if let Ok(pause) = due.duration_since(now)
+            && !pause.is_zero()
+        {
+            let why = problem.map(|problem| format!(": {problem}")).unwrap_or_default();
+            self.process.log.warn(format_args!(
+                "no certificate for {} came before the server was started{why}\n  tried again in {}; `millrace reload` tries at \
+                 once, unless the authority has said otherwise",
+                job.wanted.names.join(", "),
+                in_words(pause)
+            ));
+        }
+    }
+
+    /// Keeps what is to be known after a restart of how a certificate's orders stand.
+    fn remember(&self, store: &Store, job: &Job, retry: &Retry) -> Result<(), Failure> {
+        let concerns = retry::concerns(&self.settings, &job.wanted, job.kept.as_ref());
+        retry.save(store, &job.wanted.id, concerns).map_err(on_disk)
     }
 
     /// Puts in force what there is.
@@ -176,6 +210,9 @@ impl Keeper {
         if let Some(kept) = self.of_another_server(index, &store) {
             return Ok((None, kept));
         }
+        let (now, random) = (self.now(), random());
+        let retry = self.jobs[index].begins(now, random);
+        self.remember(&store, &self.jobs[index], &retry)?;
         let (account, client) = self.open().await?;
         let job = &self.jobs[index];
         let ordering = Ordering {
@@ -227,6 +264,13 @@ impl Keeper {
         ));
         job.came(kept, pem, now, random());
         self.save(index);
+        if let (job, Ok(store)) = (&self.jobs[index], self.store()) {
+            match job.failures {
+                0 => retry::forget(&store, &job.wanted.id),
+                // Names are still missing. If it can't be kept they are ordered too early once: no harm.
+                _ => drop(self.remember(&store, job, &job.retry(now))),
+            }
+        }
         self.serve();
     }
 
@@ -257,6 +301,11 @@ impl Keeper {
         let job = &mut self.jobs[index];
         let names = job.to_order().names.join(", ");
         let pause = in_words(job.failed(failure, now, random()));
+        let job = &self.jobs[index];
+        if let Ok(store) = self.store() {
+            // What has failed may be just that; then it counts for this process only.
+            let _ = self.remember(&store, job, &job.retry(now));
+        }
         let meanwhile = match &job.kept {
             _ if job.is_partial() => {
                 format!("; until then there will be one for {}", job.to_order().names.join(", "))

@@ -7,6 +7,7 @@
 //!    |-- client    HTTP to the authority, for the crate instant-acme        > asks the authority
 //!    |-- account   who we are there                                        /
 //!    |-- schedule  when it is renewed, when a failure is tried again: values, no clock
+//!    |-- retry     what of failures outlives the server
 //!    |-- kept      a certificate that we have, and what stands in it
 //!    `-- store     the folder: account, keys, certificates
 //!  challenges    what event loops answer when the authority looks, at port 80; at port 443 that is tls::Issued
@@ -25,6 +26,7 @@ mod job;
 mod keeper;
 mod kept;
 mod order;
+mod retry;
 mod schedule;
 mod store;
 
@@ -69,8 +71,9 @@ impl Acme {
     }
 }
 
-/// Looks after the certificates of the set-up in force, from now on: starts to, or learns that it is another one.
-pub fn attend(process: &Arc<Process>) {
+/// Looks after the certificates of the set-up in force, from now on: starts to, or learns that it is another one. `is_start`: the
+/// server has just been started, perhaps not for the first time; otherwise somebody has changed what is wanted.
+pub fn attend(process: &Arc<Process>, is_start: bool) {
     let acme = &process.acme;
     if acme.kept.load(Ordering::Acquire) {
         return acme.changed.notify_one();
@@ -79,7 +82,7 @@ pub fn attend(process: &Arc<Process>) {
         return;
     }
     let theirs = process.clone();
-    match std::thread::Builder::new().name("acme".to_owned()).spawn(|| keeper::run(theirs)) {
+    match std::thread::Builder::new().name("acme".to_owned()).spawn(move || keeper::run(theirs, is_start)) {
         Ok(_) => acme.kept.store(true, Ordering::Release),
         Err(error) => {
             process.log.error(format_args!("no certificates come: no thread can be started: {error}"))

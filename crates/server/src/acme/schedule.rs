@@ -6,7 +6,11 @@ use std::time::{Duration, SystemTime};
 /// How long the first failure is waited out.
 const FIRST_PAUSE: Duration = Duration::from_secs(60);
 /// How long at most.
-const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
+/// How long at most if the authority says how long; Let's Encrypt's longest limits are those of a week.
+pub const LONGEST_HELD: Duration = Duration::from_secs(30 * 24 * 3600);
+/// So many orders may be cut off in the middle, by restarts, before that is waited out like failures.
+const CUT_OFF: u32 = 2;
 /// So often the authority's own word on a pause is taken as it is; then ours counts too, if it is longer.
 const BELIEVED: u32 = 3;
 /// A renewal that the authority wants at once is not repeated before this is over, should it want another one at once.
@@ -59,11 +63,19 @@ impl Life {
 pub fn pause(failures: u32, retry_after: Option<Duration>, random: f64) -> Duration {
     let doubled = FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(16));
     let ours = doubled.min(LONGEST_PAUSE).mul_f64(0.75 + random / 2.0);
-    match retry_after {
+    match retry_after.map(|theirs| theirs.min(LONGEST_HELD)) {
         // Never sooner; a little later, as all who were told the same time will come then.
         Some(theirs) if failures <= BELIEVED => theirs + (theirs / 10).mul_f64(random),
         Some(theirs) => ours.max(theirs),
         None => ours,
+    }
+}
+
+/// How long to wait before the next order if this one is cut off: it is the `interrupted`th in a row, after so many failures.
+pub fn pause_if_cut_off(failures: u32, interrupted: u32, random: f64) -> Duration {
+    match interrupted.saturating_sub(CUT_OFF) {
+        0 => Duration::ZERO,
+        more => pause(failures.saturating_add(more), None, random),
     }
 }
 
@@ -121,5 +133,13 @@ mod tests {
         assert_eq!(pause(3, Some(told), 1.0), told + told / 10);
         assert_eq!(pause(9, Some(told), 0.5), Duration::from_secs(256 * 60));
         assert_eq!(pause(9, Some(DAY), 0.5), DAY);
+        assert_eq!(pause(1, Some(Duration::MAX), 0.0), LONGEST_HELD, "no clock goes so far");
+    }
+
+    #[test]
+    fn who_is_started_again_and_again_has_to_wait() {
+        let minutes = |failures, interrupted| pause_if_cut_off(failures, interrupted, 0.5).as_secs() / 60;
+        assert_eq!([1, 2, 3, 4, 5, 99, u32::MAX].map(|times| minutes(0, times)), [0, 0, 1, 2, 4, 360, 360]);
+        assert_eq!([1, 2, 3].map(|times| minutes(2, times)), [0, 0, 4]);
     }
 }

@@ -5,6 +5,7 @@
 //!  dir/AUTHORITY/account.json     who we are there, with the key
 //!                NAME.pem         key, certificate and chain of the site whose first name that is
 //!                NAME.pending     an order under way: its URL, its names, the key
+//!                NAME.retry       how often orders have failed, and when the next may be made
 //!                lock             held by the server that orders; servers may share the folder
 //! ```
 
@@ -26,6 +27,12 @@ impl Store {
     /// That of the authority of the settings; `None`: they name no place.
     pub fn of(acme: &plan::Acme) -> Option<Store> {
         Some(Store { folder: acme.dir.as_ref()?.join(folder_name(&acme.directory)) })
+    }
+
+    /// That folder.
+    #[cfg(test)]
+    pub fn for_tests(folder: PathBuf) -> Store {
+        Store { folder }
     }
 
     /// Makes the folder, and finds out whether something can be written there: before an authority is asked for what would be

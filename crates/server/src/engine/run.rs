@@ -159,7 +159,7 @@ impl Server {
         }
         server.announce(&setup);
         memory::announce(&setup.plan.server, &server.process.log);
-        acme::attend(&server.process);
+        acme::attend(&server.process, true);
         Ok(server)
     }
 
@@ -345,7 +345,7 @@ impl Server {
         }
         self.process.log.reopen(&setup.plan.log);
         self.process.replace_setup(setup.clone());
-        acme::attend(&self.process);
+        acme::attend(&self.process, false);
         self.renew_certificates();
         renewals.into_iter().for_each(Renewal::commit);
         for (address, bound) in bound {
