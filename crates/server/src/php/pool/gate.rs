@@ -14,9 +14,10 @@
 //!
 //! and in any case for one service time. The wait is estimated: who is ahead, times the mean service time, divided by how
 //! many run at once. Whoever would wait for longer is refused, and the gate is *overloaded* from then on: those who were
-//! admitted before are served first, in their order; others are admitted *briefly*, the newest is served first, and who is
-//! not served within [`Gate::patience`] is refused, and so is the oldest of them when there are more than could be served in
-//! that time. It ends when hardly anybody is refused any more.
+//! admitted before are served first, in their order. At first and as long as it is light, a line stays that keeps the workers busy when
+//! nobody comes for a moment, the shorter the more are refused. In a heavy one others are admitted *briefly*: the newest is served
+//! first, and who is not served within [`Gate::patience`] is refused, and so is the oldest of them when there are more than could
+//! be served in that time. It ends when hardly anybody is refused any more; for a while after that only the third row holds.
 //!
 //! Refusing somebody who comes back at once - a load tester's closed loop, a crawler without manners - does not make
 //! him go away: it makes him ask more often. That is why the first row is generous: a closed loop comes all at once, and
@@ -32,9 +33,9 @@ const CROWD_BUDGETS: f64 = 3.0;
 /// The second row, milliseconds.
 const BURST_MS: u64 = 1_000;
 /// What the third allows, in budgets.
-const STANDING_BUDGETS: f64 = 1.0 / 7.0;
-/// It does not change either, a second from the one before: its fewest are at least that part of its most.
-const ALIKE: f64 = 0.75;
+const STANDING_BUDGETS: f64 = 0.143;
+/// A closed loop always has as many, but for those who have just been served, and for this part of all: they are on their way.
+const ON_THEIR_WAY: f64 = 0.125;
 /// A queue that does not grow may become so much longer than it was in its first second, and by two.
 const STEADY: f64 = 1.1;
 /// Who is admitted briefly and not served within that is refused, milliseconds: a refusal shall take less than 50.
@@ -47,9 +48,11 @@ const HARDLY: f64 = 0.03;
 const MUCH: f64 = 0.3;
 /// Service times that one may wait in an overload that is not, if hardly anybody is refused: a line keeps the cores busy when
 /// nobody comes for a moment.
-const LONGEST: f64 = 2.0;
+const LONGEST: f64 = 1.4;
 /// And so many if just not too much is: then it is always full, and would only make everybody late.
 const SHORTEST: f64 = 0.7;
+/// After an overload that has ended it is known that what comes is no burst, for so long, milliseconds.
+const WARY_MS: u64 = 10_000;
 /// Of how many requests the mean service time is made.
 const MEMORY: f64 = 64.0;
 
@@ -64,6 +67,8 @@ pub struct Gate {
     known: f64,
     busy: Busy,
     overload: Option<Overload>,
+    /// Until when the last overload counts as not long ago.
+    wary: u64,
 }
 
 /// Since somebody waits.
@@ -83,12 +88,14 @@ impl Busy {
         Busy { since: now, crest: 0, looked: now, fewest: usize::MAX, most: 0 }
     }
 
-    /// Somebody comes, and so many are there with him. A closed loop always has as many; where they are more or fewer by
-    /// turns, it is others who come.
-    fn note(&mut self, now: u64, there: usize) {
+    /// Somebody comes, and so many are there with him while `limit` may run. A closed loop always has as many; where they are
+    /// more or fewer by turns, it is others who come.
+    fn note(&mut self, now: u64, there: usize, limit: usize) {
         (self.fewest, self.most) = (self.fewest.min(there), self.most.max(there));
         if now.saturating_sub(self.looked) >= BURST_MS {
-            if self.looked > self.since && (self.fewest as f64) < self.most as f64 * ALIKE {
+            if self.looked > self.since
+                && self.fewest + limit + (self.most as f64 * ON_THEIR_WAY) as usize <= self.most
+            {
                 self.crest = 0;
             }
             (self.looked, self.fewest, self.most) = (now, there, there);
@@ -108,7 +115,13 @@ struct Overload {
 
 impl Overload {
     fn begin(now: u64) -> Overload {
-        Overload { since: now, judged: now, refused: 0, served: 0, line: None }
+        Overload {
+            since: now,
+            judged: now.saturating_sub(JUDGE_MS / 2),
+            refused: 0,
+            served: 0,
+            line: Some(LONGEST),
+        }
     }
 }
 
@@ -150,7 +163,14 @@ pub enum Admit {
 impl Gate {
     /// A gate with this budget, milliseconds.
     pub fn new(budget_ms: u64) -> Gate {
-        Gate { budget: budget_ms as f64, mean: None, known: 0.0, busy: Busy::default(), overload: None }
+        Gate {
+            budget: budget_ms as f64,
+            mean: None,
+            known: 0.0,
+            busy: Busy::default(),
+            overload: None,
+            wary: 0,
+        }
     }
 
     /// A request comes that cannot run at once, while `queue` waits and up to `limit` may run.
@@ -243,15 +263,17 @@ impl Gate {
             *busy = Busy::begin(now);
         }
         let so_far = now.saturating_sub(busy.since);
+        let is_wary = now < self.wary;
         let budgets = match so_far {
+            _ if is_wary => STANDING_BUDGETS,
             ..CROWD_MS => CROWD_BUDGETS,
             CROWD_MS..BURST_MS => 1.0,
             _ => STANDING_BUDGETS,
         };
         let there = running + ahead + 1;
-        busy.note(now, there);
+        busy.note(now, there, limit);
         let grown = if so_far < BURST_MS { 0.0 } else { busy.crest as f64 * (STEADY - 1.0) + 2.0 };
-        let steady = busy.crest > 0 && there as f64 <= busy.crest as f64 + grown;
+        let steady = !is_wary && busy.crest > 0 && there as f64 <= busy.crest as f64 + grown;
         let may = steady || wait.is_none_or(|wait| wait <= (self.budget * budgets).max(service));
         if may && so_far < BURST_MS {
             busy.crest = busy.crest.max(there);
@@ -268,6 +290,7 @@ impl Gate {
         let came = overload.refused + overload.served;
         if overload.refused as f64 <= came as f64 * HARDLY {
             self.overload = None;
+            self.wary = now + WARY_MS;
         } else {
             let part = overload.refused as f64 / came as f64;
             let line = (part <= MUCH).then(|| LONGEST - (LONGEST - SHORTEST) * part / MUCH);
@@ -351,19 +374,21 @@ mod tests {
         assert_eq!(Gate::new(1_000).arrive(1, Rank::Stranger, queue(500, 0), LIMIT), Admit::Wait);
     }
 
-    /// Overloaded since 5 s, with nobody left from before.
+    /// Overloaded since 5 s and heavily so since 6 s, with nobody left from before.
     fn overloaded() -> Gate {
         let mut gate = gate();
         assert_eq!(gate.arrive(5_000, Rank::Stranger, queue(200, 0), LIMIT), Admit::Refuse);
+        gate.refused(5_500);
+        gate.served(6_000, 50.0);
         gate
     }
 
     #[test]
     fn who_was_admitted_before_goes_first() {
         let mut gate = overloaded();
-        assert_eq!(gate.arrive(5_010, Rank::Stranger, queue(100, 0), LIMIT), Admit::Refuse);
-        assert_eq!(gate.arrive(5_010, Rank::Stranger, queue(1, 0), LIMIT), Admit::Briefly);
-        assert_eq!(gate.arrive(5_010, Rank::Stranger, queue(0, 9), LIMIT), Admit::Briefly);
+        assert_eq!(gate.arrive(6_010, Rank::Stranger, queue(100, 0), LIMIT), Admit::Refuse);
+        assert_eq!(gate.arrive(6_010, Rank::Stranger, queue(1, 0), LIMIT), Admit::Briefly);
+        assert_eq!(gate.arrive(6_010, Rank::Stranger, queue(0, 9), LIMIT), Admit::Briefly);
         assert_eq!(gate.room(LIMIT), 2, "35 ms at 40 a second, and one");
     }
 
@@ -386,11 +411,33 @@ mod tests {
         );
         second(&mut gate, 13_300, 5);
         second(&mut gate, 15_400, 5);
-        assert_eq!(gate.arrive(17_500, Rank::Stranger, queue(3, 0), LIMIT), Admit::Wait);
-        assert_eq!(gate.arrive(17_500, Rank::Stranger, queue(4, 0), LIMIT), Admit::Refuse, "1.7");
+        assert_eq!(gate.arrive(17_500, Rank::Stranger, queue(2, 0), LIMIT), Admit::Wait);
+        assert_eq!(gate.arrive(17_500, Rank::Stranger, queue(3, 0), LIMIT), Admit::Refuse, "1.3");
         second(&mut gate, 17_500, 40);
         second(&mut gate, 19_600, 40);
         assert_eq!(gate.arrive(21_700, Rank::Stranger, queue(0, 0), LIMIT), Admit::Briefly);
+    }
+
+    #[test]
+    fn an_overload_begins_as_a_light_one() {
+        let mut gate = gate();
+        assert_eq!(gate.arrive(5_000, Rank::Stranger, queue(200, 0), LIMIT), Admit::Refuse);
+        assert_eq!(gate.arrive(5_001, Rank::Stranger, queue(2, 0), LIMIT), Admit::Wait);
+        assert_eq!(gate.arrive(5_001, Rank::Stranger, queue(3, 0), LIMIT), Admit::Refuse);
+    }
+
+    #[test]
+    fn shortly_after_an_overload_what_comes_is_no_burst() {
+        let mut gate = overloaded();
+        (0..400).for_each(|at| gate.served(6_000 + at * 25, 50.0));
+        assert_eq!(gate.overloaded(16_000), None);
+        assert_eq!(gate.arrive(16_000, Rank::Stranger, queue(0, 0), LIMIT), Admit::Wait);
+        assert_eq!(admitted(&mut gate, 16_001, 1), 6, "a seventh of a second");
+        let mut gate = overloaded();
+        (0..400).for_each(|at| gate.served(6_000 + at * 25, 50.0));
+        assert_eq!(gate.overloaded(16_000), None);
+        assert_eq!(gate.arrive(26_000, Rank::Stranger, queue(0, 0), LIMIT), Admit::Wait);
+        assert_eq!(admitted(&mut gate, 26_001, 1), 121);
     }
 
     #[test]
