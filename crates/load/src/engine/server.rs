@@ -130,22 +130,30 @@ fn processes() -> impl Iterator<Item = u32> {
 
 /// These processes and all that come from them.
 fn family(pids: &[u32]) -> HashSet<u32> {
-    let mut known: HashSet<u32> = pids.iter().copied().collect();
-    if known.is_empty() {
-        return known;
-    }
-    let parents: Vec<(u32, u32)> = processes().filter_map(|pid| Some((pid, parent(pid)?))).collect();
-    loop {
-        let before = known.len();
-        for (pid, parent) in &parents {
-            if known.contains(parent) {
-                known.insert(*pid);
-            }
+    let told = Path::new("/proc/thread-self/children").exists();
+    // Without CONFIG_PROC_CHILDREN all processes are looked at, which may take milliseconds.
+    let parents: Vec<(u32, u32)> = match told || pids.is_empty() {
+        true => Vec::new(),
+        false => processes().filter_map(|pid| Some((pid, parent(pid)?))).collect(),
+    };
+    let children = |of: u32| match told {
+        true => children(of),
+        false => parents.iter().filter(|(_, parent)| *parent == of).map(|(pid, _)| *pid).collect(),
+    };
+    let (mut known, mut open) = (HashSet::new(), pids.to_vec());
+    while let Some(pid) = open.pop() {
+        if known.insert(pid) {
+            open.extend(children(pid));
         }
-        if known.len() == before {
-            return known;
-        }
     }
+    known
+}
+
+/// What the threads of a process have started (proc_pid_task_children(5)).
+fn children(pid: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let texts = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    texts.flat_map(|text| text.split_whitespace().flat_map(str::parse).collect::<Vec<_>>()).collect()
 }
 
 /// The name in /proc/PID/stat, which may have spaces, and the columns behind it: the first is the state.
@@ -207,6 +215,24 @@ fn conntrack() -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_process_has_started_is_of_its_family() {
+        let mut shell = std::process::Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
+        let all = || family(&[std::process::id()]);
+        let there = (0..500).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            children(shell.id()).iter().any(|sleep| all().contains(sleep)) && all().contains(&shell.id())
+        });
+        for pid in children(shell.id()) {
+            let _ = rustix::process::kill_process(
+                rustix::process::Pid::from_raw(pid as i32).unwrap(),
+                rustix::process::Signal::KILL,
+            );
+        }
+        let _ = shell.wait();
+        assert!(there);
+    }
 
     #[test]
     fn this_process_is_found_by_its_port() {

@@ -80,7 +80,7 @@ pub struct Thread {
     latest_start: u64,
     most_connections: usize,
     cpu: u64,
-    /// The connection whose event is being looked at: what is given to it is sent afterwards.
+    /// The connection whose responses are being looked at: what is given to it is sent afterwards.
     current: u32,
     /// How many users there should be (closed arrivals).
     wanted: usize,
@@ -178,9 +178,12 @@ impl Thread {
                     break;
                 }
             }
+            // All is read before anything is sent, as other testers do: a server on another core finds more than one request when
+            // it wakes up, as it does with clients that don't take turns.
             for event in &events {
                 self.on_event(event.data.u64(), event.flags);
             }
+            self.settle();
         }
         self.hand_over(true);
     }
@@ -191,7 +194,6 @@ impl Thread {
         if connection.generation != generation {
             return;
         }
-        self.current = key as u32;
         let was_connecting = connection.is_connecting();
         let mut life = connection.on_event(flags, &mut self.lent);
         if was_connecting && !connection.is_connecting() {
@@ -203,25 +205,29 @@ impl Thread {
         if life == Life::Gone {
             self.remove(key as u32);
         }
-        self.settle();
-        self.current = NONE;
-        // What users asked for in answer to what has finished is in one packet.
-        if let Some(connection) = self.connections.get_mut(key)
-            && connection.generation == generation
-        {
-            if connection.flush(&mut self.lent) == Life::Gone {
-                self.remove(key as u32);
-                self.settle();
-            } else {
-                connection.rest(&mut self.lent);
-            }
-        }
     }
 
     /// Users go on where their requests have come to an end.
     fn settle(&mut self) {
         while let Some(finished) = self.lent.finished.pop_front() {
+            self.current = finished.connection;
             self.on_finished(finished);
+            // What is asked for in answer to all that came at once is in one packet.
+            let goes_on = self.lent.finished.front().is_some_and(|next| next.connection == self.current);
+            if !goes_on {
+                let key = std::mem::replace(&mut self.current, NONE);
+                self.send_out(key);
+            }
+        }
+    }
+
+    /// Sends what a connection was given, and lets it rest if that is nothing.
+    fn send_out(&mut self, key: u32) {
+        let Some(connection) = self.connections.get_mut(key as usize) else { return };
+        if connection.flush(&mut self.lent) == Life::Gone {
+            self.remove(key);
+        } else {
+            connection.rest(&mut self.lent);
         }
     }
 
