@@ -42,6 +42,8 @@ const STEADY: f64 = 1.1;
 const PATIENCE_MS: u64 = 35;
 /// How often it is asked whether the overload is over, milliseconds.
 const JUDGE_MS: u64 = 2_000;
+/// And for the first time, milliseconds after its beginning.
+const FIRST_JUDGE_MS: u64 = 1_000;
 /// It is when less than this part of those who came was refused meanwhile.
 const HARDLY: f64 = 0.03;
 /// It is heavy when more than this part was refused; then nobody but the newest waits.
@@ -106,7 +108,8 @@ impl Busy {
 #[derive(Clone, Copy, Debug)]
 struct Overload {
     since: u64,
-    judged: u64,
+    /// When it is asked next whether it is over.
+    judged_at: u64,
     refused: u64,
     served: u64,
     /// Service times that one may wait; none when it is heavy, because much more comes than can be served.
@@ -115,13 +118,7 @@ struct Overload {
 
 impl Overload {
     fn begin(now: u64) -> Overload {
-        Overload {
-            since: now,
-            judged: now.saturating_sub(JUDGE_MS / 2),
-            refused: 0,
-            served: 0,
-            line: Some(LONGEST),
-        }
+        Overload { since: now, judged_at: now + FIRST_JUDGE_MS, refused: 0, served: 0, line: Some(LONGEST) }
     }
 }
 
@@ -284,7 +281,7 @@ impl Gate {
     /// Ends the overload if it is over.
     fn judge(&mut self, now: u64) {
         let Some(overload) = &mut self.overload else { return };
-        if now.saturating_sub(overload.judged) < JUDGE_MS {
+        if now < overload.judged_at {
             return;
         }
         let came = overload.refused + overload.served;
@@ -294,7 +291,7 @@ impl Gate {
         } else {
             let part = overload.refused as f64 / came as f64;
             let line = (part <= MUCH).then(|| LONGEST - (LONGEST - SHORTEST) * part / MUCH);
-            *overload = Overload { judged: now, refused: 0, served: 0, line, ..*overload };
+            *overload = Overload { judged_at: now + JUDGE_MS, refused: 0, served: 0, line, ..*overload };
         }
     }
 }
