@@ -505,7 +505,7 @@ static FILES: &[Setting] = &[
         key: "files.compress_from",
         kind: size(0, GB),
         default: Default::Fixed("1100B"),
-        line: "Least size to compress.",
+        line: "Least size to compress, of files and of what PHP says (`php.compress`).",
         reason: "Below it head and content fit one network packet either way, so nothing is won.",
         example: "\"2KB\"",
         elsewhere: &["gzip_min_length", "brotli_min_length"],
