@@ -338,7 +338,7 @@ impl Waiter {
     fn outcome(&self, state: State, is_first: bool) -> Waited {
         let reply = match state {
             State::Open(draft) => {
-                let mut reply = draft.reply(self.is_head);
+                let Some(mut reply) = draft.reply(self.is_head) else { return Waited::Alone };
                 told::streamed(&mut reply, self.told);
                 reply.fields.push_block(&self.site.header_lines);
                 reply

@@ -96,14 +96,14 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// An answer that brings it from its start.
-    pub fn reply(&self, is_head: bool) -> Reply {
+    /// An answer that brings it from its start; `None`: it turned out too large, and the start is held no longer.
+    pub fn reply(&self, is_head: bool) -> Option<Reply> {
         let fields = self.fields.clone();
         let reply = Reply { reason: self.reason.clone(), fields, ..Reply::new(self.status) };
-        reply.body(match is_head {
+        Some(reply.body(match is_head {
             true => Body::Omitted(self.length),
-            false => Body::Stream(self.growing.reader(self.length)),
-        })
+            false => Body::Stream(self.growing.reader(self.length)?),
+        }))
     }
 }
 
@@ -483,8 +483,9 @@ impl Job {
 
     /// Shows a page that is still being made to those who may have it.
     fn open(&mut self, lead: &Lead, draft: &Arc<Draft>) {
-        if let Some(private) = self.private.take() {
-            let mut first = draft.reply(false);
+        if let Some(private) = self.private.take()
+            && let Some(mut first) = draft.reply(false)
+        {
             told::streamed(&mut first, self.told);
             // Whoever came first may have left.
             let _ = private.send(first);

@@ -81,15 +81,17 @@ impl Growing {
         .await
     }
 
-    /// A reader from the start, which gives the announced `length` and no more.
-    pub fn reader(self: &Arc<Growing>, length: Option<u64>) -> Box<dyn Source> {
+    /// A reader from the start, which gives the announced `length` and no more. `None`: the start is held no longer.
+    pub fn reader(self: &Arc<Growing>, length: Option<u64>) -> Option<Box<dyn Source>> {
         let mut state = self.lock();
+        if state.dropped > 0 {
+            return None;
+        }
         let id = state.next_reader;
         state.next_reader += 1;
-        let first = state.dropped;
-        state.readers.insert(id, first);
+        state.readers.insert(id, 0);
         drop(state);
-        Box::new(Reader { growing: self.clone(), id, left: length })
+        Some(Box::new(Reader { growing: self.clone(), id, left: length }))
     }
 }
 
@@ -177,7 +179,7 @@ mod tests {
     #[tokio::test]
     async fn readers_start_at_the_beginning_whenever_they_come() {
         let growing = Arc::new(Growing::default());
-        let mut early = growing.reader(None);
+        let mut early = growing.reader(None).unwrap();
         let maker = growing.clone();
         let making = tokio::spawn(async move {
             tokio::task::yield_now().await;
@@ -189,9 +191,9 @@ mod tests {
         assert_eq!(read(&mut *early).await.unwrap(), b"one two");
         making.await.unwrap();
         assert_eq!(growing.whole(), b"one two");
-        assert_eq!(read(&mut *growing.reader(None)).await.unwrap(), b"one two");
-        assert_eq!(read(&mut *growing.reader(Some(5))).await.unwrap(), b"one t");
-        assert!(read(&mut *growing.reader(Some(8))).await.is_err());
+        assert_eq!(read(&mut *growing.reader(None).unwrap()).await.unwrap(), b"one two");
+        assert_eq!(read(&mut *growing.reader(Some(5)).unwrap()).await.unwrap(), b"one t");
+        assert!(read(&mut *growing.reader(Some(8)).unwrap()).await.is_err());
     }
 
     #[tokio::test]
@@ -199,13 +201,13 @@ mod tests {
         let growing = Arc::new(Growing::default());
         growing.push(b"half");
         growing.end(false);
-        assert!(read(&mut *growing.reader(None)).await.is_err());
+        assert!(read(&mut *growing.reader(None).unwrap()).await.is_err());
     }
 
     #[tokio::test]
     async fn a_page_too_large_to_keep_is_held_only_for_its_slowest_reader() {
         let growing = Arc::new(Growing::default());
-        let (mut fast, mut slow) = (growing.reader(None), growing.reader(None));
+        let (mut fast, mut slow) = (growing.reader(None).unwrap(), growing.reader(None).unwrap());
         let maker = growing.clone();
         let making = tokio::spawn(async move {
             for _ in 0..64 {
@@ -218,6 +220,7 @@ mod tests {
         });
         let (all, too) = tokio::join!(read(&mut *fast), read(&mut *slow));
         assert_eq!((all.unwrap().len(), too.unwrap().len()), (4 << 20, 4 << 20));
+        assert!(growing.reader(None).is_none(), "it would begin in the middle");
         drop((fast, slow));
         making.await.unwrap();
         growing.push(b"more");
