@@ -348,7 +348,16 @@ impl Maker for Leased {
                 }
                 self.lease.finish(thread.clock.now());
             }
-            End::Lost(error) => exchange::note_loss(thread, &mut self.lease, &error),
+            End::Lost(error) => {
+                if !self.card.is_killed() {
+                    // How it ended is told by its host, if it has ended.
+                    let (pid, task) = (self.card.pid(), self.card.task());
+                    thread.process.log.error(format_args!(
+                        "the answer to {task} breaks off: nothing more comes from PHP worker {pid} ({error})"
+                    ));
+                }
+                exchange::note_loss(thread, &mut self.lease, &error);
+            }
             // Dropped: the worker is told, and looked after until it has finished.
             End::Unwanted => {}
         }

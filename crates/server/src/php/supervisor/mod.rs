@@ -77,6 +77,8 @@ struct Supervisor {
     left: Vec<Box<Worker>>,
     /// Cards of workers of earlier hosts.
     orphans: Vec<Arc<Card>>,
+    /// Those of them that nobody has any more and whose hosts have not said yet how they ended; and since when, milliseconds.
+    departed: Vec<(u64, Arc<Card>)>,
     /// What the kernel's count of processes killed for want of memory was when last looked at.
     oom_kills: Option<u64>,
     /// Requests that take long.
@@ -127,6 +129,7 @@ impl Supervisor {
             fading: Vec::new(),
             left: Vec::new(),
             orphans: Vec::new(),
+            departed: Vec::new(),
             oom_kills: workers::oom_kills(),
             slow: Vec::new(),
             failed_hosts: 0,
@@ -197,7 +200,9 @@ impl Supervisor {
             self.left.push(worker);
         }
         let killing = matches!(state.stage, Stage::Stopping(until) if until <= now);
-        self.orphans.retain(|card| Arc::strong_count(card) > 1);
+        let departed = self.orphans.extract_if(.., |card| Arc::strong_count(card) == 1);
+        self.departed.extend(departed.map(|card| (now, card)));
+        self.departed.retain(|(since, _)| since + LEAVING_MS > now);
         for card in &self.orphans {
             self.judge(card, killing, &mut chores);
         }

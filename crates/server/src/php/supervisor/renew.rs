@@ -20,6 +20,7 @@ use super::super::renewal::Order;
 use super::super::worker::{Phase, Worker};
 use super::boots::why_unbooted;
 use super::host_life::LAST_WORDS;
+use super::workers::Ended;
 use super::{FORK_MS, HOST_END, HOST_START, LEAVING_MS, Supervisor};
 use crate::log::Log;
 
@@ -105,11 +106,7 @@ impl Supervisor {
                 match message {
                     Message::WorkerExited { pid, status, report, .. } => {
                         let ended = self.ending_of(pid, ExitStatus::from_raw(status), report);
-                        let card = self.orphans.iter().find(|card| card.pid() == pid);
-                        card.inspect(|card| card.end_socket());
-                        if let Some(card) = card.filter(|_| !ended.status.success()) {
-                            self.tell_ending(card, &ended, card.is_busy());
-                        }
+                        self.orphan_ended(self.fading[at].generation, &ended);
                     }
                     Message::Traced { slot, pid, sequence, text } => self.traced(slot, pid, sequence, text),
                     Message::Log { priority, message } => {
@@ -120,6 +117,20 @@ impl Supervisor {
             }
         }
         self.message = bytes;
+    }
+
+    /// A worker of an earlier host has ended. Whoever has it, or had it, perhaps saw its end before.
+    fn orphan_ended(&mut self, generation: u64, ended: &Ended<'_>) {
+        let is_it = |card: &Arc<Card>| card.generation == generation && card.pid() == ended.pid;
+        let left = self.departed.iter().position(|(_, card)| is_it(card));
+        let left = left.map(|at| self.departed.swap_remove(at).1);
+        let Some(card) = left.or_else(|| self.orphans.iter().find(|card| is_it(card)).cloned()) else {
+            return;
+        };
+        card.end_socket();
+        if !ended.status.success() {
+            self.tell_ending(&card, ended, true);
+        }
     }
 
     /// The pool is over: nothing of them is left.

@@ -20,7 +20,7 @@ const STUCK_MS: u64 = 100;
 
 /// How a worker ended.
 pub(super) struct Ended<'a> {
-    pid: u32,
+    pub(super) pid: u32,
     pub(super) status: ExitStatus,
     /// What it has left about its crash.
     report: &'a [u8],

@@ -43,6 +43,27 @@ fn what_runs_finishes_and_what_comes_has_the_new_one() {
 }
 
 #[test]
+fn a_crash_in_the_old_one_is_told() {
+    let rig = Rig::logging(|_| ());
+    rig.play(async |scene| {
+        let other = scene.clone();
+        let running =
+            tokio::task::spawn_local(
+                async move { other.post("head:200;body:part;flush;sleep:400;crash").await },
+            );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        renew(&scene).await.unwrap();
+        let answer = running.await.unwrap();
+        assert_eq!((answer.status, &answer.text[..]), (200, "part"));
+        assert!(answer.end.unwrap().is_err());
+        let log = scene.logged("SIGABRT").await;
+        assert!(log.contains("while it ran POST a.test/x.php"), "{log}");
+        let log = scene.logged("breaks off").await;
+        assert!(log.contains("the answer to POST a.test/x.php"), "{log}");
+    });
+}
+
+#[test]
 fn who_waits_is_served_by_the_new_one() {
     let rig = Rig::new(|_| ());
     rig.play(async |scene| {
