@@ -329,8 +329,9 @@ impl Head {
         head
     }
 
-    /// Gives every field of this name the value that `change` makes of it; `None`: it stays.
-    pub fn change(&mut self, name: &str, change: impl Fn(&[u8]) -> Option<Vec<u8>>) {
+    /// Gives every field of this name the value that `change` makes of it; `None`: it stays. Returns whether any was changed.
+    pub fn change(&mut self, name: &str, change: impl Fn(&[u8]) -> Option<Vec<u8>>) -> bool {
+        let mut changed = false;
         for at in 0..self.fields.len() {
             let field = self.fields[at];
             if !self.said(field.name).eq_ignore_ascii_case(name) {
@@ -338,8 +339,10 @@ impl Head {
             }
             if let Some(value) = change(self.text(field.value)) {
                 self.fields[at].value = self.append(&value);
+                changed = true;
             }
         }
+        changed
     }
 
     /// The method, case-sensitive.

@@ -3,10 +3,7 @@
 
 use millrace_wire::encoding::Coding;
 
-use crate::reply::{ENCODER_BYTES, Encoder};
-
-/// Bytes that are coded before others of the thread have their turn: a millisecond or less.
-const TURN: usize = 128 << 10;
+use crate::reply::{ENCODER_BYTES, Encoder, TURN};
 
 /// Codes the rest of an answer.
 #[derive(Debug)]

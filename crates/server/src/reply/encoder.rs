@@ -10,6 +10,9 @@ use zstd::stream::raw::CParameter;
 /// About what an encoder takes, bytes.
 pub const ENCODER_BYTES: usize = 384 << 10;
 
+/// Bytes that are coded before others of the thread have their turn: a millisecond or less.
+pub const TURN: usize = 128 << 10;
+
 /// Window of zstd and brotli, as a power of two: 64 KiB. That of gzip is 32 KiB.
 const WINDOW: u32 = 16;
 

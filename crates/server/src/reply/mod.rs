@@ -17,7 +17,7 @@ use std::sync::Arc;
 use millrace_pages::{Note, Notes};
 
 pub use byteranges::byteranges;
-pub use encoder::{ENCODER_BYTES, Encoder};
+pub use encoder::{ENCODER_BYTES, Encoder, TURN};
 pub use fields::{Fields, lines};
 pub use plain::{plain, reason_phrase, redirect};
 pub use source::Source;

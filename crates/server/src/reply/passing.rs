@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use millrace_wire::encoding::{Accept, Coding};
 use millrace_wire::head::Head;
 
-use super::encoder::Encoder;
+use super::encoder::{Encoder, TURN};
 use super::weakened::{self, Resource};
 use super::{Body, Fields, Reply, Source, codec};
 
@@ -24,9 +24,6 @@ const CODINGS: [Coding; 3] = [Coding::Zstd, Coding::Gzip, Coding::Brotli];
 
 /// Whole content up to this size is coded at once: some milliseconds. Bytes.
 const AT_ONCE: usize = 384 << 10;
-
-/// Bytes of a longer one that are coded before others of the thread have their turn.
-const TURN: usize = 128 << 10;
 
 /// Who asked.
 #[derive(Clone, Copy)]
@@ -52,9 +49,7 @@ pub fn compress(reply: &mut Reply, asked: &Asked<'_>, least: u64) -> bool {
         return false;
     }
     let Some(kind) = Kind::of(&reply.fields) else { return false };
-    if !kind.varies {
-        add_vary(&mut reply.fields);
-    }
+    add_vary(&mut reply.fields);
     let Some(coding) = accept(asked.head).best_of(&CODINGS) else { return false };
     if let Body::Omitted(None) = reply.body {
         // Whether the answer to GET is long enough is not known; that its tag may be a weak one is.
@@ -79,15 +74,8 @@ pub fn restore_tags(head: &mut Head, forwarded: Option<&str>) -> bool {
         return false;
     }
     let (authority, target) = (forwarded.unwrap_or(head.authority()).to_owned(), head.path_query().to_vec());
-    let changed = std::cell::Cell::new(false);
-    for name in ["If-None-Match", "If-Match"] {
-        head.change(name, |list| {
-            let restored = weakened::restored((&authority, &target), list);
-            changed.set(changed.get() || restored.is_some());
-            restored
-        });
-    }
-    changed.get()
+    let mut restore = |name| head.change(name, |list| weakened::restored((&authority, &target), list));
+    [restore("If-None-Match"), restore("If-Match")].contains(&true)
 }
 
 /// Whether an answer of this status may be coded: it has content, and that is not a part.
@@ -112,8 +100,6 @@ fn is_long(body: &Body, least: u64) -> bool {
 
 /// An answer that may be coded.
 struct Kind {
-    /// It says already that others may get it in another coding.
-    varies: bool,
     /// Some of its fields are others if it is coded.
     is_changed: bool,
 }
@@ -121,11 +107,10 @@ struct Kind {
 impl Kind {
     /// `None`: it may not be, or it gains nothing.
     fn of(fields: &Fields) -> Option<Kind> {
-        let (mut shrinks, mut kind) = (false, Kind { varies: false, is_changed: false });
+        let (mut shrinks, mut kind) = (false, Kind { is_changed: false });
         for (name, value) in fields.iter() {
             let is = |other: &str| name.eq_ignore_ascii_case(other);
             match name.len() {
-                4 if is("vary") => kind.varies |= names_coding(value),
                 4 if is("etag") => kind.is_changed = true,
                 6 if is("digest") => return None,
                 11 if is("content-md5") || is("repr-digest") => return None,
@@ -161,6 +146,7 @@ fn accept(head: &Head) -> Accept {
     accept
 }
 
+/// Says that others may get it in another coding, unless it is said already.
 fn add_vary(fields: &mut Fields) {
     if !fields.iter().any(|(name, value)| name.eq_ignore_ascii_case("vary") && names_coding(value)) {
         fields.push("Vary", b"Accept-Encoding");
