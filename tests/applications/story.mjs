@@ -35,7 +35,7 @@ try {
 async function use(name, application, database) {
   const part = report.part(name);
   const folder = join(repository, 'target/applications', `${kind}-${name}`);
-  const port = await freePort();
+  const port = freePort();
   const site = { url: `http://127.0.0.1:${port}`, root: join(scratch, name, 'site'), scratch: join(scratch, name), database };
   let server, browser;
   try {

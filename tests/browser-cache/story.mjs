@@ -31,7 +31,7 @@ try {
 async function story(name, walk) {
   const part = report.part(name);
   const folder = join(repository, 'target/browser-cache', name);
-  const port = await freePort();
+  const port = freePort();
   const root = join(scratch, name, 'site');
   let browser, server;
   try {

@@ -23,7 +23,7 @@ try {
 
 async function story() {
   const part = report.part('h2');
-  const port = await freePort();
+  const port = freePort();
   const url = `https://127.0.0.1:${port}`;
   const root = join(scratch, 'site');
   let browser, server;

@@ -31,7 +31,7 @@ try {
 async function story(database, picture) {
   const part = report.part(database);
   const folder = join(repository, 'target/browser', `${kind}-${database}`);
-  const port = await freePort();
+  const port = freePort();
   const url = `http://127.0.0.1:${port}`;
   const root = join(scratch, database, 'site');
   let browser, server;

@@ -1,9 +1,8 @@
 // Child processes that never outlive the test: each is stopped by its own id, politely first, and all of them when the
 // test ends for whatever reason. Also the temporary directory and free ports.
 
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -104,14 +103,7 @@ export function temporary(name) {
 
 /** A TCP port of the loopback address that nobody listens on now. */
 export function freePort() {
-  return new Promise((resolve, reject) => {
-    const probe = createServer();
-    probe.on('error', reject);
-    probe.listen(0, '127.0.0.1', () => {
-      const { port } = probe.address();
-      probe.close(() => resolve(port));
-    });
-  });
+  return Number(execFileSync('python3', [join(import.meta.dirname, '../support/ports.py')]));
 }
 
 export function pause(milliseconds) {

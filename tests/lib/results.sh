@@ -23,7 +23,7 @@ check() {
 has() { case $1 in *"$2"*) ;; *) printf '%q is not in: %s\n' "$2" "${1:0:600}"; return 1 ;; esac; }
 
 # free_port: a port of 127.0.0.1 that nobody listens on now.
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+free_port() { python3 "$repository/tests/support/ports.py"; }
 
 # serve LOG ARGUMENT...: starts `millrace serve ARGUMENT...`; $server is its process.
 serve() {

@@ -26,7 +26,7 @@ const scratch = temporary('load-report');
 const place = (name) => join(scratch, name);
 let browser, server;
 try {
-  const port = await freePort();
+  const port = freePort();
   const url = `http://127.0.0.1:${port}`;
   makeSite(place('site'));
   server = await report.step('start the server', () => serve({ root: place('site'), port, scratch, profile: 'generic' }));

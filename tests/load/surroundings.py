@@ -2,12 +2,12 @@
 
 import resource
 import signal
-import socket
 import subprocess
 import threading
 
 from harness import MILLRACE, PATIENCE, SCRATCH, load, place, story, until
 from liar import Liar
+from ports import free_port
 
 
 @story
@@ -88,12 +88,6 @@ def the_server_tells_its_own_figures():
             assert own["connections"] == 3 and own["php_limit"] > 0 and own["php_requests"] > 0, own
     finally:
         stop(server)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def serve(*options):

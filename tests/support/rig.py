@@ -21,6 +21,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from ports import free_port
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 # Extensions that a WordPress site has, in an order in which they can be loaded. Both sides of a comparison get the same.
@@ -43,13 +45,6 @@ def needed(*names):
     missing = [name for name in names if shutil.which(name, path=path) is None]
     if missing:
         sys.exit(f"not installed: {', '.join(missing)}; tests/packages lists the Debian packages that the tests need")
-
-
-def free_port():
-    """A TCP port of 127.0.0.1 that was free a moment ago."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 @contextlib.contextmanager

@@ -52,6 +52,9 @@ fn serve_h2(thread: Rc<Thread>, accepted: Accepted, begun: Vec<u8>) {
     tokio::task::spawn_local(h2::serve(h2::Connection::new(thread, accepted, begun)));
 }
 
+/// So much is read at most to find out what a connection speaks.
+const FIRST_BYTES: usize = 4096;
+
 /// Waits for the first bytes of a connection, which may be HTTP/2 (RFC 9113 section 3.3).
 async fn find_out(thread: Rc<Thread>, accepted: Accepted) {
     let Accepted { mut stream, ends, permit } = accepted;
@@ -91,7 +94,7 @@ async fn first_bytes(thread: &Thread, stream: &mut Stream) -> io::Result<(Vec<u8
     loop {
         let read = poll_fn(|cx| {
             let mut input = thread.buffers.input.borrow_mut();
-            stream.poll_read(cx, &mut input).map_ok(|read| {
+            stream.poll_read(cx, &mut input[..FIRST_BYTES]).map_ok(|read| {
                 begun.extend_from_slice(&input[..read]);
                 read
             })

@@ -222,6 +222,17 @@ impl Connection {
         }
     }
 
+    /// Has the line read again when the thread has looked at its sockets and those who were ready have had their turn. (The
+    /// driver can't wait for that by itself: the library wakes it for reasons of its own.)
+    pub(super) fn go_on_after_others(self: &Rc<Self>) {
+        let connection = self.clone();
+        tokio::task::spawn_local(async move {
+            tokio::task::yield_now().await;
+            connection.line().gives_way = false;
+            connection.wake();
+        });
+    }
+
     fn wish(&self, change: impl FnOnce(&mut Wishes)) {
         let mut wishes = self.wishes.get();
         change(&mut wishes);

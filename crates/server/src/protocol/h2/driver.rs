@@ -261,6 +261,10 @@ impl Driver {
         let thread = self.connection.thread.clone();
         thread.stats.add(Counter::H2Requests, 1);
         self.requests += 1;
+        if self.connection.line().watch.is_cancelled(respond.stream_id().as_u32()) {
+            // Nobody has begun to work for it.
+            return;
+        }
         let setup = thread.setup();
         let most = setup.plan.http.keep_alive_requests;
         let is_last = (most != 0 && self.requests >= most) || !Rc::ptr_eq(&setup, &self.setup);

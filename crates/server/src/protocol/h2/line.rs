@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::connection::Connection;
@@ -18,13 +19,19 @@ use crate::engine::Thread;
 use crate::protocol::buffers::BATCH_BYTES;
 use crate::stats::Counter;
 
+/// So much is read at once of a client that is new, or has just wasted our time: a few frames.
+const WARY_BYTES: usize = 1024;
+
+/// So many frames without use in half of that are no accident: the others of the thread come first, then.
+const MUCH_WASTE: u32 = 6;
+
 /// Both directions of a connection.
 #[derive(Debug)]
 pub(super) struct Line {
     /// The socket.
     pub(super) stream: Stream,
     /// What came before anybody knew that it is HTTP/2.
-    begun: Vec<u8>,
+    begun: Bytes,
     /// What the library has written and the socket has not taken, and how much of that has left.
     out: Vec<u8>,
     left: usize,
@@ -34,6 +41,12 @@ pub(super) struct Line {
     pub(super) flood: Option<Flood>,
     /// Nothing is left to be read in this turn.
     is_dry: bool,
+    /// Little is read at once: nothing has come yet, or not much of use.
+    is_wary: bool,
+    /// Bytes that have been read since that was found out.
+    unjudged: usize,
+    /// Nothing is read until the others of the thread have had their turn.
+    pub(super) gives_way: bool,
     /// Some of what has been read in this turn had come before the handshake was over: somebody may have copied it.
     pub(super) early: bool,
     /// The same of what is no whole frame yet, or no whole head.
@@ -44,9 +57,21 @@ pub(super) struct Line {
 
 impl Line {
     pub(super) fn new(stream: Stream, begun: Vec<u8>, watch: Watch) -> Line {
-        let out = Vec::new();
-        let (early, torn_early) = (false, false);
-        Line { stream, begun, out, left: 0, watch, flood: None, is_dry: false, early, torn_early, moved: 0 }
+        Line {
+            stream,
+            begun: begun.into(),
+            out: Vec::new(),
+            left: 0,
+            watch,
+            flood: None,
+            is_dry: false,
+            is_wary: true,
+            unjudged: 0,
+            gives_way: false,
+            early: false,
+            torn_early: false,
+            moved: 0,
+        }
     }
 
     /// A new turn: there may be something to read again.
@@ -62,7 +87,7 @@ impl Line {
 
     /// Bytes that wait in it.
     pub(super) fn held(&self) -> u64 {
-        (self.begun.capacity() + self.out.capacity()) as u64 + self.stream.held()
+        (self.begun.len() + self.out.capacity()) as u64 + self.stream.held()
     }
 
     /// Whether the client has taken everything.
@@ -76,14 +101,15 @@ impl Line {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.is_dry || self.flood.is_some() {
+        if self.is_dry || self.gives_way || self.flood.is_some() {
             return Poll::Pending;
         }
         let before = buffer.filled().len();
+        let most = if self.is_wary { WARY_BYTES } else { usize::MAX }.min(buffer.remaining());
         if self.begun.is_empty() {
             // Not into the library's buffer: all of that would have to be written to first.
             let mut input = thread.buffers.input.borrow_mut();
-            let most = input.len().min(buffer.remaining());
+            let most = most.min(input.len());
             let Poll::Ready(read) = self.stream.poll_read(cx, &mut input[..most]) else {
                 self.is_dry = true;
                 return Poll::Pending;
@@ -92,9 +118,8 @@ impl Line {
             buffer.put_slice(&input[..read]);
             thread.stats.add(Counter::BytesReceived, read as u64);
         } else {
-            let some = self.begun.len().min(buffer.remaining());
-            buffer.put_slice(&self.begun[..some]);
-            self.begun.drain(..some);
+            let some = self.begun.len().min(most);
+            buffer.put_slice(&self.begun.split_to(some));
         }
         self.flood = self.watch.see(&buffer.filled()[before..], thread.clock.ticks()).err();
         let is_early = self.stream.is_early();
@@ -105,7 +130,18 @@ impl Line {
             buffer.set_filled(before);
             return Poll::Pending;
         }
+        self.judge(buffer.filled().len() - before);
         Poll::Ready(Ok(()))
+    }
+
+    /// So many bytes have been read: is it worth to read more before the others have their turn?
+    fn judge(&mut self, read: usize) {
+        self.unjudged += read;
+        if self.unjudged >= WARY_BYTES / 2 {
+            self.unjudged = 0;
+            self.is_wary = self.watch.take_wasted() >= MUCH_WASTE;
+            self.gives_way = self.is_wary;
+        }
     }
 
     fn poll_write(
@@ -156,7 +192,13 @@ impl AsyncRead for Wire {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.0.line().poll_read(&self.0.thread, cx, buffer)
+        let mut line = self.0.line();
+        let gave_way = line.gives_way;
+        let read = line.poll_read(&self.0.thread, cx, buffer);
+        if line.gives_way && !gave_way {
+            self.0.go_on_after_others();
+        }
+        read
     }
 }
 

@@ -91,6 +91,8 @@ pub(super) struct Watch {
     in_fields: bool,
     frames: Allowance,
     resets: Allowance,
+    /// Frames without use and cancelled requests since somebody asked.
+    wasted: u32,
     /// Bytes of answers that have not earned a frame yet.
     written: u64,
     /// Requests that were cancelled since somebody asked.
@@ -111,6 +113,7 @@ impl Watch {
             in_fields: false,
             frames: Allowance::new(frames, now),
             resets: Allowance::new(resets, now),
+            wasted: 0,
             written: 0,
             cancelled: Vec::new(),
             reordered: Vec::new(),
@@ -170,6 +173,16 @@ impl Watch {
         self.in_fields || self.payload_left > 0 || self.filled > 0
     }
 
+    /// How many frames have come since the last call that ask for nothing, or cancel a request.
+    pub(super) fn take_wasted(&mut self) -> u32 {
+        std::mem::take(&mut self.wasted)
+    }
+
+    /// Whether the request was cancelled since [`Watch::take_cancelled`] was called.
+    pub(super) fn is_cancelled(&self, id: u32) -> bool {
+        self.cancelled.contains(&id)
+    }
+
     /// The requests that were cancelled since the last call.
     pub(super) fn take_cancelled(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.cancelled)
@@ -201,6 +214,7 @@ impl Watch {
             kind::DATA if flags & flag::END_STREAM != 0 => {}
             kind::RST_STREAM => {
                 self.cancelled.push(stream);
+                self.wasted += 1;
                 if !self.resets.spend() {
                     return Err(Flood::Resets);
                 }
@@ -215,6 +229,7 @@ impl Watch {
     }
 
     fn waste(&mut self) -> Result<(), Flood> {
+        self.wasted += 1;
         if self.frames.spend() { Ok(()) } else { Err(Flood::Frames) }
     }
 
@@ -273,6 +288,8 @@ mod tests {
         let both = [frame(kind::HEADERS, 5, 1, b"x"), frame(kind::RST_STREAM, 0, 1, &[0; 4])].concat();
         let mut watch = watch();
         assert_eq!(most(&mut watch, &both), (10, Flood::Resets));
+        assert_eq!((watch.take_wasted(), watch.take_wasted()), (11, 0));
+        assert!(watch.is_cancelled(1) && !watch.is_cancelled(3));
         assert_eq!(watch.take_cancelled().len(), 11);
         assert!(watch.take_cancelled().is_empty());
     }
