@@ -21,6 +21,9 @@ use super::pace::Pace;
 use super::shares::{Share, shares};
 use super::waiters::{Line, Waiters};
 
+/// Who is given way to counts as so many of those who give way: the kernel gives him that much more of a core, at least.
+const WEIGHT: usize = 2;
+
 /// A lane of a pool, by its position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaneId(u8);
@@ -54,6 +57,8 @@ pub struct Lane<T> {
     pub throttle: usize,
     /// Workers that run for it, or are about to.
     pub running: usize,
+    /// Of these, workers that hold their place for far longer than others: they take no part in what the machine can do.
+    pub stuck: usize,
     /// Of these, workers beyond its share for requests that its own workers wait for.
     pub extra: usize,
     /// When a worker became free that had run for it, milliseconds.
@@ -77,7 +82,13 @@ pub struct Lane<T> {
 impl<T> Lane<T> {
     /// Most that may run for it at once, if others leave it what it may borrow.
     pub fn limit(&self) -> usize {
-        (self.share.workers + self.share.borrow).min(self.throttle).max(1) + self.extra
+        self.limit_beside(0)
+    }
+
+    /// The same while so many run whom it gives way to: who is held to what the machine can do leaves them their part of it.
+    fn limit_beside(&self, others: usize) -> usize {
+        let held_to = self.throttle.saturating_sub(WEIGHT * others);
+        (self.share.workers + self.share.borrow).min(held_to).max(1) + self.extra
     }
 
     /// One of its requests is finished, after so many milliseconds.
@@ -151,6 +162,7 @@ impl<T: Debug> Lanes<T> {
             share,
             throttle: usize::MAX,
             running: 0,
+            stuck: 0,
             extra: 0,
             last_release: 0,
             waiters: Waiters::default(),
@@ -221,10 +233,17 @@ impl<T: Debug> Lanes<T> {
         self.get(id).limit().min(free.max(1))
     }
 
+    /// Most that may run for this lane at this moment.
+    fn limit(&self, id: LaneId) -> usize {
+        let lane = self.get(id);
+        let before = self.lanes.iter().filter(|other| other.nice < lane.nice);
+        lane.limit_beside(before.map(|other| other.running.saturating_sub(other.stuck)).sum())
+    }
+
     /// Whether one worker more may run for this lane.
     pub fn may_run(&self, id: LaneId) -> bool {
         let lane = self.get(id);
-        if self.running >= self.most_now() || lane.running >= lane.limit() {
+        if self.running >= self.most_now() || lane.running >= self.limit(id) {
             return false;
         }
         if lane.extra > 0 || lane.running < lane.share.keep {
@@ -286,7 +305,7 @@ impl<T: Debug> Lanes<T> {
     /// Whether a worker that runs for this lane may go on to its next request without anybody else having a better right.
     pub fn is_first(&self, id: LaneId) -> bool {
         let lane = self.get(id);
-        let over = lane.running > lane.limit() || self.running > self.most_now();
+        let over = lane.running > self.limit(id) || self.running > self.most_now();
         let better = |(other, rival): (LaneId, &Lane<T>)| {
             other != id && rival.waiters.len() > 0 && rival.running < rival.share.workers.min(rival.limit())
         };
@@ -298,8 +317,8 @@ impl<T: Debug> Lanes<T> {
         let free = self.most_now().saturating_sub(self.running);
         let kept: usize = self.lanes.iter().map(Lane::kept).sum();
         let (mut own, mut more) = (0, 0);
-        for lane in &self.lanes {
-            let room = lane.limit().saturating_sub(lane.running);
+        for (id, lane) in self.iter() {
+            let room = self.limit(id).saturating_sub(lane.running);
             let wanted = lane.waiters.len().min(room);
             own += wanted.min(lane.kept());
             more += wanted.saturating_sub(lane.kept());
@@ -379,6 +398,25 @@ mod tests {
         assert_eq!(fill(&mut admins, LaneId::FRONT), 3);
         let mut cron = lanes(8);
         assert_eq!(fill(&mut cron, BACKGROUND), 2, "it borrows none");
+    }
+
+    #[test]
+    fn who_is_held_back_leaves_its_betters_their_part() {
+        let mut lanes = lanes(8);
+        lanes.get_mut(LaneId::FRONT).throttle = 4;
+        assert_eq!(fill(&mut lanes, LaneId::FRONT), 4);
+        lanes.begin(ADMIN);
+        assert!(!lanes.is_first(LaneId::FRONT), "the next one has to wait");
+        (0..2).for_each(|_| lanes.end(LaneId::FRONT));
+        assert!(!lanes.may_run(LaneId::FRONT) && lanes.is_first(LaneId::FRONT));
+        lanes.get_mut(ADMIN).stuck = 1;
+        assert_eq!(fill(&mut lanes, LaneId::FRONT), 2, "who only waits takes nothing from it");
+        lanes.get_mut(ADMIN).stuck = 0;
+        lanes.end(ADMIN);
+        assert!(lanes.is_first(LaneId::FRONT));
+        (0..4).for_each(|_| lanes.end(LaneId::FRONT));
+        assert_eq!(fill(&mut lanes, ADMIN), 5);
+        assert_eq!(fill(&mut lanes, LaneId::FRONT), 1, "one always runs");
     }
 
     #[test]

@@ -104,7 +104,7 @@ impl Supervisor {
                 false => usize::MAX,
             };
             raised |= throttle > lane.throttle && lane.waiters.len() > 0;
-            lane.throttle = throttle;
+            (lane.throttle, lane.stuck) = (throttle, *stuck);
             let overload = lane.gate.overloaded(now);
             if overload.is_some() != told.is_some() {
                 news.push((&pool.name, overload.or(*told).unwrap_or(now), overload.is_some()));
