@@ -57,18 +57,45 @@ static void remove_stale(const char *base)
 	}
 }
 
+/*
+ * Makes a folder below `base` and holds it; 0: it was taken for a stale one in between; -1: that is not possible. What holds it stays
+ * open in the workers, too. A shared lock: whoever wants to remove the folder asks for the only one, and is waited for here.
+ */
+static int make_and_hold(const char *base)
+{
+	struct stat held_one, there;
+	if (snprintf(folder, sizeof folder, "%s/" PREFIX "XXXXXX", base) >= PATH_MAX || !mkdtemp(folder)) {
+		return -1;
+	}
+	int held = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (held < 0) {
+		return errno == ENOENT ? 0 : -1;
+	}
+	if (flock(held, LOCK_SH) != 0 || fstat(held, &held_one) != 0) {
+		close(held);
+		return -1;
+	}
+	if (stat(folder, &there) != 0 || there.st_ino != held_one.st_ino) {
+		close(held);
+		return 0;
+	}
+	return 1;
+}
+
 /* Makes it below `base`; false if that is not possible. */
 bool temp_make(const char *base)
 {
+	int made = 0;
 	remove_stale(base);
-	if (snprintf(folder, sizeof folder, "%s/" PREFIX "XXXXXX", base) >= PATH_MAX || !mkdtemp(folder)) {
+	for (int tries = 0; made == 0 && tries < 8; tries++) {
+		made = make_and_hold(base);
+	}
+	if (made <= 0) {
 		*folder = 0;
 		return false;
 	}
 	maker = getpid();
-	/* Stays open in the workers, too. A shared lock: whoever wants to remove it asks for the only one. */
-	int held = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return held >= 0 && flock(held, LOCK_SH) == 0;
+	return true;
 }
 
 /* Its path; NULL: there is none. */

@@ -230,7 +230,8 @@ impl Job {
         }
         if aside.handed().is_some() {
             // The file is sent by whoever sends answers; the page is none.
-            let (remember, tags) = (self.rules.remember_refusal, self.tags(&reply, &aside));
+            let remember = self.rules.remember_refusal;
+            let tags = self.tags(remember, &reply, &aside);
             reply.aside = Some(aside);
             return self.refuse(lead, reply, Refusal::HandedOver, remember, tags);
         }
@@ -261,7 +262,7 @@ impl Job {
             (Verdict::Refuse { why, remember }, body) => {
                 reply.body = body;
                 settle::tell_crawler(&self.request, &mut reply, &aside);
-                let tags = self.tags(&reply, &aside);
+                let tags = self.tags(remember, &reply, &aside);
                 self.refuse(lead, reply, why, remember, tags);
             }
         }
@@ -293,8 +294,11 @@ impl Job {
         judge(&self.rules, &self.place(), &self.asking, &answer(reply, aside, content), self.now())
     }
 
-    /// What is to be purged for that an answer can't be stored to be forgotten.
-    fn tags(&self, reply: &Reply, aside: &Aside) -> Box<[Tag]> {
+    /// What is to be purged for that an answer can't be stored to be forgotten; nothing if that is not remembered.
+    fn tags(&self, remember: Millis, reply: &Reply, aside: &Aside) -> Box<[Tag]> {
+        if remember == 0 {
+            return Box::default();
+        }
         tags(&self.rules, &self.place(), &answer(reply, aside, &[]))
     }
 
@@ -457,7 +461,7 @@ impl Job {
             }
             if total > most {
                 self.open(&lead, &draft);
-                let tags = self.tags(&reply, &aside);
+                let tags = self.tags(self.rules.remember_refusal, &reply, &aside);
                 return self.pass_on(lead, tags, stream, &growing).await;
             }
         };
@@ -475,7 +479,7 @@ impl Job {
         match self.judge(&reply, &aside, &content) {
             Verdict::Store { terms, keep } => self.keep(lead, &reply, content, &keep, terms).await,
             Verdict::Refuse { why, remember } => {
-                let tags = self.tags(&reply, &aside);
+                let tags = self.tags(remember, &reply, &aside);
                 self.refuse(lead, reply.body(Body::Bytes(content)), why, remember, tags)
             }
         }

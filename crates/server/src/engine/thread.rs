@@ -15,7 +15,7 @@ use crate::cache::Cache;
 use crate::files;
 use crate::log::{AccessBuffer, Log};
 use crate::php;
-use crate::protocol::Buffers;
+use crate::protocol::{Buffers, Flooders};
 use crate::request::Uploads;
 use crate::route::{Hosts, Site};
 use crate::stats;
@@ -155,6 +155,8 @@ pub struct Thread {
     pub deadlines: Deadlines,
     /// Buffers that its connections take turns with.
     pub buffers: Buffers,
+    /// Who has flooded its connections of HTTP/2.
+    pub flooders: Flooders,
     /// How many handshakes are under way.
     pub handshakes: Handshakes,
     /// Its connections to php-fpm.
@@ -191,6 +193,7 @@ impl Thread {
             access: AccessBuffer::default(),
             deadlines: Deadlines::default(),
             buffers: Buffers::default(),
+            flooders: Flooders::default(),
             handshakes: Handshakes::default(),
             fastcgi: php::Kept::default(),
             listeners: RefCell::default(),

@@ -20,6 +20,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 
 pub use buffers::Buffers;
+pub use h2::Flooders;
 
 use crate::accept::{Accepted, Exit, Newcomer, Stream};
 use crate::engine::Thread;

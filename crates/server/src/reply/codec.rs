@@ -40,6 +40,12 @@ pub fn shrinks(media_type: &[u8]) -> bool {
         .any(is)
 }
 
+/// Whether a value of Cache-Control says that content is not to be changed on its way (RFC 9111 section 5.2.2.6).
+pub fn forbids_change(cache_control: &[u8]) -> bool {
+    let mut directives = cache_control.split(|b| *b == b',').map(<[u8]>::trim_ascii);
+    directives.any(|directive| directive.eq_ignore_ascii_case(b"no-transform"))
+}
+
 /// `bytes` in a coding, once and for many readers: better than a server compresses on the fly, and still tens of
 /// megabytes a second.
 pub fn compress(bytes: &[u8], coding: Coding) -> Option<Vec<u8>> {

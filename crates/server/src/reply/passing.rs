@@ -117,7 +117,7 @@ impl Kind {
                 12 if is("content-type") => shrinks = codec::shrinks(value),
                 13 if is("accept-ranges") => kind.is_changed = true,
                 13 if is("content-range") => return None,
-                13 if is("cache-control") && forbids_change(value) => return None,
+                13 if is("cache-control") && codec::forbids_change(value) => return None,
                 14 if is("content-digest") => return None,
                 16 if is("content-encoding") => return None,
                 _ => {}
@@ -131,12 +131,6 @@ impl Kind {
 fn names_coding(value: &[u8]) -> bool {
     let mut members = value.split(|b| *b == b',').map(<[u8]>::trim_ascii);
     members.any(|member| member == b"*" || member.eq_ignore_ascii_case(b"accept-encoding"))
-}
-
-/// RFC 9111 section 5.2.2.6.
-fn forbids_change(value: &[u8]) -> bool {
-    let mut directives = value.split(|b| *b == b',').map(<[u8]>::trim_ascii);
-    directives.any(|directive| directive.eq_ignore_ascii_case(b"no-transform"))
 }
 
 fn accept(head: &Head) -> Accept {

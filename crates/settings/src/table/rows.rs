@@ -431,7 +431,8 @@ static HTTP: &[Setting] = &[
         default: Default::Fixed("1000"),
         line: "Frames that ask for nothing - PING, SETTINGS, WINDOW_UPDATE, PRIORITY, empty ones - which an HTTP/2 client may \
                send beyond those that its requests explain. A tenth of it comes back each second.",
-        reason: "They cost the client nothing and the server a little; a flood of them ends the connection.",
+        reason: "They cost the client nothing and the server a little; a flood of them ends the connection, and the next ones \
+                 of this client wait for a quarter of a second.",
         example: "5000",
         elsewhere: &[],
         ..ROW

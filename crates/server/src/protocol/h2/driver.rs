@@ -45,6 +45,11 @@ type Library = server::Connection<Wire, Piece>;
 /// Serves the requests of a connection until it ends.
 pub async fn serve(connection: Rc<Connection>) {
     let thread = connection.thread.clone();
+    if let Some(pause) =
+        connection.ends.client_ip().and_then(|ip| thread.flooders.pause(ip, thread.clock.ticks()))
+    {
+        tokio::time::sleep(pause).await;
+    }
     let Some(library) = shake_hands(&connection).await else { return };
     let mut driver = Driver {
         setup: thread.setup(),
@@ -208,7 +213,7 @@ impl Driver {
             Some(Reason::ENHANCE_YOUR_CALM) => {
                 thread.stats.add(Counter::H2FloodHeads, 1);
                 self.over = Some(End::Cut);
-                self.tell("ended a connection", &format_args!("{error}"));
+                self.flooded(&error);
             }
             _ => {
                 thread.stats.add(Counter::H2Refused, 1);
@@ -220,6 +225,15 @@ impl Driver {
     fn tell(&self, what: &str, why: &dyn std::fmt::Display) {
         let client = self.connection.ends.client_ip().map_or("a Unix socket".into(), |ip| ip.to_string());
         self.connection.thread.process.log.debug(format_args!("{what} of {client} (HTTP/2): {why}"));
+    }
+
+    /// The connection is ended because of that; the next of this client wait a moment.
+    fn flooded(&self, why: &dyn std::fmt::Display) {
+        let thread = &self.connection.thread;
+        if let Some(ip) = self.connection.ends.client_ip() {
+            thread.flooders.add(ip, thread.clock.ticks());
+        }
+        self.tell("ended a connection", why);
     }
 
     /// What the library does not tell.
@@ -248,7 +262,7 @@ impl Driver {
                 Flood::Resets => Counter::H2FloodResets,
             };
             thread.stats.add(counter, 1);
-            self.tell("ended a connection", &format_args!("a flood: {flood:?}"));
+            self.flooded(&format_args!("a flood: {flood:?}"));
             self.library.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
             let mut cx = Context::from_waker(std::task::Waker::noop());
             let _ = self.library.poll_closed(&mut cx);

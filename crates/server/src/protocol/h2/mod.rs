@@ -12,7 +12,7 @@
 //! ```
 //!
 //! - [`connection`]: what all of them know of each other; [`line`]: its bytes; [`watch`]: floods, and what the library does not
-//!   tell; [`driver`]: the turns;
+//!   tell; [`flooders`]: who has sent them; [`driver`]: the turns;
 //! - [`request`], [`head`], [`content`]: from the library's values to ours and back; [`exchange`]: requests that wait;
 //! - [`outbox`], [`priority`]: who writes next.
 //!
@@ -22,6 +22,7 @@ mod connection;
 mod content;
 mod driver;
 mod exchange;
+mod flooders;
 mod head;
 mod line;
 mod outbox;
@@ -31,6 +32,7 @@ mod watch;
 
 pub use connection::Connection;
 pub use driver::serve;
+pub use flooders::Flooders;
 
 /// Whether `start`, the first bytes of a connection, are those of HTTP/2; `None`: too few of them are there.
 pub(super) fn is_preface(start: &[u8]) -> Option<bool> {
