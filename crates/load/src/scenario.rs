@@ -37,7 +37,7 @@ pub struct Scenario {
     /// for what is still fresh.
     pub browser_cache: bool,
     /// Fields of every request, after those of the engine (`Host`, `User-Agent`, `Accept-Encoding`); a field named here
-    /// replaces the engine's.
+    /// replaces the engine's, and one without a value is not sent.
     pub fields: Vec<(String, String)>,
     /// Parts that differ between two right responses; sameness passes over them.
     pub dynamic: Vec<Dynamic>,

@@ -99,6 +99,7 @@ impl Manner {
         for (name, value) in &request.fields {
             set(&mut fields, name, &filled(value, personal.values, false));
         }
+        fields.retain(|(_, value)| !value.is_empty());
         if !personal.cookies.is_empty() {
             set(&mut fields, "Cookie", personal.cookies);
         }
@@ -262,7 +263,7 @@ fn escaped(value: &str) -> String {
     escaped
 }
 
-/// Puts a field in, in place of one of that name.
+/// Puts a field in, in place of one of that name. An empty one is not sent, as with curl's `-H 'User-Agent:'`.
 fn set(fields: &mut Vec<(String, String)>, name: &str, value: &str) {
     match fields.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
         Some(field) => value.clone_into(&mut field.1),
@@ -284,6 +285,25 @@ mod tests {
         assert_eq!(filled("{\"a\": {id}} {none} {", &values(), false), "{\"a\": 7} {none} {");
         let of = |target: &str| Request { target: target.to_owned(), ..Request::default() };
         assert!(has_names(&of("/{id}")) && !has_names(&of("/{not a name}")) && !has_names(&of("/{")));
+    }
+
+    #[test]
+    fn an_empty_field_is_not_sent() {
+        let manner = Manner {
+            authority: "a.test".to_owned(),
+            fields: vec![("User-Agent".to_owned(), "x".to_owned()), ("Accept".to_owned(), "z".to_owned())],
+            scheme: "http",
+            is_http2: false,
+            is_personal: false,
+        };
+        let request = Request {
+            method: "GET".to_owned(),
+            target: "/".to_owned(),
+            fields: vec![("user-agent".to_owned(), String::new())],
+            ..Request::default()
+        };
+        let bytes = manner.bytes_of(&request, Personal::default());
+        assert_eq!(String::from_utf8(bytes).unwrap(), "GET / HTTP/1.1\r\nHost: a.test\r\nAccept: z\r\n\r\n");
     }
 
     #[test]

@@ -64,6 +64,8 @@ fn common_fields(scenario: &Scenario, plan: &Plan) -> Vec<(String, String)> {
     {
         fields.push(("Accept-Encoding".to_owned(), plan.accept_encoding.clone()));
     }
+    // An empty one is not sent; k6 would send it.
+    fields.retain(|(_, value)| !value.is_empty());
     fields
 }
 

@@ -168,7 +168,7 @@ pub struct ScenarioArgs {
     /// Follow so many redirects in a row, on the same server [default: 10 for pages and scenario files, else 0]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=50))]
     pub redirects: Option<u8>,
-    /// A field of all requests: 'Name: value'; may be repeated
+    /// A field of all requests: 'Name: value', or 'Name:' to leave one out, like User-Agent; may be repeated
     #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = field)]
     pub fields: Vec<(String, String)>,
     /// Method
