@@ -93,7 +93,8 @@ impl Manner {
         }
     }
 
-    /// All fields of a request but the host and the length of its content, names in lower case.
+    /// All fields of a request but the host and the length of its content. One without a value is not sent, as with
+    /// curl's `-H 'User-Agent:'`.
     pub fn fields_of(&self, request: &Request, personal: Personal<'_>) -> Vec<(String, String)> {
         let mut fields = self.fields.clone();
         for (name, value) in &request.fields {
@@ -263,7 +264,7 @@ fn escaped(value: &str) -> String {
     escaped
 }
 
-/// Puts a field in, in place of one of that name. An empty one is not sent, as with curl's `-H 'User-Agent:'`.
+/// Puts a field in, in place of one of that name.
 fn set(fields: &mut Vec<(String, String)>, name: &str, value: &str) {
     match fields.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
         Some(field) => value.clone_into(&mut field.1),
