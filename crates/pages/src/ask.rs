@@ -205,17 +205,17 @@ fn item(key: &mut Vec<u8>, kind: u8, value: &[u8]) {
     key.push(0);
 }
 
-/// Whether a host is written as browsers do. In one pass, for every request comes here.
+/// Whether a host is written as browsers do. Without a branch a byte where it has no port, for every request comes here.
 fn is_plain_host(host: &str, scheme: &str) -> bool {
-    let usual_port = if scheme == "https" { ":443" } else { ":80" };
-    let mut last = b'.';
-    for byte in host.bytes() {
-        if byte.is_ascii_uppercase() || byte == 0 || (byte == b':' && last == b'.') {
-            return false;
-        }
-        last = byte;
+    let bytes = host.as_bytes();
+    let (odd, colon) = bytes.iter().fold((false, false), |(odd, colon), byte| {
+        (odd | byte.is_ascii_uppercase() | (*byte == 0), colon | (*byte == b':'))
+    });
+    if odd || matches!(bytes.last(), None | Some(b'.' | b':')) {
+        return false;
     }
-    !matches!(last, b'.' | b':') && !host.ends_with(usual_port)
+    let usual_port = if scheme == "https" { ":443" } else { ":80" };
+    !colon || !(host.starts_with(':') || host.contains(".:") || host.ends_with(usual_port))
 }
 
 /// The first argument that bypasses. Names are compared as they are written: one that is written otherwise has a key of

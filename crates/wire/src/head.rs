@@ -7,6 +7,9 @@
 
 use std::fmt;
 use std::mem::MaybeUninit;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 
 /// Most fields that a head can be allowed to have; bounds the setting `http.head_fields`.
 pub const MOST_FIELDS: usize = 256;
@@ -146,6 +149,8 @@ pub struct Head {
     target: Span,
     /// Path and query of the target, without scheme and authority.
     path_query: Span,
+    /// Where its path ends: at the `?`, or at its end.
+    path_end: u32,
     /// Method, names and authority, one after the other.
     words: String,
     method: Span,
@@ -163,6 +168,7 @@ impl Default for Head {
             bytes: Vec::new(),
             target: Span::default(),
             path_query: Span::default(),
+            path_end: 0,
             words: String::new(),
             method: Span::default(),
             authority: Span::default(),
@@ -212,7 +218,7 @@ impl Head {
         (self.version, self.keep_alive) = (Version::Http2, true);
         self.method = self.word(method);
         self.target = self.append(path_query.as_bytes());
-        self.path_query = self.target;
+        self.lead_to(self.target);
         let mut seen = Seen::default();
         let mut host = None;
         for (name, value) in fields {
@@ -240,7 +246,8 @@ impl Head {
             [b'/', ..] => {}
             b"*" if method == "OPTIONS" => {}
             b"" if method == "CONNECT" => {
-                (self.target, self.path_query) = (self.authority_as_target(), Span::default())
+                self.target = self.authority_as_target();
+                self.lead_to(Span::default());
             }
             _ => return Err(Refusal::Bad("the request target is no path")),
         }
@@ -302,8 +309,8 @@ impl Head {
         let mut head = Head { version: Version::Http2, keep_alive: true, ..Head::default() };
         head.method = head.word(method);
         head.authority = head.word(authority);
-        head.path_query = head.append(path_query.as_bytes());
-        head.target = head.path_query;
+        head.target = head.append(path_query.as_bytes());
+        head.lead_to(head.target);
         for (name, value) in fields {
             head.push(name, value);
         }
@@ -321,7 +328,8 @@ impl Head {
     ) -> Head {
         let mut head = Head { framing: Framing::None, expects_continue: false, ..self.clone() };
         head.method = head.word(method);
-        head.path_query = head.append(path_query);
+        let path_query = head.append(path_query);
+        head.lead_to(path_query);
         head.fields.retain(|f| keeps(self.said(f.name)));
         for (name, value) in more {
             head.push(name, value);
@@ -358,6 +366,17 @@ impl Head {
     /// Path and query of the target, as sent: `/a%20b?c=d`; `*` for `OPTIONS *`. It has no scheme and authority.
     pub fn path_query(&self) -> &[u8] {
         self.text(self.path_query)
+    }
+
+    /// The path of the target, as sent, without query.
+    pub fn path(&self) -> &[u8] {
+        self.text(Span { end: self.path_end, ..self.path_query })
+    }
+
+    /// The query, as sent, without `?`; `None` if there is no `?`.
+    pub fn query(&self) -> Option<&[u8]> {
+        let Span { end, .. } = self.path_query;
+        (self.path_end < end).then(|| self.text(Span { start: self.path_end + 1, end }))
     }
 
     /// Host and port that the request is for: of an absolute-form target, else of the Host field. Empty for an
@@ -475,13 +494,11 @@ impl Head {
 
     /// The four forms of a request target (RFC 9112 section 3.2). Returns the authority, where it has one.
     fn read_target(&mut self) -> Result<Option<Span>, Refusal> {
-        let Span { start, end } = self.target;
-        let target = &self.bytes[start as usize..end as usize];
-        if target.contains(&b'#') {
+        if self.target().contains(&b'#') {
             return Err(Refusal::Bad("a request target has no fragment"));
         }
-        self.path_query = self.target;
-        match target {
+        self.lead_to(self.target);
+        match self.target() {
             [b'/', ..] => Ok(None),
             b"*" if self.method() == "OPTIONS" => Ok(None),
             _ if self.method() == "CONNECT" => Ok(Some(self.target)),
@@ -500,13 +517,21 @@ impl Head {
         let length = rest.iter().position(|b| matches!(b, b'/' | b'?')).unwrap_or(rest.len());
         let path = start + (scheme.len() + length) as u32;
         let authority = Span { start: start + scheme.len() as u32, end: path };
-        self.path_query = Span { start: path, end };
-        if !self.text(self.path_query).starts_with(b"/") {
+        let mut path_query = Span { start: path, end };
+        if !self.text(path_query).starts_with(b"/") {
             // `GET http://example.com?a`: the path is `/` (RFC 9112 section 3.2.1).
-            let with_path = [b"/", self.text(self.path_query)].concat();
-            self.path_query = self.append(&with_path);
+            let with_path = [b"/", self.text(path_query)].concat();
+            path_query = self.append(&with_path);
         }
+        self.lead_to(path_query);
         Ok(authority)
+    }
+
+    /// This is where the request leads to; many ask for the path alone.
+    fn lead_to(&mut self, path_query: Span) {
+        self.path_query = path_query;
+        let mark = memchr::memchr(b'?', self.text(path_query));
+        self.path_end = mark.map_or(path_query.end, |at| path_query.start + at as u32);
     }
 
     /// Fields that decide where the request goes and where it ends. `absolute`: the authority that the target has.
@@ -631,30 +656,40 @@ fn leading_empty_lines(input: &[u8]) -> usize {
 /// Line ends are checked here because httparse takes a bare LF for one.
 fn head_length(input: &[u8], limits: &Limits) -> Result<Option<usize>, Refusal> {
     let window = &input[..input.len().min(limits.bytes)];
-    let mut line_start = 0;
-    for line_end in memchr::memchr_iter(b'\n', window) {
-        if line_end == 0 || window[line_end - 1] != b'\r' {
-            return Err(Refusal::Bad("a line of the head ends with a bare LF"));
-        }
-        if line_start == 0 {
-            check_target_length(&window[..line_end], limits)?;
-        }
-        if line_end - line_start == 1 {
-            return Ok(Some(line_end + 1));
-        }
-        line_start = line_end + 1;
+    let first = memchr::memchr(b'\n', window);
+    match first {
+        // An empty line more than are passed over: the grammar has a word for it.
+        Some(1) if window[0] == b'\r' => return Ok(Some(2)),
+        Some(end) if end == 0 || window[end - 1] != b'\r' => return Err(BARE_LF),
+        end => check_target_length(&window[..end.unwrap_or(window.len())], limits)?,
     }
-    if line_start == 0 {
-        check_target_length(window, limits)?;
+    let end = END.find(window).map(|at| at + 4);
+    if has_bare_lf(&window[..end.unwrap_or(window.len())]) {
+        return Err(BARE_LF);
     }
-    if input.len() >= limits.bytes {
-        let in_target = line_start == 0 && memchr::memchr_iter(b' ', window).count() == 1;
+    if end.is_none() && input.len() >= limits.bytes {
+        let in_target = first.is_none() && memchr::memchr_iter(b' ', window).count() == 1;
         return Err(if in_target { Refusal::TargetTooLong } else { Refusal::TooLarge });
     }
-    Ok(None)
+    Ok(end)
+}
+
+/// The end of the last line and the empty line.
+static END: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\r\n\r\n"));
+
+const BARE_LF: Refusal = Refusal::Bad("a line of the head ends with a bare LF");
+
+/// Whether a line feed follows something else than a carriage return. In one pass without a branch a byte: a browser's head
+/// has a dozen lines and more.
+fn has_bare_lf(text: &[u8]) -> bool {
+    let pairs = text.iter().zip(text.iter().skip(1));
+    pairs.fold(0, |found, (before, byte)| found | u8::from(*byte == b'\n') & u8::from(*before != b'\r')) != 0
 }
 
 fn check_target_length(line: &[u8], limits: &Limits) -> Result<(), Refusal> {
+    if line.len() <= limits.target {
+        return Ok(());
+    }
     let mut spaces = memchr::memchr_iter(b' ', line);
     let Some(start) = spaces.next() else { return Ok(()) };
     let end = spaces.next().unwrap_or(line.len());
@@ -703,33 +738,42 @@ fn names_a_version(input: &[u8]) -> bool {
 
 /// `uri-host [":" port]` (RFC 9110 section 7.2): no user information, at least one character of host.
 fn is_authority(text: &[u8]) -> bool {
-    let (host, port) = match text {
-        [b'[', rest @ ..] => match rest.iter().position(|b| *b == b']') {
-            Some(end) => {
-                let address = std::str::from_utf8(&rest[..end]).unwrap_or("");
-                if address.parse::<std::net::Ipv6Addr>().is_err() {
-                    return false;
-                }
-                match &rest[end + 1..] {
-                    [] => return true,
-                    [b':', port @ ..] => (&b"ipv6"[..], port),
-                    _ => return false,
-                }
+    let (host_length, port) = match text {
+        [b'[', rest @ ..] => {
+            let Some(end) = rest.iter().position(|b| *b == b']') else { return false };
+            let address = std::str::from_utf8(&rest[..end]).unwrap_or("");
+            if address.parse::<std::net::Ipv6Addr>().is_err() {
+                return false;
             }
-            None => return false,
-        },
-        _ => match text.iter().position(|b| *b == b':') {
-            Some(colon) => (&text[..colon], &text[colon + 1..]),
-            None => (text, &b""[..]),
-        },
+            (end, &rest[end + 1..])
+        }
+        _ => {
+            let end = text.iter().position(|b| !IN_HOST[usize::from(*b)]).unwrap_or(text.len());
+            (end, &text[end..])
+        }
     };
-    !host.is_empty()
-        && host.len() <= 255
-        && host.iter().all(|b| b.is_ascii_alphanumeric() || b"-._~".contains(b))
-        && port.len() <= 5
-        && port.iter().all(u8::is_ascii_digit)
-        && std::str::from_utf8(port).is_ok_and(|p| p.is_empty() || p.parse::<u16>().is_ok())
+    (1..=255).contains(&host_length)
+        && match port {
+            [] => true,
+            [b':', port @ ..] => {
+                port.len() <= 5
+                    && port.iter().all(u8::is_ascii_digit)
+                    && std::str::from_utf8(port).is_ok_and(|p| p.is_empty() || p.parse::<u16>().is_ok())
+            }
+            _ => false,
+        }
 }
+
+/// Bytes of a host that is no IPv6 address.
+const IN_HOST: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < table.len() {
+        table[byte] = (byte as u8).is_ascii_alphanumeric() || matches!(byte as u8, b'-' | b'.' | b'_' | b'~');
+        byte += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {

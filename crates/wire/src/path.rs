@@ -36,7 +36,12 @@ pub fn normalise(raw: &[u8], path: &mut Vec<u8>) -> Result<(), BadPath> {
 
 /// Whether nothing has to be done: the common case, one pass and no branch a byte.
 fn is_plain(raw: &[u8]) -> bool {
-    memchr::memchr2(b'%', 0, raw).is_none() && !raw.windows(2).any(|pair| pair == b"//" || pair == b"/.")
+    let pairs = raw.iter().zip(raw.iter().skip(1));
+    let odd = pairs.fold(0, |odd, (before, byte)| {
+        odd | u8::from(*before == b'/') & u8::from(matches!(byte, b'/' | b'.'))
+            | u8::from(matches!(byte, b'%' | 0))
+    });
+    odd == 0
 }
 
 fn decode(raw: &[u8], path: &mut Vec<u8>) -> Result<(), BadPath> {

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use millrace_pages::vary::select;
 use millrace_pages::{Asking, Grace, Hit, Key, Look, Page, Rules, Terms, ask};
-use millrace_wire::path;
 use tokio::sync::oneshot;
 
 use super::fill::{Fill, Job, Lead, Outcome, State};
@@ -23,8 +22,8 @@ use crate::route::{Script, Site};
 use crate::stats::Counter;
 
 thread_local! {
-    /// The key that is being built, and the path for it. Never borrowed over an await.
-    static ROOM: RefCell<(Vec<u8>, Vec<u8>)> = const { RefCell::new((Vec::new(), Vec::new())) };
+    /// The key that is being built. Never borrowed over an await.
+    static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// What becomes of a request.
@@ -49,31 +48,25 @@ pub enum Waited {
     Again,
 }
 
-/// Asks the cache. `make` runs a script where that is needed.
+/// Asks the cache. `path` is the normalised one of the request; `make` runs a script where that is needed.
 pub fn consult(
     thread: &Rc<Thread>,
     site: &Arc<Site>,
     request: &Request,
+    path: &[u8],
     script: &Script,
     make: Make,
 ) -> Consulted {
     let Some(rules) = &site.cache else { return Consulted::Run(Told::NOTHING) };
-    ROOM.with_borrow_mut(|(key, path)| {
-        path.clear();
-        // Routing has done the same and found a script.
-        if path::normalise(request.raw_path(), path).is_err() {
-            return Consulted::Run(Told::NOTHING);
+    ROOM.with_borrow_mut(|key| match ask(rules, &settle::asked(site, request, path), key) {
+        Err(_) if thread.exit.is_some() => Consulted::Elsewhere,
+        Err(bypass) => {
+            thread.stats.add(Counter::CacheBypassed, 1);
+            thread.stats.bypassed(bypass.word(), bypass.what());
+            Consulted::Run(Told::ruled_out(&bypass))
         }
-        match ask(rules, &settle::asked(site, request, path), key) {
-            Err(_) if thread.exit.is_some() => Consulted::Elsewhere,
-            Err(bypass) => {
-                thread.stats.add(Counter::CacheBypassed, 1);
-                thread.stats.bypassed(bypass.word(), bypass.what());
-                Consulted::Run(Told::ruled_out(&bypass))
-            }
-            Ok(asking) => {
-                Consultation { thread, site, rules, request, path, script, make, asking }.look(Key::new(key))
-            }
+        Ok(asking) => {
+            Consultation { thread, site, rules, request, path, script, make, asking }.look(Key::new(key))
         }
     })
 }

@@ -11,6 +11,8 @@ const WALL_CLOCK: Duration = Duration::from_millis(100);
 pub struct Clock {
     started: Instant,
     now: Cell<Instant>,
+    /// Milliseconds from `started` to `now`.
+    ticks: Cell<u64>,
     wall: Cell<SystemTime>,
     /// When the wall clock was looked at, and what it showed.
     seen: Cell<(Instant, SystemTime)>,
@@ -24,6 +26,7 @@ impl Default for Clock {
         let clock = Clock {
             started: Instant::now(),
             now: Cell::new(Instant::now()),
+            ticks: Cell::new(0),
             wall: Cell::new(SystemTime::now()),
             seen: Cell::new((Instant::now(), SystemTime::now())),
             date_second: Cell::new(u64::MAX),
@@ -39,6 +42,7 @@ impl Clock {
     pub fn read(&self) {
         let now = Instant::now();
         self.now.set(now);
+        self.ticks.set(now.duration_since(self.started).as_millis() as u64);
         // The wall clock can be set, but not often: between two looks at it the other one tells how far it has gone.
         let (seen, wall) = self.seen.get();
         let since = now.duration_since(seen);
@@ -61,7 +65,7 @@ impl Clock {
 
     /// Milliseconds since this clock was made, at the last reading.
     pub fn ticks(&self) -> u64 {
-        self.now.get().duration_since(self.started).as_millis() as u64
+        self.ticks.get()
     }
 
     /// Wall-clock time of the last reading.

@@ -18,6 +18,8 @@ pub struct Buffers {
     pub(super) head: RefCell<Head>,
     /// For an answer that is sent by itself; whoever takes it leaves an empty one.
     pub(super) spare: RefCell<Vec<u8>>,
+    /// For the normalised path of the request that is being routed.
+    pub path: RefCell<Vec<u8>>,
 }
 
 impl Buffers {
@@ -41,6 +43,7 @@ impl Default for Buffers {
             output: RefCell::new(Vec::with_capacity(BATCH_BYTES)),
             head: RefCell::default(),
             spare: RefCell::default(),
+            path: RefCell::default(),
         }
     }
 }

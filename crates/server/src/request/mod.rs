@@ -125,12 +125,12 @@ impl Request {
 
     /// The path of the target, as sent, without query.
     pub fn raw_path(&self) -> &[u8] {
-        split_query(self.head.path_query()).0
+        self.head.path()
     }
 
     /// The query, as sent, without `?`; `None` if there is no `?`.
     pub fn query(&self) -> Option<&[u8]> {
-        split_query(self.head.path_query()).1
+        self.head.query()
     }
 
     /// Whether repeating the request does no more than sending it once (RFC 9110 section 9.2.2).
@@ -147,12 +147,5 @@ impl Request {
     /// Whether the answer has no content, only its fields.
     pub fn is_head(&self) -> bool {
         self.head.method() == "HEAD"
-    }
-}
-
-fn split_query(target: &[u8]) -> (&[u8], Option<&[u8]>) {
-    match memchr::memchr(b'?', target) {
-        Some(mark) => (&target[..mark], Some(&target[mark + 1..])),
-        None => (target, None),
     }
 }

@@ -53,8 +53,8 @@ pub enum Way {
 /// Methods that files have.
 pub const FILE_METHODS: &str = "GET, HEAD, OPTIONS";
 
-/// Finds the way for a request to `site`.
-pub fn way(thread: &Thread, site: &Site, request: &Request) -> Way {
+/// Finds the way for a request to `site`. Leaves the normalised path of its target in `path`.
+pub fn way(thread: &Thread, site: &Site, request: &Request, path: &mut Vec<u8>) -> Way {
     let method = request.head.method();
     if matches!(method, "TRACE" | "CONNECT") {
         return Way::Allow(405);
@@ -62,15 +62,14 @@ pub fn way(thread: &Thread, site: &Site, request: &Request) -> Way {
     if request.head.path_query() == b"*" {
         return Way::Allow(200);
     }
-    let mut path = Vec::with_capacity(64);
-    if path::normalise(request.raw_path(), &mut path).is_err() {
+    if path::normalise(request.raw_path(), path).is_err() {
         return Way::Refuse(400);
     }
     if site.plan.internal.iter().any(|(prefix, _)| path.starts_with(prefix.as_bytes())) {
         // Only scripts lead there: see `handover`.
         return Way::Refuse(404);
     }
-    if let Some((status, location)) = front_door::redirect(thread, site, request, &path) {
+    if let Some((status, location)) = front_door::redirect(thread, site, request, path) {
         return Way::Redirect(status, location);
     }
     Finder { thread, site }.find(request, path)
@@ -84,22 +83,22 @@ struct Finder<'a> {
 
 impl Finder<'_> {
     /// File, then directory, then front controller.
-    fn find(&self, request: &Request, path: Vec<u8>) -> Way {
+    fn find(&self, request: &Request, path: &[u8]) -> Way {
         let site = &self.site.plan;
         if !site.try_files {
             return self.front_controller();
         }
-        if let Some(way) = self.script_in(&path) {
+        if let Some(way) = self.script_in(path) {
             return way;
         }
-        if self.site.profile.never_serves(&path) {
+        if self.site.profile.never_serves(path) {
             return Way::Refuse(404);
         }
-        match self.look(&path, Purpose::Serve) {
+        match self.look(path, Purpose::Serve) {
             Node::File(entry) if !path.ends_with(b"/") => serve(request, entry),
             Node::Directory if path.ends_with(b"/") => self.index(request, path),
             Node::Directory => {
-                Way::Redirect(redirect_status(request), front_door::with_slash(request, &path))
+                Way::Redirect(redirect_status(request), front_door::with_slash(request, path))
             }
             Node::Unavailable => Way::Refuse(503),
             _ => self.front_controller(),
@@ -133,15 +132,13 @@ impl Finder<'_> {
             script.persistent =
                 [Some(&worker.name), front].into_iter().flatten().any(|n| n.as_bytes() == script.name);
         }
-        let never = self.site.pool.is_none()
-            || self.site.profile.is_upload(&script.name)
-            || self.site.profile.never_runs(&script.name);
-        if never { Way::Refuse(404) } else { Way::Php(script) }
+        let may = self.site.pool.is_some() && self.site.profile.lets_run(&script.name);
+        if may { Way::Php(script) } else { Way::Refuse(404) }
     }
 
-    fn index(&self, request: &Request, path: Vec<u8>) -> Way {
+    fn index(&self, request: &Request, path: &[u8]) -> Way {
         for name in &self.thread.setup().plan.files.index {
-            let candidate = [&path, name.as_bytes()].concat();
+            let candidate = [path, name.as_bytes()].concat();
             let purpose = if name.ends_with(".php") { Purpose::Run } else { Purpose::Serve };
             match self.look(&candidate, purpose) {
                 Node::Script(filename) => {
@@ -166,9 +163,10 @@ impl Finder<'_> {
             return self.run(Script { filename, name, path_info: Vec::new(), persistent: true });
         };
         match self.look(script.as_bytes(), Purpose::Run) {
-            Node::Script(filename) => {
+            // Most requests come here: what its name allows was found out when the site was made.
+            Node::Script(filename) if self.site.pool.is_some() && self.site.runs_front_controller => {
                 let (name, path_info) = (script.as_bytes().to_vec(), Vec::new());
-                self.run(Script { filename, name, path_info, persistent: false })
+                Way::Php(Script { filename, name, path_info, persistent: self.site.worker().is_some() })
             }
             Node::Unavailable => Way::Refuse(503),
             _ => Way::Refuse(404),

@@ -43,8 +43,23 @@ pub fn respond(thread: &Rc<Thread>, site: &Arc<Site>, request: &Request) -> (Cla
     if purge::is_order(site, request) {
         return (Class::Other, Response::Ready(purge::answer(thread, site, request)));
     }
-    let mut reply = match way(thread, site, request) {
-        Way::Php(script) => return from_script(thread, site, request, script),
+    let mut path = thread.buffers.path.take();
+    let way = way(thread, site, request, &mut path);
+    let response = follow(thread, site, request, &path, way);
+    thread.buffers.path.replace(path);
+    response
+}
+
+/// What it gets on its way; `path` is its normalised path.
+fn follow(
+    thread: &Rc<Thread>,
+    site: &Arc<Site>,
+    request: &Request,
+    path: &[u8],
+    way: Way,
+) -> (Class, Response) {
+    let mut reply = match way {
+        Way::Php(script) => return from_script(thread, site, request, path, script),
         Way::File(entry) => {
             let response = match files::answer(thread, request, &entry) {
                 Answer::Ready(reply) => Response::Ready(reply),
@@ -73,6 +88,7 @@ fn from_script(
     thread: &Rc<Thread>,
     site: &Arc<Site>,
     request: &Request,
+    path: &[u8],
     script: Script,
 ) -> (Class, Response) {
     // What a script says to who has shown a certificate is for him alone.
@@ -80,7 +96,7 @@ fn from_script(
     if known.is_some() && site.plan.clients.is_some() && !request.is_early() {
         return (Class::Php, Response::Script(script, Told::bypass("client-certificate")));
     }
-    match cache::consult(thread, site, request, &script, make) {
+    match cache::consult(thread, site, request, path, &script, make) {
         Consulted::Run(_) if request.is_early() => (Class::Other, Response::Ready(plain(site, 425))),
         Consulted::Hit(reply) => (Class::Page, Response::Ready(reply)),
         Consulted::Wait(reply) => (Class::Php, Response::Page(reply, script)),

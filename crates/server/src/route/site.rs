@@ -25,6 +25,8 @@ pub struct Site {
     pub persistent: Option<Arc<Pool>>,
     /// Rules of its application.
     pub profile: &'static Profile,
+    /// Whether they let its front controller run.
+    pub runs_front_controller: bool,
     /// Rules for the page cache; `None`: it is off, or there are no pages.
     pub cache: Option<Arc<Rules>>,
     /// Which of its PHP pools a request runs in.
@@ -52,6 +54,8 @@ impl Site {
             plan.headers.iter().flat_map(|(name, value)| format!("{name}: {value}\r\n").into_bytes());
         let header_lines = header_lines.collect();
         let profile = Profile::of(plan.profile);
+        let runs_front_controller =
+            plan.front_controller.as_ref().is_some_and(|name| profile.lets_run(name.as_bytes()));
         let cache = profile.caching.rules(&plan).map(Arc::new);
         let origin = origin(&plan);
         let lanes = Lanes::new(plan.php.as_ref(), profile, &plan.cache.bypass_cookies);
@@ -60,6 +64,7 @@ impl Site {
         Arc::new(Site {
             index,
             profile,
+            runs_front_controller,
             cache,
             lanes,
             overload_page,

@@ -170,7 +170,9 @@ impl Scene {
         };
         self.thread.clock.read();
         let reply = loop {
-            break match consult(&self.thread, &self.site, &request, &script, make) {
+            let mut path = Vec::new();
+            millrace_wire::path::normalise(request.raw_path(), &mut path).expect("a path");
+            break match consult(&self.thread, &self.site, &request, &path, &script, make) {
                 Consulted::Hit(reply) => reply,
                 Consulted::Wait(reply) => match reply.await {
                     Waited::Reply(reply) => reply,

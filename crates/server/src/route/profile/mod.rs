@@ -82,15 +82,20 @@ impl Profile {
             })
     }
 
+    /// Whether a script with this path may be run.
+    pub fn lets_run(&self, path: &[u8]) -> bool {
+        !self.is_upload(path) && !self.never_runs(path)
+    }
+
     /// Whether a script with this path must not be run, though it could be: it holds secrets and has nothing to say.
-    pub fn never_runs(&self, path: &[u8]) -> bool {
+    fn never_runs(&self, path: &[u8]) -> bool {
         let name = path.rsplit(|b| *b == b'/').next().unwrap_or(&[]);
         let hidden = path.split(|b| *b == b'/').any(|s| s.first() == Some(&b'.') && s != b".well-known");
         hidden || self.never_served_prefixes.iter().any(|p| name.starts_with(p.as_bytes()))
     }
 
     /// Whether the path lies in a folder where visitors' files land.
-    pub fn is_upload(&self, path: &[u8]) -> bool {
+    fn is_upload(&self, path: &[u8]) -> bool {
         if memchr::memrchr(b'/', path) == Some(0) {
             // In the root itself, as front controllers are.
             return false;
