@@ -1,5 +1,5 @@
 //! A page that a script is still making: it is collected for the cache, and at the same time sent to whoever may
-//! have it already.
+//! have it already, coded once for all who want the same coding.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -7,7 +7,9 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crate::reply::{Aside, Source};
+use millrace_wire::encoding::Coding;
+
+use crate::reply::{Aside, Coder, Source};
 
 /// Bytes that are held for the slowest reader once the page is known to be too large for the cache.
 const KEEP_BYTES: usize = 256 << 10;
@@ -20,11 +22,10 @@ pub struct Growing {
 
 #[derive(Debug, Default)]
 struct State {
-    pieces: VecDeque<Arc<[u8]>>,
-    /// Pieces before those, which nobody needs any more.
-    dropped: usize,
-    /// Pieces that each reader has taken.
-    readers: BTreeMap<u64, usize>,
+    /// As the script makes it.
+    plain: Track,
+    /// The same for those who want it coded.
+    coded: Vec<Coded>,
     next_reader: u64,
     /// The page is not collected any more: only what readers have not taken yet is held.
     passing: bool,
@@ -32,6 +33,23 @@ struct State {
     end: Option<bool>,
     waiting: Vec<Waker>,
     collector: Option<Waker>,
+}
+
+/// Content on its way to those who read it as it is here.
+#[derive(Debug, Default)]
+struct Track {
+    pieces: VecDeque<Arc<[u8]>>,
+    /// Pieces before those, which nobody needs any more.
+    dropped: usize,
+    /// Pieces that each reader has taken.
+    readers: BTreeMap<u64, usize>,
+}
+
+#[derive(Debug)]
+struct Coded {
+    coding: Coding,
+    coder: Coder,
+    track: Track,
 }
 
 impl Growing {
@@ -42,7 +60,8 @@ impl Growing {
     /// Adds a piece.
     pub fn push(&self, piece: &[u8]) {
         let mut state = self.lock();
-        state.pieces.push_back(piece.into());
+        state.plain.add(piece);
+        state.coded.iter_mut().for_each(|coded| coded.make(|coder, out| coder.push(piece, out)));
         wake(state);
     }
 
@@ -50,14 +69,15 @@ impl Growing {
     pub fn end(&self, whole: bool) {
         let mut state = self.lock();
         state.end = Some(whole);
+        state.coded.iter_mut().for_each(|coded| coded.end(whole));
         wake(state);
     }
 
     /// All of it in one piece.
     pub fn whole(&self) -> Vec<u8> {
         let state = self.lock();
-        let mut all = Vec::with_capacity(state.pieces.iter().map(|piece| piece.len()).sum());
-        state.pieces.iter().for_each(|piece| all.extend_from_slice(piece));
+        let mut all = Vec::with_capacity(state.plain.held());
+        state.plain.pieces.iter().for_each(|piece| all.extend_from_slice(piece));
         all
     }
 
@@ -68,11 +88,10 @@ impl Growing {
             let mut state = self.lock();
             state.passing = true;
             state.drop_taken();
-            let held: usize = state.pieces.iter().map(|piece| piece.len()).sum();
-            if state.readers.is_empty() {
+            if state.tracks().all(|track| track.readers.is_empty()) {
                 return Poll::Ready(false);
             }
-            if held <= KEEP_BYTES {
+            if state.tracks().map(|track| track.held()).sum::<usize>() <= KEEP_BYTES {
                 return Poll::Ready(true);
             }
             state.collector = Some(cx.waker().clone());
@@ -84,23 +103,115 @@ impl Growing {
     /// A reader from the start, which gives the announced `length` and no more. `None`: the start is held no longer.
     pub fn reader(self: &Arc<Growing>, length: Option<u64>) -> Option<Box<dyn Source>> {
         let mut state = self.lock();
-        if state.dropped > 0 {
+        if state.plain.dropped > 0 {
             return None;
         }
         let id = state.next_reader;
         state.next_reader += 1;
-        state.readers.insert(id, 0);
+        state.plain.readers.insert(id, 0);
         drop(state);
-        Some(Box::new(Reader { growing: self.clone(), id, left: length }))
+        Some(Box::new(Reader { growing: self.clone(), id, coding: Coding::Identity, left: length }))
     }
 }
 
 impl State {
+    fn tracks(&mut self) -> impl Iterator<Item = &mut Track> {
+        [&mut self.plain].into_iter().chain(self.coded.iter_mut().map(|coded| &mut coded.track))
+    }
+
+    fn drop_taken(&mut self) {
+        if self.passing {
+            self.tracks().for_each(Track::drop_taken);
+        }
+    }
+
+    /// The track in a coding, from its start; made if nobody has asked for it yet, of a page that was announced to be so long.
+    /// `None`: its start is held no longer, or there is no memory for it.
+    fn track_in(&mut self, coding: Coding, announced: Option<u64>) -> Option<&mut Track> {
+        let known = self.coded.iter().position(|coded| coded.coding == coding);
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let coder = Coder::new(coding, announced)?;
+                let mut coded = Coded { coding, coder, track: Track::default() };
+                for piece in &self.plain.pieces {
+                    coded.make(|coder, out| coder.push(piece, out));
+                }
+                self.end.into_iter().for_each(|whole| coded.end(whole));
+                self.coded.push(coded);
+                self.coded.len() - 1
+            }
+        };
+        Some(&mut self.coded[at].track).filter(|track| track.dropped == 0)
+    }
+
+    /// The next piece for a reader of the page in a coding.
+    fn take(&mut self, reader: u64, coding: Coding) -> Option<Arc<[u8]>> {
+        if coding == Coding::Identity {
+            return self.plain.take(reader);
+        }
+        let coded = self.coded.iter_mut().find(|coded| coded.coding == coding)?;
+        coded.track.take(reader).or_else(|| {
+            // He has all: what is still in the coder is for him.
+            coded.make(Coder::flush);
+            coded.track.take(reader)
+        })
+    }
+
+    /// Whether a reader who has taken all pieces has all of the page.
+    fn is_complete(&self, coding: Coding, left: Option<u64>) -> bool {
+        match self.coded.iter().find(|coded| coded.coding == coding) {
+            Some(coded) => coded.coder.is_whole(),
+            None => left == Some(0) || left.is_none() && self.end == Some(true),
+        }
+    }
+
+    fn leave(&mut self, reader: u64) {
+        for track in self.tracks() {
+            track.readers.remove(&reader);
+        }
+        // An encoder takes memory; whoever comes later has the plain pieces.
+        self.coded.retain(|coded| !coded.track.readers.is_empty());
+        self.drop_taken();
+    }
+}
+
+impl Track {
+    fn add(&mut self, piece: &[u8]) {
+        if !piece.is_empty() {
+            self.pieces.push_back(piece.into());
+        }
+    }
+
+    fn take(&mut self, reader: u64) -> Option<Arc<[u8]>> {
+        let taken = self.readers.get_mut(&reader)?;
+        let piece = self.pieces.get(*taken - self.dropped).cloned()?;
+        *taken += 1;
+        Some(piece)
+    }
+
+    fn held(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.len()).sum()
+    }
+
     fn drop_taken(&mut self) {
         let slowest = self.readers.values().copied().min().unwrap_or(usize::MAX);
-        while self.passing && self.dropped < slowest && self.pieces.pop_front().is_some() {
+        while self.dropped < slowest && self.pieces.pop_front().is_some() {
             self.dropped += 1;
         }
+    }
+}
+
+impl Coded {
+    /// Lets the coder make something of its track.
+    fn make(&mut self, make: impl FnOnce(&mut Coder, &mut Vec<u8>)) {
+        let mut out = Vec::new();
+        make(&mut self.coder, &mut out);
+        self.track.add(&out);
+    }
+
+    fn end(&mut self, whole: bool) {
+        if whole { self.make(Coder::end) } else { self.coder.give_up() }
     }
 }
 
@@ -115,6 +226,8 @@ fn wake(mut state: MutexGuard<'_, State>) {
 struct Reader {
     growing: Arc<Growing>,
     id: u64,
+    coding: Coding,
+    /// Bytes that are still to come, as announced; of what is coded that is not known.
     left: Option<u64>,
 }
 
@@ -128,9 +241,7 @@ impl Source for Reader {
             return Poll::Ready(Ok(false));
         }
         let mut state = self.growing.lock();
-        let at = state.readers.get(&self.id).copied().unwrap_or(0);
-        if let Some(piece) = state.pieces.get(at - state.dropped).cloned() {
-            state.readers.insert(self.id, at + 1);
+        if let Some(piece) = state.take(self.id, self.coding) {
             state.drop_taken();
             let collector = state.collector.take();
             drop(state);
@@ -140,14 +251,25 @@ impl Source for Reader {
             self.left = self.left.map(|left| left - most as u64);
             return Poll::Ready(Ok(true));
         }
-        match (state.end, self.left) {
-            (Some(true), None) => Poll::Ready(Ok(false)),
-            (Some(_), _) => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
-            (None, _) => {
-                state.waiting.push(cx.waker().clone());
-                Poll::Pending
-            }
+        if state.is_complete(self.coding, self.left) {
+            return Poll::Ready(Ok(false));
         }
+        if state.end.is_some() {
+            return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+        }
+        state.waiting.push(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn code(&mut self, coding: Coding) -> bool {
+        let mut state = self.growing.lock();
+        let Some(track) = state.track_in(coding, self.left) else { return false };
+        track.readers.insert(self.id, 0);
+        state.plain.readers.remove(&self.id);
+        state.drop_taken();
+        drop(state);
+        (self.coding, self.left) = (coding, None);
+        true
     }
 
     fn take_aside(&mut self) -> Option<Box<Aside>> {
@@ -158,8 +280,7 @@ impl Source for Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         let mut state = self.growing.lock();
-        state.readers.remove(&self.id);
-        state.drop_taken();
+        state.leave(self.id);
         let collector = state.collector.take();
         drop(state);
         collector.into_iter().for_each(Waker::wake);
@@ -169,6 +290,7 @@ impl Drop for Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reply::readable;
 
     async fn read(source: &mut dyn Source) -> io::Result<Vec<u8>> {
         let mut all = Vec::new();
@@ -213,7 +335,7 @@ mod tests {
             for _ in 0..64 {
                 maker.push(&[1; 64 << 10]);
                 assert!(maker.pass().await);
-                let held: usize = maker.lock().pieces.iter().map(|piece| piece.len()).sum();
+                let held: usize = maker.lock().tracks().map(|track| track.held()).sum();
                 assert!(held <= KEEP_BYTES);
             }
             maker.end(true);
@@ -225,5 +347,67 @@ mod tests {
         making.await.unwrap();
         growing.push(b"more");
         assert!(!growing.pass().await, "nobody reads any more");
+    }
+    #[tokio::test]
+    async fn all_who_want_a_coding_share_one_encoder_and_wait_for_nothing() {
+        let growing = Arc::new(Growing::default());
+        growing.push(b"one ");
+        let (mut early, mut late) = (growing.reader(Some(7)).unwrap(), growing.reader(Some(7)).unwrap());
+        let plain = growing.reader(Some(7)).unwrap();
+        assert!(early.code(Coding::Gzip) && early.length().is_none());
+        let (mut all, mut now) = (Vec::new(), Context::from_waker(Waker::noop()));
+        while let Poll::Ready(more) = early.poll_next(&mut now, &mut all) {
+            assert!(more.unwrap());
+        }
+        assert_eq!(readable(Coding::Gzip, &all), b"one ", "what the script flushed is there");
+        growing.push(b"two and what was not announced");
+        assert!(late.code(Coding::Gzip));
+        assert_eq!(growing.lock().coded.len(), 1);
+        while early.next(&mut all).await.unwrap() {}
+        assert_eq!(readable(Coding::Gzip, &all), b"one two");
+        assert_eq!(read(&mut *late).await.unwrap(), all, "the script goes on, they have all");
+        drop((early, late));
+        assert!(growing.lock().coded.is_empty());
+        growing.end(true);
+        let mut last = growing.reader(None).unwrap();
+        assert!(last.code(Coding::Zstd));
+        let coded = read(&mut *last).await.unwrap();
+        assert_eq!(readable(Coding::Zstd, &coded), b"one two and what was not announced");
+        drop(plain);
+    }
+
+    #[tokio::test]
+    async fn a_coded_page_that_breaks_off_or_is_too_short_is_an_error() {
+        for (announced, whole) in [(None, false), (Some(9), true)] {
+            let growing = Arc::new(Growing::default());
+            let mut reader = growing.reader(announced).unwrap();
+            assert!(reader.code(Coding::Gzip));
+            growing.push(b"half");
+            growing.end(whole);
+            assert!(read(&mut *reader).await.is_err(), "{announced:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_coded_page_too_large_to_keep_is_held_only_for_its_slowest_reader() {
+        let growing = Arc::new(Growing::default());
+        let mut reader = growing.reader(None).unwrap();
+        assert!(reader.code(Coding::Gzip));
+        // Nothing that shrinks.
+        let hash = |n: u32| n.wrapping_mul(2_654_435_769).rotate_left(n % 31).wrapping_mul(n).to_le_bytes();
+        let piece: Vec<u8> = (1..16 << 10).flat_map(hash).collect();
+        let (maker, made) = (growing.clone(), piece.clone());
+        let making = tokio::spawn(async move {
+            for _ in 0..32 {
+                maker.push(&made);
+                assert!(maker.pass().await);
+                let held: usize = maker.lock().tracks().map(|track| track.held()).sum();
+                assert!(held <= KEEP_BYTES);
+            }
+            maker.end(true);
+        });
+        let coded = read(&mut *reader).await.unwrap();
+        making.await.unwrap();
+        assert!(coded.len() > KEEP_BYTES && readable(Coding::Gzip, &coded) == piece.repeat(32));
     }
 }

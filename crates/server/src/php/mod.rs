@@ -33,7 +33,6 @@
 
 mod answer;
 mod card;
-mod coder;
 mod crashes;
 mod exchange;
 mod fastcgi;

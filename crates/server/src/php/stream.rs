@@ -18,9 +18,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
 use super::answer::{Unheard, note};
-use super::coder::Coder;
 use super::worker::Sink;
-use crate::reply::{Aside, Source};
+use crate::reply::{Aside, Coder, Source};
 use millrace_wire::encoding::Coding;
 use millrace_wire::frames::{End, Frame};
 

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use libdeflater::{CompressionLvl, Compressor};
 use millrace_wire::encoding::Coding;
 
-use super::Encoder;
+use super::encoder::Encoder;
 
 /// Whether content of this type shrinks. Parameters behind `;` don't matter.
 pub fn shrinks(media_type: &[u8]) -> bool {

@@ -3,6 +3,7 @@
 
 mod byteranges;
 pub mod codec;
+mod coder;
 mod encoder;
 mod fields;
 pub mod passing;
@@ -17,7 +18,9 @@ use std::sync::Arc;
 use millrace_pages::{Note, Notes};
 
 pub use byteranges::byteranges;
-pub use encoder::{ENCODER_BYTES, Encoder, TURN};
+pub use coder::Coder;
+#[cfg(test)]
+pub(crate) use encoder::tests::readable;
 pub use fields::{Fields, lines};
 pub use plain::{plain, reason_phrase, redirect};
 pub use source::Source;

@@ -97,9 +97,7 @@ impl Finder<'_> {
         match self.look(path, Purpose::Serve) {
             Node::File(entry) if !path.ends_with(b"/") => serve(request, entry),
             Node::Directory if path.ends_with(b"/") => self.index(request, path),
-            Node::Directory => {
-                Way::Redirect(redirect_status(request), front_door::with_slash(request, path))
-            }
+            Node::Directory => Way::Redirect(redirect_status(request), front_door::with_slash(request, path)),
             Node::Unavailable => Way::Refuse(503),
             _ => self.front_controller(),
         }

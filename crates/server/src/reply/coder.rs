@@ -1,9 +1,9 @@
-//! An answer that is coded where it is made: between its script and the [`super::stream::Pipe`]. So an encoder lives no longer
-//! than a script writes, however slow the client is, and what waits for him is small.
+//! An answer that is coded where it is made: between its script and those who take it. So an encoder lives no longer than a
+//! script writes, however slow its clients are, and what waits for them is small.
 
 use millrace_wire::encoding::Coding;
 
-use crate::reply::{ENCODER_BYTES, Encoder, TURN};
+use super::encoder::{ENCODER_BYTES, Encoder, TURN};
 
 /// Codes the rest of an answer.
 #[derive(Debug)]
