@@ -156,6 +156,29 @@ def millrace(home, root, ini, stack):
     return Cache("Millrace", server.port, [process], server.configuration, home, None)
 
 
+class Floor(measure.Server):
+    """lib/floor.c with the answer that Millrace has for a page: what is the kernel's part of the work."""
+
+    name = "floor"
+
+    def __init__(self, server, kind, coding, stack):
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="millrace-floor-")))
+        answer = server.ask(kind, 1, coding)
+        kept = [(name, value) for name, value in answer.fields if name.lower() != b"connection"]
+        head = b"HTTP/1.1 200 OK\r\n" + b"".join(b"%b: %b\r\n" % field for field in kept) + b"\r\n"
+        (folder / "answer").write_bytes(head + answer.body)
+        subprocess.run(["gcc", "-O2", "-o", folder / "floor", measure.BENCH / "lib" / "floor.c"], check=True)
+        port = rig.free_port()
+        process = rig.Process([*PINNED, folder / "floor", port, folder / "answer"], folder / "log")
+        stack.enter_context(process)
+        process.await_up(lambda: rig.answers(("127.0.0.1", port)))
+        super().__init__(port, [process], "")
+
+    def runs(self):
+        """It has no PHP."""
+        return 0
+
+
 def extra():
     """More settings, for trials: SET="name=value name=value"."""
     return dict(pair.split("=", 1) for pair in os.environ.get("SET", "").split())

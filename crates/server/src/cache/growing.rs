@@ -14,6 +14,10 @@ use crate::reply::{Aside, Coder, Source};
 /// Bytes that are held for the slowest reader once the page is known to be too large for the cache.
 const KEEP_BYTES: usize = 256 << 10;
 
+/// Who comes when there is more than this gets the page plain, unless it is being coded already: others of the thread would wait
+/// for all of it. Bytes; some milliseconds.
+const CODED_AT_ONCE: usize = 512 << 10;
+
 /// The content so far. Shared by the task that collects it and its readers, which may be on other threads.
 #[derive(Debug, Default)]
 pub struct Growing {
@@ -126,11 +130,12 @@ impl State {
     }
 
     /// The track in a coding, from its start; made if nobody has asked for it yet, of a page that was announced to be so long.
-    /// `None`: its start is held no longer, or there is no memory for it.
+    /// `None`: its start is held no longer, or it is too late to begin.
     fn track_in(&mut self, coding: Coding, announced: Option<u64>) -> Option<&mut Track> {
         let known = self.coded.iter().position(|coded| coded.coding == coding);
         let at = match known {
             Some(at) => at,
+            None if self.plain.held() > CODED_AT_ONCE => return None,
             None => {
                 let coder = Coder::new(coding, announced)?;
                 let mut coded = Coded { coding, coder, track: Track::default() };
@@ -373,7 +378,9 @@ mod tests {
         assert!(last.code(Coding::Zstd));
         let coded = read(&mut *last).await.unwrap();
         assert_eq!(readable(Coding::Zstd, &coded), b"one two and what was not announced");
-        drop(plain);
+        drop((plain, last));
+        growing.push(&vec![b'x'; CODED_AT_ONCE]);
+        assert!(!growing.reader(None).unwrap().code(Coding::Zstd), "it would take a while");
     }
 
     #[tokio::test]
