@@ -233,6 +233,11 @@ impl Backend {
         self.goes_out(now, why)
     }
 
+    /// Connections in a row that failed in the middle of a request.
+    pub fn strikes(&self) -> u32 {
+        self.strikes.load(Relaxed)
+    }
+
     fn goes_out(&self, now: u64, why: &str) -> Option<Change> {
         self.strikes.store(0, Relaxed);
         let outages = self.outages.fetch_add(1, Relaxed) + 1;

@@ -232,6 +232,11 @@ impl Shared {
         moment.saturating_duration_since(self.epoch).as_millis() as u64 + 1
     }
 
+    /// Whether several connections of a backend have just failed in the middle of requests.
+    pub fn is_failing(&self) -> bool {
+        self.backends.iter().any(|backend| backend.strikes() > 1)
+    }
+
     /// How often a backend was found not to take connections.
     pub fn outages(&self) -> u64 {
         self.backends.iter().map(Backend::refusals).sum()

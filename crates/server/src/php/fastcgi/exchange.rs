@@ -45,6 +45,8 @@ const FIRST_BYTES: usize = 256 << 10;
 const SHORT: usize = 16 << 10;
 /// A larger buffer is not kept.
 const BUFFER_KEEP: usize = 256 << 10;
+/// A process that has had enough ends alone. Whether others fail, too, is known so much later.
+const MOMENT: Duration = Duration::from_millis(2);
 /// Pause before another attempt where all backends have too much to do.
 const BREATHER: Duration = Duration::from_millis(10);
 
@@ -132,8 +134,9 @@ pub async fn run(
             }
             Failure::Begun if request.is_idempotent() => {
                 only_after_outage = std::mem::replace(&mut repeated, true);
-                if only_after_outage {
-                    // Killing takes a moment.
+                pause(thread, MOMENT).await;
+                if only_after_outage || shared.is_failing() {
+                    // All are being killed, which takes a while: another one would be next.
                     pause(thread, 3 * BREATHER).await;
                 }
                 attempts < ATTEMPTS
