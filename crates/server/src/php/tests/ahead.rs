@@ -68,7 +68,7 @@ fn waiting_requests_are_sent_ahead_in_their_order() {
         }
         assert_eq!(text(last).await, ok("last"));
         assert_eq!(scene.lines("ran"), 6);
-        scene.until(1.0, "the worker is free", |pool| pool.idle == 1 && pool.waiting == 0).await;
+        scene.until(20.0, "the worker is free", |pool| pool.idle == 1 && pool.waiting == 0).await;
         assert_eq!(scene.count(Counter::PhpRequests), 7);
         assert_eq!(scene.get(AHEAD).await.text, "false", "nobody waited");
     });
@@ -77,7 +77,7 @@ fn waiting_requests_are_sent_ahead_in_their_order() {
 #[test]
 fn a_slow_script_holds_up_nobody() {
     Rig::new(|php| (php.workers, php.workers_start) = (2, 2)).play(async |scene| {
-        scene.until(5.0, "two workers", |pool| pool.idle == 2).await;
+        scene.until(20.0, "two workers", |pool| pool.idle == 2).await;
         let busy = scene.begin("GET", "sleep:60;head:200;end");
         let other = scene.begin("GET", "sleep:200;head:200;end");
         let slow = scene.begin("GET", "sleep:3000;head:200;pid;end");
@@ -214,7 +214,7 @@ fn work_in_the_background_holds_up_nobody_else() {
         assert_eq!(text(last).await, ok("last"));
     });
     Rig::new(|php| (php.workers, php.workers_start) = (2, 2)).play(async |scene| {
-        scene.until(5.0, "two workers", |pool| pool.idle == 2).await;
+        scene.until(20.0, "two workers", |pool| pool.idle == 2).await;
         let first = scene.begin("GET", BUSY);
         let other = scene.begin("GET", "sleep:200;head:200;end");
         let works = scene.begin("GET", "sleep:20;head:200;end:background;flush;sleep:3000;ready");
@@ -299,7 +299,7 @@ fn a_retired_pool_serves_what_was_sent_ahead() {
 #[test]
 fn several_are_sent_ahead_and_each_is_run_once() {
     Rig::new(|php| (php.workers, php.workers_start) = (2, 2)).play(async |scene| {
-        scene.until(5.0, "two workers", |pool| pool.idle == 2).await;
+        scene.until(20.0, "two workers", |pool| pool.idle == 2).await;
         let file = scene.file("ran");
         let waiting: Vec<_> = (0..60)
             .map(|at| scene.begin("POST", format!("sleep:{};note:{file};head:200;body:{at};end", at % 3)))
@@ -308,7 +308,7 @@ fn several_are_sent_ahead_and_each_is_run_once() {
             assert_eq!(text(task).await, ok(&at.to_string()));
         }
         assert_eq!((scene.lines("ran"), scene.count(Counter::PhpLost)), (60, 0));
-        scene.until(1.0, "both are free", |pool| pool.idle == 2 && pool.waiting == 0).await;
+        scene.until(20.0, "both are free", |pool| pool.idle == 2 && pool.waiting == 0).await;
     });
 }
 

@@ -60,7 +60,7 @@ fn where_none_boots_nobody_waits() {
         let log = scene.logged("its requests get 503").await;
         assert!(log.matches("does not boot").count() < 20, "{log}");
         std::fs::write(scene.dir.join("worker.php"), "boot").unwrap();
-        scene.until(8.0, "booted", |pool| pool.idle == 1 && pool.trouble.is_none()).await;
+        scene.until(20.0, "booted", |pool| pool.idle == 1 && pool.trouble.is_none()).await;
         assert_eq!(scene.get("head:200;end").await.status, 200);
     });
 }
@@ -109,7 +109,7 @@ fn a_worker_that_ends_while_it_is_idle_is_no_death() {
     let rig = persistent("boot", |_| ());
     rig.play(async |scene| {
         for _ in 0..6 {
-            scene.until(3.0, "booted", |pool| pool.idle == 1).await;
+            scene.until(20.0, "booted", |pool| pool.idle == 1).await;
             let pid = scene.site.pool.as_ref().unwrap().pids()[0];
             rustix::process::kill_process(
                 rustix::process::Pid::from_raw(pid as i32).unwrap(),
@@ -120,7 +120,7 @@ fn a_worker_that_ends_while_it_is_idle_is_no_death() {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         }
-        scene.until(1.0, "booted", |pool| pool.idle == 1).await;
+        scene.until(20.0, "booted", |pool| pool.idle == 1).await;
     });
 }
 
@@ -134,7 +134,7 @@ async fn renew(scene: &Scene) -> Result<(), String> {
 fn a_new_php_takes_over_when_its_workers_have_booted() {
     let rig = persistent("boot", |php| (php.workers, php.workers_start, php.workers_spare) = (2, 2, 2));
     rig.play(async |scene| {
-        scene.until(5.0, "up", |pool| pool.idle == 2).await;
+        scene.until(20.0, "up", |pool| pool.idle == 2).await;
         let old = scene.get("head:200;pid;end").await.text;
         std::fs::write(scene.dir.join("worker.php"), "sleep:300;boot").unwrap();
         let (other, began) = (scene.clone(), Instant::now());

@@ -57,7 +57,7 @@ fn it_shrinks_before_it_waits_for_a_slow_client() {
         let script = format!("head:200;flush;sleep:20;{pieces}note:{};end", scene.file("done"));
         let mut stream = coded(&scene, &script).await;
         assert!(done(&scene).await, "the script waits for its client");
-        scene.until(2.0, "the worker is free", |status| status.idle == 1).await;
+        scene.until(20.0, "the worker is free", |status| status.idle == 1).await;
         assert_eq!(scene.count(Counter::PhpSpooled), 0, "twelve megabytes of one letter");
         let (all, _, end) = drain(&mut *stream).await;
         assert!(end.is_ok() && all.len() < MEGABYTE / 4);

@@ -121,12 +121,12 @@ fn garbage_costs_its_worker() {
 #[test]
 fn idle_workers_that_die_are_replaced() {
     Rig::new(|php| (php.workers, php.workers_start, php.workers_spare) = (3, 3, 3)).play(async |scene| {
-        scene.until(5.0, "all up", |pool| pool.idle == 3).await;
+        scene.until(20.0, "all up", |pool| pool.idle == 3).await;
         let pid: u32 = scene.get("head:200;pid;end").await.text.parse().unwrap();
         Victim::open(pid).unwrap().kill().unwrap();
         // At this moment the pool may know of it or not: nobody notices.
         assert_eq!(scene.post(HELLO).await.text, "hello");
-        scene.until(1.0, "whole again", |pool| pool.idle == 3).await;
+        scene.until(20.0, "whole again", |pool| pool.idle == 3).await;
     });
 }
 
@@ -173,7 +173,7 @@ fn parent(pid: &str) -> u32 {
 fn a_host_that_dies_is_started_again() {
     let rig = Rig::new(|php| (php.workers, php.workers_start, php.workers_spare) = (2, 2, 2));
     rig.play(async |scene| {
-        scene.until(5.0, "all up", |pool| pool.idle == 2).await;
+        scene.until(20.0, "all up", |pool| pool.idle == 2).await;
         let other = scene.clone();
         let slow = "head:200;pid;flush;sleep:700;body:-end;end";
         let running = tokio::task::spawn_local(async move { other.get(slow).await });
@@ -186,7 +186,7 @@ fn a_host_that_dies_is_started_again() {
         let answer = scene.get("head:200;pid;end").await;
         assert_eq!(answer.status, 200, "served by the new host");
         assert_ne!(parent(&answer.text), host.id());
-        scene.until(1.0, "whole again", |pool| pool.idle == 2).await;
+        scene.until(20.0, "whole again", |pool| pool.idle == 2).await;
         let answer = running.await.unwrap();
         assert!(answer.text.ends_with("-end") && answer.end.unwrap().is_ok(), "what ran has finished");
         let pid = answer.text.trim_end_matches("-end");
@@ -208,7 +208,7 @@ fn a_host_that_does_not_come_up_again_is_tried_until_it_does() {
         std::fs::create_dir(&dir).unwrap();
         Victim::open(parent(&pid)).unwrap().kill().unwrap();
         scene
-            .until(2.0, "trouble", |pool| pool.trouble.as_deref().is_some_and(|t| t.contains("out of luck")))
+            .until(20.0, "trouble", |pool| pool.trouble.as_deref().is_some_and(|t| t.contains("out of luck")))
             .await;
         assert_eq!(scene.get(HELLO).await.text, "hello");
         assert_eq!(scene.status().trouble, None);

@@ -18,7 +18,7 @@
 //! | `sleep:MS`, `aborted:MS` | waits; waits until the server says that the client has gone |
 //! | `late:MS` | waits until the server says that its time is up, and notes that it has heard so |
 //! | `eat:MB` | has so much more memory from then on |
-//! | `note:FILE` | appends the process id to the file |
+//! | `note:FILE`, `note:FILE=TEXT` | appends a line to the file: the process id, or the text |
 //! | `crash` | ends by SIGABRT |
 //! | `die`, `die-once:FILE` | is killed; only if the file is not there yet |
 //!
@@ -257,10 +257,7 @@ impl Fake {
                 "boot" => answer::handler(&mut self.out, Ok(())),
                 "fail" => answer::handler(&mut self.out, Err(argument)),
                 "sleep" => sleep(Duration::from_millis(argument.parse().unwrap())),
-                "note" => {
-                    let mut file = OpenOptions::new().append(true).create(true).open(argument).unwrap();
-                    writeln!(file, "{}", std::process::id()).unwrap();
-                }
+                "note" => note(argument),
                 "die" => die(""),
                 other => panic!("no boot does {other}"),
             }
@@ -372,10 +369,7 @@ impl Fake {
                 leak.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
                 std::mem::forget(leak);
             }
-            "note" => {
-                let mut file = OpenOptions::new().append(true).create(true).open(argument).unwrap();
-                writeln!(file, "{}", std::process::id()).unwrap();
-            }
+            "note" => note(argument),
             "crash" => std::process::abort(),
             "die" | "die-once" => {
                 self.flush();
@@ -395,6 +389,15 @@ impl Fake {
         }
         self.out.clear();
     }
+}
+
+/// Appends a line to a file: what stands behind `=`, or the process id.
+fn note(argument: &str) {
+    let (file, text) = match argument.split_once('=') {
+        Some((file, text)) => (file, text.to_owned()),
+        None => (argument, std::process::id().to_string()),
+    };
+    writeln!(OpenOptions::new().append(true).create(true).open(file).unwrap(), "{text}").unwrap();
 }
 
 /// Is killed, unless the file is there already.

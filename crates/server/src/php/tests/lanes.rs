@@ -54,7 +54,7 @@ const SOON: Duration = Duration::from_millis(300);
 #[test]
 fn a_full_lane_does_not_slow_the_others() {
     rig(|_| ()).play(async |scene| {
-        scene.until(5.0, "up", |pool| pool.idle == 4).await;
+        scene.until(20.0, "up", |pool| pool.idle == 4).await;
         for (full, other, running) in [("POST", "GET", 2), ("GET", "POST", 3)] {
             let tasks = scene.crowd(8, full, SLOW).await;
             let pool = scene.status();
@@ -70,7 +70,7 @@ fn a_full_lane_does_not_slow_the_others() {
 #[test]
 fn what_runs_in_the_background_outlives_its_client() {
     rig(|_| ()).play(async |scene| {
-        scene.until(5.0, "up", |pool| pool.idle == 4).await;
+        scene.until(20.0, "up", |pool| pool.idle == 4).await;
         for (method, runs) in [("POST", 0), ("PUT", 1)] {
             let tasks = scene.crowd(5, method, SLOW).await;
             let mut request =
@@ -93,7 +93,7 @@ fn what_runs_in_the_background_outlives_its_client() {
 fn nothing_is_borrowed_that_is_not_allowed() {
     let rig = rig(|php| php.pools.iter_mut().for_each(|pool| pool.borrow = Some(0)));
     rig.play(async |scene| {
-        scene.until(5.0, "up", |pool| pool.idle == 4).await;
+        scene.until(20.0, "up", |pool| pool.idle == 4).await;
         for (method, running) in [("GET", 2), ("POST", 1), ("PUT", 1)] {
             let tasks = scene.crowd(3, method, "sleep:200;head:200;end").await;
             assert_eq!(scene.status().running, running, "{method}");
@@ -105,7 +105,7 @@ fn nothing_is_borrowed_that_is_not_allowed() {
 #[test]
 fn a_lane_has_a_queue_of_its_own() {
     rig(|_| ()).play(async |scene| {
-        scene.until(5.0, "up", |pool| pool.idle == 4).await;
+        scene.until(20.0, "up", |pool| pool.idle == 4).await;
         let front = scene.crowd(10, "GET", SLOW).await;
         let admin = scene.crowd(3, "POST", SLOW).await;
         let waiting: Vec<u64> = scene.status().lanes.iter().map(|lane| lane.waiting).collect();
@@ -118,7 +118,7 @@ fn a_lane_has_a_queue_of_its_own() {
 #[test]
 fn a_worker_that_ends_makes_room_for_another_lane_s_waiter() {
     rig(|_| ()).play(async |scene| {
-        scene.until(5.0, "up", |pool| pool.idle == 4).await;
+        scene.until(20.0, "up", |pool| pool.idle == 4).await;
         let dying = scene.crowd(2, "POST", "sleep:300;die").await;
         let waiting = scene.crowd(1, "POST", HELLO).await;
         assert_eq!(scene.status().waiting, 1);
@@ -127,7 +127,7 @@ fn a_worker_that_ends_makes_room_for_another_lane_s_waiter() {
             assert_eq!(task.await.unwrap(), 502);
         }
         scene
-            .until(5.0, "all are idle", |pool| pool.idle == 4 && pool.lanes.iter().all(|l| l.running == 0))
+            .until(20.0, "all are idle", |pool| pool.idle == 4 && pool.lanes.iter().all(|l| l.running == 0))
             .await;
     });
 }
@@ -166,7 +166,7 @@ fn without_the_right_admins_get_workers_of_their_own() {
     let rig = rig(|php| (php.workers, php.workers_start, php.workers_spare) = (2, 2, 2));
     rig.pool().shared().forbid_lowering();
     rig.play(async |scene| {
-        scene.until(5.0, "up", |pool| pool.idle == 2).await;
+        scene.until(20.0, "up", |pool| pool.idle == 2).await;
         all_served(scene.crowd(2, "GET", "sleep:100;head:200;end").await).await;
         let before = rig.pool().pids();
         let pid = |method: &'static str| {
@@ -184,6 +184,6 @@ fn without_the_right_admins_get_workers_of_their_own() {
         assert_eq!(pid("POST").await, admin, "and it stays");
         assert!(before.contains(&pid("GET").await), "visitors take one that gives way already");
         assert!(rig.pool().pids().len() <= 2 + EXTRA);
-        scene.until(5.0, "two are left", |pool| pool.idle == 2 && pool.exiting == 0).await;
+        scene.until(20.0, "two are left", |pool| pool.idle == 2 && pool.exiting == 0).await;
     });
 }

@@ -37,17 +37,17 @@ fn all_gone(processes: &[String]) -> bool {
 fn a_retired_pool_finishes_and_ends() {
     let rig = Rig::new(|php| (php.workers, php.workers_start, php.workers_spare) = (2, 2, 2));
     rig.play(async |scene| {
-        scene.until(5.0, "up", |pool| pool.idle == 2).await;
+        scene.until(20.0, "up", |pool| pool.idle == 2).await;
         let processes = processes(&scene).await;
         let other = scene.clone();
         let running =
             tokio::task::spawn_local(async move { other.get("sleep:300;head:200;body:late;end").await });
         tokio::time::sleep(Duration::from_millis(50)).await;
         scene.site.pool.as_ref().unwrap().retire();
-        scene.until(2.0, "idle ones end", |pool| pool.idle == 0 && pool.exiting == 0).await;
+        scene.until(20.0, "idle ones end", |pool| pool.idle == 0 && pool.exiting == 0).await;
         assert_eq!(scene.get(HELLO).await.text, "hello", "a request of the old set-up is served");
         assert_eq!(running.await.unwrap().text, "late");
-        scene.until(2.0, "none is left", |pool| pool.idle + pool.running + pool.exiting == 0).await;
+        scene.until(20.0, "none is left", |pool| pool.idle + pool.running + pool.exiting == 0).await;
         assert!(!all_gone(&processes[1..]), "the host waits for the last who has the pool");
         drop(scene);
         let Rig { .. } = &rig;

@@ -110,7 +110,7 @@ impl Rig {
         LocalSet::new().block_on(&runtime, async {
             let thread = Thread::new(index, self.process.clone());
             let scene = scene(Scene { thread, site: self.site.clone(), dir: self.dir.clone() });
-            tokio::time::timeout(Duration::from_secs(30), scene).await.expect("a test takes too long");
+            tokio::time::timeout(Duration::from_secs(120), scene).await.expect("a test takes too long");
         });
     }
 

@@ -20,7 +20,7 @@ async fn renew(scene: &Scene) -> Result<(), String> {
 fn what_runs_finishes_and_what_comes_has_the_new_one() {
     let rig = Rig::new(|php| (php.workers, php.workers_start, php.workers_spare) = (3, 3, 3));
     rig.play(async |scene| {
-        scene.until(5.0, "up", |pool| pool.idle == 3).await;
+        scene.until(20.0, "up", |pool| pool.idle == 3).await;
         let (old, worker) = host_of(&scene).await;
         let other = scene.clone();
         let running =

@@ -58,7 +58,7 @@ fn a_script_that_has_finished_frees_its_worker() {
     Rig::new(|_| ()).play(async |scene| {
         let mut stream = begin(&scene, &long(&scene, 12)).await;
         assert!(done(&scene).await, "the script waits for its client");
-        scene.until(2.0, "the worker is free", |status| status.idle == 1).await;
+        scene.until(20.0, "the worker is free", |status| status.idle == 1).await;
         assert_eq!(scene.get(HELLO).await.text, "hello");
         assert_eq!(scene.count(Counter::PhpSpooled), 1);
         let held = scene.count(Counter::PhpSpoolBytes);
@@ -111,7 +111,7 @@ fn a_client_that_leaves_reaches_the_script() {
         drop(stream);
         let began = Instant::now();
         assert!(done(&scene).await && began.elapsed() < Duration::from_secs(2), "the script was not told");
-        scene.until(2.0, "the worker is free", |status| status.idle == 1).await;
+        scene.until(20.0, "the worker is free", |status| status.idle == 1).await;
         assert_eq!(scene.count(Counter::PhpSpoolBytes), 0);
     });
 }
@@ -121,7 +121,7 @@ fn what_a_dead_worker_has_made_is_sent_before_the_error() {
     Rig::new(|_| ()).play(async |scene| {
         let pieces: String = (0..4).map(|n| format!("body:<{n}>;fill:{MEGABYTE};flush;")).collect();
         let mut stream = begin(&scene, &format!("head:200;flush;sleep:20;{pieces}die")).await;
-        scene.until(5.0, "the worker has died", |status| status.busy.is_empty()).await;
+        scene.until(20.0, "the worker has died", |status| status.busy.is_empty()).await;
         let (all, _, end) = drain(&mut *stream).await;
         assert!(all == whole(4) && end.is_err(), "{} bytes", all.len());
     });

@@ -34,7 +34,8 @@ async fn ask_many(scene: Scene, seed: u64) {
         match tokio::time::timeout(Duration::from_millis(patience), asked).await {
             // Killed from outside: 502 or a broken end, whatever was asked for.
             Ok(answer) => {
-                assert!(matches!(answer.status, 200 | 502), "{script}: {answer:?}");
+                // Refused: a lane whose visitors wait too long, which they do where this machine has no time for them.
+                assert!(matches!(answer.status, 200 | 502 | 503), "{script}: {answer:?}");
                 let whole = answer.status == 200 && !matches!(answer.end, Some(Err(_)));
                 assert!(good || !whole, "{script} came to a good end: {answer:?}");
             }
@@ -103,7 +104,7 @@ fn survives(rig: &Rig, changes: bool) {
         // With changes the level has come down with the most; it grows again when it has to.
         let whole = if changes { 1 } else { 4 };
         let quiet = |pool: &PoolStatus| pool.idle >= whole && pool.running + pool.waiting + pool.exiting == 0;
-        scene.until(10.0, "whole again", quiet).await;
+        scene.until(20.0, "whole again", quiet).await;
         assert!(scene.status().lanes.iter().all(|lane| lane.running == 0), "{:?}", scene.status().lanes);
         for method in ["GET", "POST", "PUT"] {
             assert_eq!(read(scene.ask(method, HELLO, Content::Empty).await).await.text, "hello");

@@ -127,7 +127,7 @@ fn the_queue_is_bounded_by_count_and_time() {
         tokio::time::sleep(Duration::from_millis(30)).await;
         let left = tokio::time::timeout(Duration::from_millis(50), scene.get(HELLO)).await;
         assert!(left.is_err() && slow.await.unwrap().0 == 200);
-        scene.until(1.0, "kept", |status| status.idle == 1 && status.waiting == 0).await;
+        scene.until(20.0, "kept", |status| status.idle == 1 && status.waiting == 0).await;
     });
     assert_eq!(fpms[0].requests(), 2);
 }
@@ -270,10 +270,10 @@ fn idle_connections_are_closed_after_a_while() {
     rig.play(async |scene| {
         assert_eq!(scene.get(HELLO).await.status, 200);
         assert_eq!(scene.status().idle, 1);
-        scene.until(2.0, "closed", |status| status.idle == 0 && status.backends[0].connections == 0).await;
+        scene.until(20.0, "closed", |status| status.idle == 0 && status.backends[0].connections == 0).await;
         assert_eq!(scene.get(HELLO).await.status, 200);
         rig.pool().retire();
-        scene.until(2.0, "closed", |status| status.idle == 0).await;
+        scene.until(20.0, "closed", |status| status.idle == 0).await;
         assert_eq!(scene.get(HELLO).await.status, 200, "requests that still come are served");
         assert_eq!(scene.status().idle, 0);
     });

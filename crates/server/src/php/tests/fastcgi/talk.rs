@@ -71,7 +71,7 @@ fn what_is_no_answer() {
             let expected = if script == "overloaded" { 503 } else { 502 };
             assert_eq!(answer.status, expected, "{script}");
             // After some failures it is given a rest.
-            scene.until(3.0, "up again", |_| true).await;
+            scene.until(20.0, "up again", |_| true).await;
             tokio::time::sleep(Duration::from_millis(500)).await;
             assert_eq!(scene.get(HELLO).await.text, "hello", "after {script}");
         }
@@ -108,7 +108,7 @@ fn a_long_answer_streams_and_a_slow_client_holds_it_up() {
         }
         assert_eq!(all, 20_000_000);
         assert!(most < 1 << 20, "{most} bytes were held");
-        scene.until(2.0, "kept", |status| status.idle == 1).await;
+        scene.until(20.0, "kept", |status| status.idle == 1).await;
     });
 }
 
@@ -201,11 +201,11 @@ fn the_client_leaves() {
     rig.play(async |scene| {
         let asking = scene.get("never");
         assert!(tokio::time::timeout(Duration::from_millis(100), asking).await.is_err());
-        scene.until(1.0, "closed", |status| status.backends[0].connections == 0).await;
+        scene.until(20.0, "closed", |status| status.backends[0].connections == 0).await;
         assert_eq!(scene.get(HELLO).await.text, "hello");
         let reply = scene.ask("GET", "head:A=b;body:x;never", Content::Empty).await;
         drop(reply);
-        scene.until(1.0, "closed", |status| status.backends[0].connections == 0).await;
+        scene.until(20.0, "closed", |status| status.backends[0].connections == 0).await;
     });
     let began = Instant::now();
     while fpms[0].seen.open.load(Ordering::SeqCst) > 0 {
