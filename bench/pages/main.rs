@@ -32,7 +32,7 @@ fn key(number: u32) -> Vec<u8> {
 fn page(length: usize) -> Arc<Page> {
     let head = "Content-Type: text/html; charset=UTF-8\r\nLink: <https://example.com/wp-json/>; rel=\"https://api.w.org/\"\r\n";
     let identity = Form::new(head.as_bytes(), &vec![b'x'; length]);
-    Arc::new(Page::new(200, head.as_bytes().into(), identity, NOW))
+    Arc::new(Page::new(200, head.as_bytes(), identity, NOW))
 }
 
 /// As a WordPress page carries them: three implicit ones and nine by name, most of them shared.

@@ -32,7 +32,8 @@
 //! - of each [`Page`] that it stores all that [`Page::bytes`] says, and the [`Terms`].
 //!
 //! A `Page` is immutable but for codings added later, and shared by `Arc`: a connection that is sending it keeps it alive
-//! after it was evicted. Such pages count no longer; they belong to their connections.
+//! after it was evicted. Such pages count no longer; they belong to their connections. Where memory is short the store puts a
+//! slim one in its place, without the uncoded content ([`Page::slim`]), before it evicts anything.
 //!
 //! `F` of `Pages<F>` is the server's handle of a running fill. The store clones it out to those who ask for the same
 //! page, and drops it when the fill ends. A [`Ticket`] belongs to whoever runs the fill, and must be given back.

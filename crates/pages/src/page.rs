@@ -1,5 +1,6 @@
 //! A stored answer: its fields, and its content in each coding that was made so far.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use millrace_wire::encoding::{CODINGS, Coding};
@@ -8,6 +9,9 @@ use crate::Millis;
 use crate::store::heap;
 
 /// An answer of the application. Immutable but for codings, which may be added once each.
+///
+/// Where memory is short a page may be kept slim: without its uncoded content, which seldom anybody asks for and which takes
+/// most of it. It is in the Zstandard form, too, and that is the one that is unpacked the fastest.
 #[derive(Debug)]
 pub struct Page {
     /// Status code.
@@ -16,7 +20,7 @@ pub struct Page {
     pub reason: Option<Box<str>>,
     /// `Name: value\r\n` lines of the answer, without what is meant for us and without ETag, Content-Encoding,
     /// Content-Length, Age, and Vary: Accept-Encoding.
-    pub fields: Box<[u8]>,
+    pub fields: Arc<[u8]>,
     /// The application's own, as it came: for validating with the application.
     pub etag: Option<Box<str>>,
     /// Seconds since 1970.
@@ -24,6 +28,8 @@ pub struct Page {
     /// When it came.
     pub stored: Millis,
     dated: bool,
+    /// Somebody was sent the uncoded content.
+    plain_is_wanted: AtomicBool,
     identity: Form,
     codings: [OnceLock<Option<Form>>; CODINGS.len() - 1],
 }
@@ -38,7 +44,8 @@ pub struct Form {
 
 impl Page {
     /// A page in no coding but identity.
-    pub fn new(status: u16, fields: Box<[u8]>, identity: Form, stored: Millis) -> Page {
+    pub fn new(status: u16, fields: impl Into<Arc<[u8]>>, identity: Form, stored: Millis) -> Page {
+        let fields = fields.into();
         let dated = fields.split(|b| *b == b'\n').any(|line| line.starts_with(b"Date: "));
         Page {
             status,
@@ -48,6 +55,7 @@ impl Page {
             etag: None,
             last_modified: None,
             stored,
+            plain_is_wanted: AtomicBool::new(false),
             identity,
             codings: Default::default(),
         }
@@ -58,9 +66,53 @@ impl Page {
         self.dated
     }
 
-    /// Uncoded; every page has it.
+    /// Uncoded; every page has it. A slim one has its fields there, and no content.
     pub fn identity(&self) -> &Form {
         &self.identity
+    }
+
+    /// Whether its uncoded content has to be unpacked from the form in [`Coding::Zstd`]. Empty content has no such form.
+    pub fn is_slim(&self) -> bool {
+        self.identity.body().is_empty() && self.form(Coding::Zstd).is_some()
+    }
+
+    /// The same page without its uncoded content. `None`: it is slim already, or has no other form to unpack it from, or
+    /// codings are still to be made of it.
+    pub fn slim(&self) -> Option<Page> {
+        let all_made = !CODINGS.into_iter().any(|coding| self.lacks(coding));
+        if self.is_slim() || !all_made || self.form(Coding::Zstd).is_none() {
+            return None;
+        }
+        Some(Page {
+            status: self.status,
+            reason: self.reason.clone(),
+            fields: Arc::clone(&self.fields),
+            etag: self.etag.clone(),
+            last_modified: self.last_modified,
+            stored: self.stored,
+            dated: self.dated,
+            plain_is_wanted: AtomicBool::new(false),
+            identity: Form::new(self.identity.head(), b""),
+            codings: self.codings.clone(),
+        })
+    }
+
+    /// Whether both are the same answer, slim or not.
+    pub fn is_same(&self, other: &Page) -> bool {
+        Arc::ptr_eq(&self.fields, &other.fields)
+    }
+
+    /// Its uncoded content is being sent.
+    #[inline]
+    pub fn note_plain(&self) {
+        if !self.plain_is_wanted.load(Ordering::Relaxed) {
+            self.plain_is_wanted.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether its uncoded content was sent since this was last asked.
+    pub(crate) fn take_plain_is_wanted(&self) -> bool {
+        self.plain_is_wanted.swap(false, Ordering::Relaxed)
     }
 
     /// The page in `coding`, if it was made, and if it was worth it.
@@ -93,7 +145,7 @@ impl Page {
         heap(ARC + size_of::<Page>())
             + self.reason.as_ref().map_or(0, |reason| heap(reason.len()))
             + self.etag.as_ref().map_or(0, |etag| heap(etag.len()))
-            + heap(self.fields.len())
+            + heap(ARC + self.fields.len())
             + self.identity.memory()
             + codings.map(Form::memory).sum::<usize>()
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use millrace_pages::store::{MOST_BANS, MOST_VARIANTS, REMEMBERED, RETAINED};
 use millrace_pages::{Form, Hardness, Kept, Key, Look, Millis, Page, Pages, Purge, Stored, Tag, Terms};
-use millrace_wire::encoding::Coding;
+use millrace_wire::encoding::{CODINGS, Coding};
 
 const T: Millis = 1_700_000_000_000;
 const MINUTE: Millis = 60_000;
@@ -337,6 +337,81 @@ fn what_grows_is_counted() {
     // Not stored any more: nothing to count.
     put(&mut store, "/", self::page(1), terms(&[]));
     store.grew(key(&bytes), &page);
+    store.verify();
+}
+
+/// A page with every coding made, each a tenth of it.
+fn coded(length: usize) -> Arc<Page> {
+    let page = page(length);
+    for coding in CODINGS {
+        page.put_form(coding, Some(Form::new(b"", &vec![1; length / 10])));
+    }
+    page
+}
+
+#[test]
+fn pages_get_slim_before_they_have_to_go() {
+    let mut store = Store::new(1 << 20);
+    for n in 0..20 {
+        put(&mut store, &format!("/{n}"), coded(100_000), terms(&[]));
+    }
+    let usage = store.usage();
+    assert!(usage.pages == 20 && usage.evicted == 0 && usage.slimmed >= 15, "{usage:?}");
+    let pages = (0..20).map(|n| match look(&mut store, &format!("/{n}"), T) {
+        Look::Fresh(hit) => hit.page,
+        _ => panic!("it is there"),
+    });
+    let slim: Vec<_> = pages.filter(|page| page.is_slim()).collect();
+    assert_eq!(slim.len() as u64, usage.slimmed);
+    for page in slim {
+        assert!(page.identity().body().is_empty());
+        assert_eq!(page.form(Coding::Zstd).unwrap().body(), [1; 10_000]);
+    }
+    // None can be made slimmer than slim.
+    for n in 20..100 {
+        put(&mut store, &format!("/{n}"), coded(100_000), terms(&[]));
+    }
+    let usage = store.usage();
+    assert!(usage.pages > 20 && usage.evicted > 40 && usage.bytes <= usage.budget, "{usage:?}");
+    store.verify();
+}
+
+#[test]
+fn what_can_not_be_unpacked_or_is_wanted_uncoded_stays_as_it_is() {
+    let without_zstd = page(1000);
+    for coding in CODINGS {
+        without_zstd.put_form(coding, None);
+    }
+    let in_work = page(1000);
+    in_work.put_form(Coding::Zstd, Some(Form::new(b"", b"z")));
+    assert!(without_zstd.slim().is_none() && in_work.slim().is_none());
+
+    let mut store = Store::new(1 << 20);
+    let wanted = coded(100_000);
+    wanted.note_plain();
+    put(&mut store, "/wanted", wanted, terms(&[]));
+    for n in 0..10 {
+        put(&mut store, &format!("/{n}"), coded(100_000), terms(&[]));
+    }
+    let Look::Fresh(hit) = look(&mut store, "/wanted", T) else { panic!("it is there") };
+    assert!(!hit.page.is_slim() && store.usage().slimmed > 0);
+}
+
+#[test]
+fn where_little_is_left_a_page_gets_slim_as_soon_as_it_can() {
+    let mut store = Store::new(1 << 20);
+    put(&mut store, "/large", page(250_000), terms(&[]));
+    put(&mut store, "/larger", page(260_000), terms(&[]));
+    put(&mut store, "/last", page(200_000), terms(&[]));
+    let (bytes, page) = (path("/"), page(100_000));
+    put(&mut store, "/", page.clone(), terms(&[]));
+    for coding in CODINGS {
+        page.put_form(coding, Some(Form::new(b"", &[1; 100])));
+        store.grew(key(&bytes), &page);
+    }
+    assert_eq!((store.usage().slimmed, store.usage().evicted), (1, 0));
+    // The same answer, by either piece of memory.
+    assert!(store.kept(key(&bytes), &page).unwrap().page.is_slim());
     store.verify();
 }
 

@@ -49,7 +49,7 @@ pub struct Freshened {
     pub last_modified: Option<u64>,
 }
 
-/// What the 304 `answer` makes of a stored page of which `old` are the terms (sections 3.2 and 4.3.4). If it says nothing about its
+/// What the 304 `answer` makes of a stored page with this `content`, of which `old` are the terms (sections 3.2 and 4.3.4). If it says nothing about its
 /// lifetime, the terms are those of before, counted from now.
 ///
 /// # Errors
@@ -59,7 +59,7 @@ pub fn freshen<'a, F>(
     rules: &Rules,
     place: &Place<'_>,
     asking: &Asking,
-    page: &Page,
+    (page, content): (&Page, &[u8]),
     old: &Terms,
     answer: &Answer<'a, F>,
     now: Millis,
@@ -89,7 +89,7 @@ where
                 status: page.status,
                 fields: fields.iter().copied(),
                 notes: answer.notes,
-                content: page.identity().body(),
+                content,
                 failed: answer.failed,
             };
             match judge(rules, place, asking, &whole, now) {

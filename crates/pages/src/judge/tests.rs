@@ -533,7 +533,7 @@ fn drupal_page(terms: &Terms) -> Page {
     let lines = DRUPAL.iter().filter(|(name, _)| *name != "ETag");
     let fields: String = lines.map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let form = Form::new(b"", b"page");
-    let mut page = Page::new(200, fields.into_bytes().into(), form, NOW);
+    let mut page = Page::new(200, fields.into_bytes(), form, NOW);
     page.etag = Some("\"1700000000\"".into());
     page.last_modified = date(b"Sun, 06 Nov 1994 08:00:00 GMT");
     page
@@ -572,7 +572,9 @@ fn freshened(fields: &[(&str, &str)], later: Millis) -> (Terms, Result<Freshened
     let notes = Notes::default();
     let fields = fields.iter().map(|(name, value)| (*name, value.as_bytes()));
     let answer = Answer { status: 304, fields, notes: &notes, content: b"", failed: false };
-    let new = freshen(&rules, &PLACE, &Asking::default(), &drupal_page(&old), &old, &answer, NOW + later);
+    let page = drupal_page(&old);
+    let page = (&page, page.identity().body());
+    let new = freshen(&rules, &PLACE, &Asking::default(), page, &old, &answer, NOW + later);
     (old, new)
 }
 

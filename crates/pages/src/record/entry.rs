@@ -136,7 +136,7 @@ impl<'a> Entry<'a> {
 
 impl PageBytes<'_> {
     fn page(&self) -> Page {
-        let mut page = Page::new(self.status, self.fields.into(), self.identity.form(), self.stored);
+        let mut page = Page::new(self.status, self.fields, self.identity.form(), self.stored);
         page.reason = self.reason.map(Box::from);
         page.etag = self.etag.map(Box::from);
         page.last_modified = self.last_modified;

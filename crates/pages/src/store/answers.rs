@@ -155,6 +155,8 @@ pub struct Usage {
     pub purged: u64,
     /// Pages and marks removed because they were of no use any more, since the start.
     pub expired: u64,
+    /// Pages whose uncoded content was dropped for want of memory, since the start.
+    pub slimmed: u64,
 }
 
 impl Usage {
@@ -171,5 +173,6 @@ impl Usage {
         self.evicted += other.evicted;
         self.purged += other.purged;
         self.expired += other.expired;
+        self.slimmed += other.slimmed;
     }
 }

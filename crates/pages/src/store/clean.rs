@@ -85,9 +85,9 @@ impl<F: Clone> Pages<F> {
         best
     }
 
-    /// Evicts until the budget is kept.
+    /// Makes room until the budget is kept: a page that can be had slim is better than none.
     pub(super) fn evict(&mut self) {
-        while self.overhead() + self.slots.owned() > self.budget && self.evict_one() {}
+        while self.bytes() > self.budget && (self.slim_one() || self.evict_one()) {}
     }
 
     /// Evicts one entry; false if there is none.

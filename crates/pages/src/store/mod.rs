@@ -1,7 +1,7 @@
 //! The store: one shard of the cache.
 //!
 //! [`Pages`] and what is asked of it are here; `keep` puts pages in, `clean` takes them out. Below them lie `slots` (the
-//! entries) and their `index`, `queues` (whom to evict), `purges` (tags, generations, prefixes), `fills` (who runs PHP for
+//! entries) and their `index`, `slim` (what pages can do without), `queues` (whom to evict), `purges` (tags, generations, prefixes), `fills` (who runs PHP for
 //! what), and `life` (when a page is fresh).
 
 mod answers;
@@ -12,6 +12,7 @@ mod keep;
 pub(crate) mod life;
 mod purges;
 mod queues;
+mod slim;
 mod slots;
 mod verify;
 
@@ -29,6 +30,7 @@ use fills::{Fills, Variant, Vary};
 use life::State;
 use purges::Purges;
 use queues::{Ghosts, Queues};
+use slim::Slimming;
 use slots::{Body, Fork, Mark, NONE, PURGED, Slot, Slots, UNUSABLE};
 
 /// The most variants of a page, unless [`Pages::set_most_variants`] says otherwise; those that come then are passed on to
@@ -55,6 +57,7 @@ pub struct Pages<F> {
     evicted: u64,
     purged: u64,
     expired: u64,
+    slimming: Slimming,
 }
 
 impl<F: Clone> Pages<F> {
@@ -75,6 +78,7 @@ impl<F: Clone> Pages<F> {
             evicted: 0,
             purged: 0,
             expired: 0,
+            slimming: Slimming::default(),
         }
     }
 
@@ -203,10 +207,13 @@ impl<F: Clone> Pages<F> {
         count
     }
 
-    /// A coding was added to `page`: its memory is counted again.
+    /// A coding was added to `page`: its memory is counted again. Where there is little left, the page is slim from now on.
     pub fn grew(&mut self, key: Key<'_>, page: &Arc<Page>) {
         let Some(at) = self.holding(key, page) else { return };
         self.weigh(at);
+        if self.is_tight() {
+            self.slim(at);
+        }
         self.evict();
     }
 
@@ -225,7 +232,7 @@ impl<F: Clone> Pages<F> {
     pub fn usage(&self) -> Usage {
         let overhead = self.overhead();
         Usage {
-            bytes: overhead + self.slots.owned(),
+            bytes: self.bytes(),
             overhead,
             budget: self.budget,
             pages: self.slots.pages(),
@@ -236,6 +243,7 @@ impl<F: Clone> Pages<F> {
             evicted: self.evicted,
             purged: self.purged,
             expired: self.expired,
+            slimmed: self.slimming.slimmed,
         }
     }
 
@@ -355,13 +363,18 @@ impl<F: Clone> Pages<F> {
     /// The slot that holds `page`.
     fn holding(&self, key: Key<'_>, page: &Arc<Page>) -> Option<u32> {
         let at = self.slots.find(key.hash, key.bytes)?;
-        let holds = |at: &u32| matches!(&self.slots.get(*at).body, Body::Page(its) if Arc::ptr_eq(its, page));
+        let holds = |at: &u32| matches!(&self.slots.get(*at).body, Body::Page(its) if its.is_same(page));
         if holds(&at) { Some(at) } else { self.slots.variants(at).find(holds) }
     }
 
     fn end(&mut self, ticket: &Ticket) {
         self.fills.remove(ticket.hash, ticket.number);
         self.purges.end(ticket.begun);
+    }
+
+    /// All that is counted against the budget.
+    fn bytes(&self) -> usize {
+        self.overhead() + self.slots.owned()
     }
 
     fn overhead(&self) -> usize {

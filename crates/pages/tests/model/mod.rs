@@ -8,8 +8,8 @@ use std::sync::Arc;
 use millrace_pages::{
     Form, Hardness, Hold, Kept, Key, Look, Millis, Page, Pages, Purge, Stored, Tag, Terms, Ticket, Usage,
 };
-use millrace_wire::encoding::Coding;
-use reference::{Fill, Found, Reference};
+use millrace_wire::encoding::{CODINGS, Coding};
+use reference::{Fill, Found, Reference, which};
 
 const KEYS: u8 = 24;
 const TAGS: u64 = 12;
@@ -91,9 +91,9 @@ impl Both {
         let running = self.reference.running(&bytes, &value);
         let real = self.real.look(key_of(&bytes), &mut select(request), self.now);
         let (real, fill) = match real {
-            Look::Fresh(hit) => (Found::Fresh(Arc::as_ptr(&hit.page), hit.age, hit.ttl_left), None),
+            Look::Fresh(hit) => (Found::Fresh(which(&hit.page), hit.age, hit.ttl_left), None),
             Look::Stale(hit, grace, fill) => {
-                (Found::Stale(Arc::as_ptr(&hit.page), hit.age, hit.ttl_left, grace), Some(fill))
+                (Found::Stale(which(&hit.page), hit.age, hit.ttl_left, grace), Some(fill))
             }
             Look::Miss(fill) => (Found::Miss, Some(fill)),
             Look::Pass => (Found::Pass, None),
@@ -135,8 +135,9 @@ impl Both {
         if page.is_none() && self.is_fenced(&fill) {
             return self.reference.end(&fill);
         }
-        let expected = self.reference.freshen(&fill, &|name| value(request, name), terms, self.now);
-        assert_eq!(page.as_ref().map(Arc::as_ptr), expected);
+        let real = page.as_ref();
+        let expected = self.reference.freshen(&fill, &|name| value(request, name), real, terms, self.now);
+        assert_eq!(real.map(|page| reference::which(page)), expected);
     }
 
     fn pass(&mut self, which: u8, seconds: u8, kind: u8) {
@@ -182,7 +183,14 @@ impl Both {
         let look = self.real.look(key_of(&bytes), &mut select(request), self.now);
         let (Look::Fresh(hit) | Look::Stale(hit, ..)) = look else { return };
         let form = Form::new(&[0; 100], &vec![0; usize::from(size) * 16]);
-        hit.page.put_form(Coding::Gzip, (size > 9).then_some(form));
+        hit.page.put_form(Coding::Gzip, (size > 9).then_some(form.clone()));
+        if !size.is_multiple_of(3) {
+            hit.page.put_form(Coding::Brotli, None);
+            hit.page.put_form(Coding::Zstd, (size > 9).then_some(form));
+        }
+        if size.is_multiple_of(5) {
+            hit.page.note_plain();
+        }
         self.real.grew(key_of(&bytes), &hit.page);
     }
 
@@ -217,8 +225,11 @@ impl Both {
         } else if !self.disk.is_empty() && !self.holds.is_empty() {
             let (key, request, kept) = self.disk.swap_remove(usize::from(b) % self.disk.len());
             let (hold, begun) = &self.holds[usize::from(a) % self.holds.len()];
-            let bytes = key_bytes(key);
+            let (bytes, usage) = (key_bytes(key), self.real.usage());
             let stored = self.real.insert(hold, key_of(&bytes), kept.clone(), self.now);
+            let is_tight = usage.bytes > usage.budget / 4 * 3;
+            let slim = if is_tight { kept.page.slim() } else { None };
+            let kept = Kept { page: slim.map_or(kept.page, Arc::new), ..kept };
             if stored == Stored::Purged
                 && self.prefixes.iter().filter(|before| **before >= *begun).count() > 64
             {
@@ -266,6 +277,7 @@ impl Both {
         self.real.verify();
         if self.real.usage().budget == ROOMY {
             assert_eq!(self.forget_gone(), 0, "pages are gone without need");
+            assert_eq!(self.real.usage().slimmed, 0, "pages are slim without need");
         }
         for (key, _, page, terms, came, purged) in self.reference.pages() {
             let kept = self.real.kept(key_of(key), page).expect("compared before");
@@ -318,8 +330,11 @@ fn page(size: u8, now: Millis) -> Arc<Page> {
 
 /// What comes from disk is never the same piece of memory.
 fn copy(page: &Page) -> Arc<Page> {
-    let mut copy = Page::new(page.status, page.fields.clone(), page.identity().clone(), page.stored);
+    let mut copy = Page::new(page.status, Box::from(&*page.fields), page.identity().clone(), page.stored);
     copy.etag = page.etag.clone();
+    for coding in CODINGS.into_iter().filter(|coding| !page.lacks(*coding)) {
+        copy.put_form(coding, page.form(coding).cloned());
+    }
     Arc::new(copy)
 }
 

@@ -56,10 +56,17 @@ pub struct Fill {
 /// Names of fields, and their values.
 type Asked = (Vec<Box<str>>, Vec<Vec<u8>>);
 
+/// What tells answers apart; it stays the same when a page gets slim.
+type Which = *const u8;
+
+pub fn which(page: &Page) -> Which {
+    page.fields.as_ptr()
+}
+
 #[derive(Debug, PartialEq)]
 pub enum Found {
-    Fresh(*const Page, Millis, i64),
-    Stale(*const Page, Millis, i64, Grace),
+    Fresh(Which, Millis, i64),
+    Stale(Which, Millis, i64, Grace),
     Miss,
     Pass,
 }
@@ -81,8 +88,8 @@ impl Reference {
         let age = terms.age + (now - entry.came);
         let left = entry.expires as i64 - now as i64;
         match entry.grace(now) {
-            None => Found::Fresh(Arc::as_ptr(page), age, left),
-            Some(grace) => Found::Stale(Arc::as_ptr(page), age, left.min(0), grace),
+            None => Found::Fresh(which(page), age, left),
+            Some(grace) => Found::Stale(which(page), age, left.min(0), grace),
         }
     }
 
@@ -123,15 +130,25 @@ impl Reference {
         self.mark(fill, until, tags);
     }
 
-    pub fn freshen(&mut self, fill: &Fill, value: Value, terms: Terms, now: Millis) -> Option<*const Page> {
+    /// `page`: as the store has it, which may be slim by now.
+    pub fn freshen(
+        &mut self,
+        fill: &Fill,
+        value: Value,
+        page: Option<&Arc<Page>>,
+        terms: Terms,
+        now: Millis,
+    ) -> Option<Which> {
         self.now = now;
         self.end(fill);
         let place = self.alive(&fill.key)?;
         let variant = variant(&place.vary, value);
         let entry = place.entries.iter().find(|entry| entry.variant == variant)?;
-        let page = Arc::clone(&entry.page.as_ref()?.0);
-        let stored = self.put(fill, value, Arc::clone(&page), terms, now, false);
-        (stored != Stored::Purged).then_some(Arc::as_ptr(&page))
+        let known = &entry.page.as_ref()?.0;
+        let page = Arc::clone(page.filter(|page| page.is_same(known)).unwrap_or(known));
+        let which = which(&page);
+        let stored = self.put(fill, value, page, terms, now, false);
+        (stored != Stored::Purged).then_some(which)
     }
 
     pub fn insert(

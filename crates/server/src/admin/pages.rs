@@ -35,8 +35,20 @@ impl Figures {
 
     /// For programs; `value` gives a counter.
     pub fn json(&self, value: &dyn Fn(Counter) -> u64) -> Json {
-        let Usage { bytes, overhead, budget, pages, marks, fills, tags, bans, evicted, purged, expired } =
-            self.usage;
+        let Usage {
+            bytes,
+            overhead,
+            budget,
+            pages,
+            marks,
+            fills,
+            tags,
+            bans,
+            evicted,
+            purged,
+            expired,
+            slimmed,
+        } = self.usage;
         let number = |n: usize| Json::from(n as u64);
         let reasons =
             self.causes.reasons().into_iter().map(|(reason, count)| (reason.to_owned(), count.into()));
@@ -66,6 +78,7 @@ impl Figures {
             ("fills_running", number(fills)),
             ("prefix_purges_pending", number(bans)),
             ("evicted", evicted.into()),
+            ("slimmed", slimmed.into()),
             ("expired", expired.into()),
             ("removed_by_purges", purged.into()),
             ("purges", self.purges.orders.into()),
@@ -103,10 +116,12 @@ impl Figures {
         )?;
         writeln!(
             text,
-            "  {:<12}{} PHP runs, {} failed; {} pages made room for others, {} were too old; {} purges met {} pages",
+            "  {:<12}{} PHP runs, {} failed; {} pages gave up their plain form for others, {} all of it, {} were too old; \
+             {} purges met {} pages",
             "pages",
             of(Counter::CacheFills),
             of(Counter::CacheFillsFailed),
+            grouped(usage.slimmed),
             grouped(usage.evicted),
             grouped(usage.expired),
             grouped(self.purges.orders),
@@ -150,7 +165,7 @@ impl Figures {
     pub fn expose(&self, out: &mut Exposition) {
         let usage = &self.usage;
         let disk = self.disk.unwrap_or_default();
-        let amounts: [(&Row, u64); 14] = [
+        let amounts: [(&Row, u64); 15] = [
             (&table::CACHE_PAGES, usage.pages as u64),
             (&table::CACHE_BYTES, usage.bytes as u64),
             (&table::CACHE_OVERHEAD, usage.overhead as u64),
@@ -158,6 +173,7 @@ impl Figures {
             (&table::CACHE_TAGS, usage.tags as u64),
             (&table::CACHE_MARKS, usage.marks as u64),
             (&table::CACHE_EVICTED, usage.evicted),
+            (&table::CACHE_SLIMMED, usage.slimmed),
             (&table::CACHE_EXPIRED, usage.expired),
             (&table::CACHE_PURGES, self.purges.orders),
             (&table::CACHE_PURGED, self.purges.pages),
@@ -214,7 +230,14 @@ mod tests {
             causes.note("cookie", Some("wordpress_logged_in_x"));
         }
         causes.note("method", None);
-        let usage = Usage { pages: 1204, bytes: 1 << 20, budget: 1 << 30, evicted: 7, ..Usage::default() };
+        let usage = Usage {
+            pages: 1204,
+            bytes: 1 << 20,
+            budget: 1 << 30,
+            slimmed: 9,
+            evicted: 7,
+            ..Usage::default()
+        };
         let disk =
             DiskUsage { bytes: 3 << 20, written: 1300, loaded: 900, loading: true, ..DiskUsage::default() };
         let figures = Figures { usage, disk: Some(disk), causes, purges: Purges { orders: 2, pages: 40 } };
@@ -231,7 +254,7 @@ mod tests {
             "
 Page cache    1,204 pages, 1.0 MiB of 1.0 GiB; 90.0 % of requests were hits
   requests    90 from fresh pages, 0 from stale ones, 10 made the page, 0 waited for it, 0 waited too long
-  pages       0 PHP runs, 0 failed; 7 pages made room for others, 0 were too old; 2 purges met 40 pages
+  pages       0 PHP runs, 0 failed; 9 pages gave up their plain form for others, 7 all of it, 0 were too old; 2 purges met 40 pages
   on disk     3.0 MiB; 1,300 pages written, 0 not for want of room or time; 900 read at the start so far
   around it   1,501 requests: 1,500 cookie, 1 method; 0 for what can't be kept
               1,500 cookie wordpress_logged_in_x

@@ -348,7 +348,10 @@ impl Job {
     /// PHP says that the page still holds (RFC 9111 section 4.3.4).
     fn freshen(self, lead: Lead, page: &Arc<Page>, terms: &Terms, reply: &Reply, aside: &Aside) {
         let (answer, now) = (answer(reply, aside, &[]), self.now());
-        match freshen(&self.rules, &self.place(), &self.asking, page, terms, &answer, now) {
+        // Without a content that can be unpacked nothing in it can be found, and it could not be sent either.
+        let form = make::uncoded(page);
+        let content = form.as_deref().map_or(&[][..], |form| form.body());
+        match freshen(&self.rules, &self.place(), &self.asking, (page, content), terms, &answer, now) {
             Ok(Freshened { terms, fields, last_modified }) => {
                 let new = fields.map(|fields| make::with_fields(page, fields, last_modified, now));
                 let sent = new.clone().unwrap_or_else(|| page.clone());

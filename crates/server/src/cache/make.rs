@@ -1,5 +1,6 @@
 //! From a script's answer to a page: its fields without what belongs to one transfer only, and its forms.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use millrace_pages::judge::Keep;
@@ -70,7 +71,7 @@ pub fn page(made: Made<'_>, now: Millis) -> Arc<Page> {
     let own = etag.clone().or_else(|| made.tagged.then(|| entity_tag(&made.content)));
     let head = head(own.as_deref(), &kept, Coding::Identity);
     let identity = Form::new(&head, &made.content);
-    let mut page = Page::new(made.status, kept.into(), identity, now);
+    let mut page = Page::new(made.status, kept, identity, now);
     page.reason = made.reason;
     page.etag = etag;
     page.last_modified = last_modified;
@@ -82,21 +83,49 @@ pub fn page(made: Made<'_>, now: Millis) -> Arc<Page> {
     Arc::new(page)
 }
 
+/// The page uncoded, with its content. `None`: that of a slim page can't be unpacked, which never happens.
+pub fn uncoded(page: &Page) -> Option<Cow<'_, Form>> {
+    if !page.is_slim() {
+        return Some(Cow::Borrowed(page.identity()));
+    }
+    let content = codec::unpack_zstd(page.form(Coding::Zstd)?.body())?;
+    Some(Cow::Owned(Form::new(page.identity().head(), &content)))
+}
+
+/// The page with its content also uncoded, as it is kept on disk. `None` as for [`uncoded`].
+pub fn filled_out(page: &Arc<Page>) -> Option<Arc<Page>> {
+    if !page.is_slim() {
+        return Some(page.clone());
+    }
+    let whole = with_forms(page, page.fields.clone(), page.stored, |coding| match coding {
+        Coding::Identity => uncoded(page).map(Cow::into_owned),
+        _ => page.form(coding).cloned(),
+    });
+    (!whole.is_slim()).then(|| Arc::new(whole))
+}
+
 /// The page with other fields, after PHP said that its content still holds.
 pub fn with_fields(page: &Page, fields: Box<[u8]>, last_modified: Option<u64>, now: Millis) -> Arc<Page> {
-    let form = |coding| {
+    let fields: Arc<[u8]> = fields.into();
+    let mut new = with_forms(page, fields.clone(), now, |coding| {
         let form = page.form(coding)?;
         Some(Form::new(&head(etag_of(form), &fields, coding), form.body()))
-    };
+    });
+    new.last_modified = last_modified.or(page.last_modified);
+    Arc::new(new)
+}
+
+/// The page with other fields, and with forms for the codings that it has.
+fn with_forms(page: &Page, fields: Arc<[u8]>, now: Millis, form: impl Fn(Coding) -> Option<Form>) -> Page {
     let identity = form(Coding::Identity).unwrap_or_else(|| page.identity().clone());
-    let mut new = Page::new(page.status, fields.clone(), identity, now);
+    let mut new = Page::new(page.status, fields, identity, now);
     new.reason = page.reason.clone();
     new.etag = page.etag.clone();
-    new.last_modified = last_modified.or(page.last_modified);
+    new.last_modified = page.last_modified;
     for coding in CODINGS.into_iter().filter(|coding| !page.lacks(*coding)) {
         new.put_form(coding, form(coding));
     }
-    Arc::new(new)
+    new
 }
 
 /// Whether some coding of the page may be made yet.
@@ -207,6 +236,32 @@ mod tests {
     fn weak_tags_stand_for_every_coding_and_what_is_no_tag_is_dropped() {
         assert_eq!(etag_in("W/\"a\"", Coding::Brotli), "W/\"a\"");
         assert_eq!(made(b"ETag: nonsense\r\n", b"").etag, None);
+    }
+
+    #[test]
+    fn a_slim_page_is_the_same_answer() {
+        let content: Vec<u8> = (0..3000).flat_map(|n| format!("<p>{n}</p>").into_bytes()).collect();
+        let page = made(b"Content-Type: text/html\r\n", &content);
+        for coding in CODINGS {
+            page.put_form(coding, form(&page, coding));
+        }
+        let slim = Arc::new(page.slim().unwrap());
+        assert!(slim.is_slim() && slim.is_same(&page) && slim.bytes() * 3 < page.bytes());
+        assert_eq!(uncoded(&slim).unwrap().body(), content);
+        assert_eq!(uncoded(&slim).unwrap().head(), page.identity().head());
+        // Other fields make another page of it, no less slim.
+        let other =
+            with_fields(&slim, Box::from(&b"Content-Type: text/html\r\nX-New: 1\r\n"[..]), Some(5), 9);
+        assert!(other.is_slim() && !other.is_same(&page));
+        assert_eq!(uncoded(&other).unwrap().body(), content);
+        assert_eq!(etag_of(other.identity()), etag_of(page.identity()));
+        // As it goes to the disk it is what it was.
+        let whole = filled_out(&slim).unwrap();
+        assert_eq!((whole.identity().body(), whole.bytes()), (&content[..], page.bytes()));
+        assert_eq!((whole.stored, whole.status), (page.stored, page.status));
+        assert!(
+            CODINGS.iter().all(|c| whole.form(*c).unwrap().shared().0 == page.form(*c).unwrap().shared().0)
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use millrace_wire::encoding::{Accept, Coding};
 use millrace_wire::head::Head;
 use millrace_wire::ranges::{self, Span, Wanted};
 
-use super::make::etag_of;
+use super::make::{etag_of, uncoded};
 use crate::reply::{Body, Fields, Reply, byteranges, lines, plain};
 
 /// Fields of a 304 (RFC 9110 section 15.4.5); Date is added by the protocol.
@@ -89,14 +89,25 @@ fn opaque(etag: &str) -> &str {
     etag.strip_prefix("W/").unwrap_or(etag)
 }
 
+/// All of the page in one of its forms.
 fn whole(page: &Page, form: &Form) -> Reply {
+    let Some(form) = with_content(page, form) else { return plain(500) };
     Reply {
         reason: page.reason.clone(),
-        fields: fields(form),
+        fields: fields(&form),
         dated: page.is_dated(),
         ..Reply::new(page.status)
     }
-    .body(cut(form, Span { start: 0, end: form.body().len() as u64 }))
+    .body(cut(&form, Span { start: 0, end: form.body().len() as u64 }))
+}
+
+/// A form of the page to be sent: the one without a coding may have to be unpacked first, and it is noted that it was wanted.
+fn with_content<'a>(page: &'a Page, form: &'a Form) -> Option<Cow<'a, Form>> {
+    if !std::ptr::eq(form, page.identity()) {
+        return Some(Cow::Borrowed(form));
+    }
+    page.note_plain();
+    uncoded(page)
 }
 
 fn not_modified(form: &Form) -> Reply {
@@ -120,16 +131,17 @@ fn part(page: &Page, asked: &Asked<'_>) -> Option<Reply> {
     if asked.conditions.evaluate(&validators) != Outcome::Proceed {
         return None;
     }
+    let form = with_content(page, form)?;
     let length = form.body().len() as u64;
     match ranges::wanted(range, length) {
         Wanted::Whole => None,
         Wanted::Nothing => Some(plain(416).with("Content-Range", &format!("bytes */{length}"))),
         Wanted::One(span) => {
-            let mut fields = fields(form);
+            let mut fields = fields(&form);
             fields.push("Content-Range", span.content_range(length).as_bytes());
-            Some(Reply { fields, dated: page.is_dated(), ..Reply::new(206) }.body(cut(form, span)))
+            Some(Reply { fields, dated: page.is_dated(), ..Reply::new(206) }.body(cut(&form, span)))
         }
-        Wanted::Several(spans) => Some(Reply { dated: page.is_dated(), ..several(form, &spans) }),
+        Wanted::Several(spans) => Some(Reply { dated: page.is_dated(), ..several(&form, &spans) }),
     }
 }
 

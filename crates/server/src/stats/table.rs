@@ -170,6 +170,7 @@ rows! {
     CACHE_TAGS = Gauge "cache_tags" "Different tags of the pages in the page cache."
     CACHE_MARKS = Gauge "cache_uncacheable" "Pages that are remembered as not to be kept."
     CACHE_EVICTED = Counter "cache_evicted_total" "Pages and marks that the page cache removed to make room."
+    CACHE_SLIMMED = Counter "cache_slimmed_total" "Pages whose uncompressed content the page cache dropped to make room."
     CACHE_EXPIRED = Counter "cache_expired_total" "Pages and marks that the page cache removed because they were too old."
     CACHE_PURGES = Counter "cache_purges_total" "Purges that were followed, of scripts, programs and people."
     CACHE_PURGED = Counter "cache_purged_pages_total" "Pages that purges met."

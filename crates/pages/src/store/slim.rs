@@ -1,0 +1,49 @@
+//! Pages without their uncoded content, where memory is short.
+
+use std::sync::Arc;
+
+use super::Pages;
+use super::slots::Body;
+
+/// Entries that are looked at for one that can be had slim, before one is evicted.
+const LOOKED_AT: usize = 16;
+
+/// How far the search for pages that can be had slim has come. It goes round.
+#[derive(Default)]
+pub(super) struct Slimming {
+    next: usize,
+    /// Pages made slim, since the start.
+    pub(super) slimmed: u64,
+}
+
+impl<F: Clone> Pages<F> {
+    /// Whether most of the budget is used: three quarters.
+    pub(super) fn is_tight(&self) -> bool {
+        self.bytes() > self.budget / 4 * 3
+    }
+
+    /// Makes a page slim; false if there is none near the place where the last search ended.
+    pub(super) fn slim_one(&mut self) -> bool {
+        let entries = self.slots.len();
+        for _ in 0..LOOKED_AT.min(entries) {
+            self.slimming.next = (self.slimming.next + 1) % entries;
+            if self.slim(self.slimming.next as u32) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Makes this page slim, unless somebody wanted it uncoded lately. Whether it was done.
+    pub(super) fn slim(&mut self, at: u32) -> bool {
+        let Body::Page(page) = &self.slots.get(at).body else { return false };
+        if page.take_plain_is_wanted() {
+            return false;
+        }
+        let Some(slim) = page.slim() else { return false };
+        self.slots.get_mut(at).body = Body::Page(Arc::new(slim));
+        self.weigh(at);
+        self.slimming.slimmed += 1;
+        true
+    }
+}
