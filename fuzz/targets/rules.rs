@@ -115,9 +115,9 @@ fn answers(rules: &Rules, flags: u8, place: &Place<'_>, asking: Asking, answered
             .flat_map(|(name, value)| [name.as_bytes(), b": ", value, b"\r\n"].concat())
             .collect();
         let form = Form::new(b"", said);
-        let page = Page::new(status, block.into(), form, NOW);
+        let page = Page::new(status, block, form, NOW);
         let _ = Validators::of(&page).fields().count();
-        if let Ok(new) = freshen(rules, place, &asking, &page, &terms, &Answer { status: 304, ..answer }, NOW + 1000) {
+        if let Ok(new) = freshen(rules, place, &asking, (&page, page.identity().body()), &terms, &Answer { status: 304, ..answer }, NOW + 1000) {
             assert_eq!(new.terms.vary, terms.vary, "it is stored under them");
             check(rules, &new.terms, said);
         }
