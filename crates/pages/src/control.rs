@@ -2,7 +2,7 @@
 //! permission; and the strict dictionaries of targeted fields (RFC 9213).
 
 /// The longest lifetime that is told apart from "for ever", in seconds (RFC 9111 section 1.2.2).
-const LONGEST: u64 = 1 << 31;
+pub(crate) const LONGEST: u64 = 1 << 31;
 
 /// Directives of an answer or a request. Times in seconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::UNIX_EPOCH;
 
 use super::keep::Keep;
-use crate::control::{Control, seconds, structured};
+use crate::control::{Control, LONGEST, seconds, structured};
 use crate::notes::Notes;
 use crate::place::Place;
 use crate::rules::{Mode, Rules};
@@ -182,7 +182,7 @@ impl<'a> Said<'a> {
         let accel = self.accel?;
         let max_age = match accel {
             Accel::Seconds(seconds) => seconds,
-            Accel::Until(until) => until.saturating_sub(now / 1000),
+            Accel::Until(until) => until.saturating_sub(now / 1000).min(LONGEST),
         };
         Some(Cow::Owned(Control { max_age: Some(max_age), ..Control::default() }))
     }

@@ -214,6 +214,7 @@ fn who_has_the_word() {
         (&[("X-Accel-Expires", "0"), ("Cache-Control", "max-age=60")], Err(Expired)),
         (&[("X-Accel-Expires", "off"), ("Cache-Control", "max-age=60")], Err(Expired)),
         (&[("X-Accel-Expires", "@784111787"), ("Cache-Control", "max-age=60")], Ok(10)),
+        (&[("X-Accel-Expires", "@9223372036854775807"), ("Cache-Control", "max-age=60")], Ok(365 * 86_400)),
         (&[("X-Accel-Expires", "@1"), ("Cache-Control", "max-age=60")], Err(Expired)),
     ];
     for rules in [Rules::standard(), Rules::profile()] {

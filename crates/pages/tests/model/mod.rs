@@ -78,6 +78,8 @@ impl Both {
             30 => self.sweep(a),
             _ => {
                 self.lead(key, request);
+                // What a fill takes may cost a page its last variant, and with it what it varies by.
+                self.follow_evictions();
                 let last = self.fills.len() - 1;
                 self.store(last as u8, c, a ^ b);
             }
