@@ -76,11 +76,15 @@ impl Page {
         self.identity.body().is_empty() && self.form(Coding::Zstd).is_some()
     }
 
-    /// The same page without its uncoded content. `None`: it is slim already, or has no other form to unpack it from, or
-    /// codings are still to be made of it.
+    /// Whether it can do without its uncoded content: that can be unpacked from another form, and no coding is still to be
+    /// made of it.
+    pub fn can_be_slim(&self) -> bool {
+        self.form(Coding::Zstd).is_some() && !CODINGS.into_iter().any(|coding| self.lacks(coding))
+    }
+
+    /// The same page without its uncoded content. `None`: it is slim already, or can't be.
     pub fn slim(&self) -> Option<Page> {
-        let all_made = !CODINGS.into_iter().any(|coding| self.lacks(coding));
-        if self.is_slim() || !all_made || self.form(Coding::Zstd).is_none() {
+        if self.is_slim() || !self.can_be_slim() {
             return None;
         }
         Some(Page {

@@ -33,7 +33,7 @@ pub struct Stored<'a> {
 }
 
 impl Stored<'_> {
-    /// Appends the record. Codings are those that the page has now.
+    /// Appends the record. Codings are those that the page has now; where these are all, it is slim in the record.
     pub fn put(&self, out: &mut Vec<u8>, seed: u64) {
         frame::put(out, Kind::Entry, seed, |out| {
             put_u64(out, self.stamp);
@@ -122,7 +122,7 @@ impl<'a> Entry<'a> {
             && life::state(&self.terms, expires, self.purged, validators, now) != life::State::Useless
     }
 
-    /// All of it, in memory of its own. `purged`: it was purged softly since.
+    /// All of it, in memory of its own; the page may be slim. `purged`: it was purged softly since.
     pub fn kept(self, purged: bool) -> Kept {
         Kept {
             page: Arc::new(self.page.page()),
@@ -198,7 +198,10 @@ fn put_page(out: &mut Vec<u8>, page: &Page) {
     put_maybe(out, page.etag.as_deref().map(str::as_bytes));
     put_maybe(out, page.last_modified.map(u64::to_le_bytes).as_ref().map(|bytes| &bytes[..]));
     put_u64(out, page.stored);
-    put_form(out, page.identity());
+    // What can be unpacked takes no room twice.
+    let content = if page.can_be_slim() { &[] } else { page.identity().body() };
+    put_bytes(out, page.identity().head());
+    put_bytes(out, content);
     for coding in CODED {
         match page.form(coding) {
             Some(form) => {

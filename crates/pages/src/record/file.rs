@@ -22,7 +22,7 @@ use super::purge::Purged;
 pub const FILE_HEAD: usize = 64;
 
 /// What the payloads look like, and the forms in them. A new number whenever one of them changes.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 const MAGIC: &[u8; 8] = b"millrace";
 /// A form was made ready to send by this program; another may do it in another way.
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");

@@ -173,6 +173,28 @@ fn of_no_use_when_it_is_too_old_or_comes_from_the_future() {
 }
 
 #[test]
+fn what_can_be_unpacked_is_not_written_twice() {
+    let mut kept = kept(Terms::default(), 0);
+    let content = [b'x'; 50_000];
+    let page = Page::new(200, Box::default(), Form::new(b"ETag: \"a\"\r\n", &content), 0);
+    page.put_form(Coding::Zstd, Some(Form::new(b"", b"packed")));
+    page.put_form(Coding::Gzip, None);
+    kept.page = Arc::new(page);
+    // Brotli is still to be made of the content.
+    let before = written(1, b"key", &kept);
+    let read = |record: &[u8]| Entry::read(payload(record).unwrap()).unwrap().kept(false).page;
+    assert_eq!(read(&before).identity().body(), content);
+    kept.page.put_form(Coding::Brotli, None);
+    let after = written(1, b"key", &kept);
+    let page = read(&after);
+    assert!(before.len() - after.len() >= content.len() && page.is_slim());
+    assert_eq!(
+        (page.identity().head(), page.form(Coding::Zstd).unwrap().body()),
+        (&b"ETag: \"a\"\r\n"[..], &b"packed"[..])
+    );
+}
+
+#[test]
 fn more_tags_than_a_page_may_have_make_no_record_that_can_be_read() {
     let tags = (0..70_000).map(Tag).collect();
     let record = written(1, b"key", &kept(Terms { tags, ..Terms::default() }, 0));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::fills::Variant;
+use super::slim;
 use crate::{Millis, Page, Terms};
 
 /// Appends the normalised value that the request has for a field that a page varies by; the name is in lower case.
@@ -160,6 +161,11 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Whether little is left of the budget: pages had better be slim.
+    pub fn is_tight(&self) -> bool {
+        slim::is_tight(self.bytes, self.budget)
+    }
+
     /// Adds another shard's.
     pub fn add(&mut self, other: &Usage) {
         self.bytes += other.bytes;

@@ -93,11 +93,10 @@ impl<F: Clone> Pages<F> {
     /// Stores a page that was written to disk by an earlier process, unless something newer is there.
     pub fn insert(&mut self, hold: &Hold, key: Key<'_>, kept: Kept, now: Millis) -> Stored {
         self.latest = now;
-        let Kept { mut page, terms, variant, came, purged } = kept;
+        let Kept { page, terms, variant, came, purged } = kept;
         if self.is_tight() {
-            // What came before may be had slim, too.
+            // What came before this one may have more than it needs.
             self.slim_one();
-            page = page.slim().map_or(page, Arc::new);
         }
         let came = came.min(now);
         let new = New { page, terms: (*terms).clone(), came, number: 0, begun: hold.begun, purged };

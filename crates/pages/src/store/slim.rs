@@ -16,10 +16,14 @@ pub(super) struct Slimming {
     pub(super) slimmed: u64,
 }
 
+/// Whether most of a budget is used: three quarters.
+pub(super) fn is_tight(bytes: usize, budget: usize) -> bool {
+    bytes > budget / 4 * 3
+}
+
 impl<F: Clone> Pages<F> {
-    /// Whether most of the budget is used: three quarters.
     pub(super) fn is_tight(&self) -> bool {
-        self.bytes() > self.budget / 4 * 3
+        is_tight(self.bytes(), self.budget)
     }
 
     /// Makes a page slim; false if there is none near the place where the last search ended.

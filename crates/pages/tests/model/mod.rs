@@ -227,11 +227,8 @@ impl Both {
         } else if !self.disk.is_empty() && !self.holds.is_empty() {
             let (key, request, kept) = self.disk.swap_remove(usize::from(b) % self.disk.len());
             let (hold, begun) = &self.holds[usize::from(a) % self.holds.len()];
-            let (bytes, usage) = (key_bytes(key), self.real.usage());
+            let bytes = key_bytes(key);
             let stored = self.real.insert(hold, key_of(&bytes), kept.clone(), self.now);
-            let is_tight = usage.bytes > usage.budget / 4 * 3;
-            let slim = if is_tight { kept.page.slim() } else { None };
-            let kept = Kept { page: slim.map_or(kept.page, Arc::new), ..kept };
             if stored == Stored::Purged
                 && self.prefixes.iter().filter(|before| **before >= *begun).count() > 64
             {

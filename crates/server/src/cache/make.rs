@@ -92,7 +92,7 @@ pub fn uncoded(page: &Page) -> Option<Cow<'_, Form>> {
     Some(Cow::Owned(Form::new(page.identity().head(), &content)))
 }
 
-/// The page with its content also uncoded, as it is kept on disk. `None` as for [`uncoded`].
+/// The page with its content also uncoded, if it was slim. `None` as for [`uncoded`].
 pub fn filled_out(page: &Arc<Page>) -> Option<Arc<Page>> {
     if !page.is_slim() {
         return Some(page.clone());
@@ -255,7 +255,6 @@ mod tests {
         assert!(other.is_slim() && !other.is_same(&page));
         assert_eq!(uncoded(&other).unwrap().body(), content);
         assert_eq!(etag_of(other.identity()), etag_of(page.identity()));
-        // As it goes to the disk it is what it was.
         let whole = filled_out(&slim).unwrap();
         assert_eq!((whole.identity().body(), whole.bytes()), (&content[..], page.bytes()));
         assert_eq!((whole.stored, whole.status), (page.stored, page.status));

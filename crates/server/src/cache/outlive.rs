@@ -8,6 +8,7 @@ use millrace_settings::plan;
 
 use super::Cache;
 use super::disk::{Disk, Loaded, Memory};
+use super::make;
 use crate::route::Site;
 
 /// Of the memory, how much is filled with what earlier processes have written, in percent: new pages need room too.
@@ -73,7 +74,7 @@ impl Cache {
 
 impl Memory for Cache {
     fn insert(&self, loaded: Loaded) -> bool {
-        let Loaded { key, origin, kept } = loaded;
+        let Loaded { key, origin, mut kept } = loaded;
         let key = Key::new(&key);
         let (site, _, _) = key.place();
         let known = std::str::from_utf8(site).ok().and_then(|site| self.origin_of(site));
@@ -84,12 +85,16 @@ impl Memory for Cache {
         let now = self.time();
         let holds = self.outliving.holds.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(hold) = holds.get(at) else { return false };
-        let mut shard = self.lock(at);
-        let usage = shard.usage();
+        let usage = self.lock(at).usage();
+        if !usage.is_tight() {
+            // Where there is room, nobody has to wait until it is unpacked.
+            let Some(page) = make::filled_out(&kept.page) else { return true };
+            kept.page = page;
+        }
         if usage.bytes + kept.page.bytes() > usage.budget / 100 * FILLED {
             return false;
         }
-        let _ = shard.insert(hold, key, kept, now);
+        let _ = self.lock(at).insert(hold, key, kept, now);
         true
     }
 

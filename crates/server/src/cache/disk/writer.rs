@@ -15,10 +15,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use millrace_pages::Kept;
 use millrace_pages::record::{self, FILE_HEAD, FileHead, Holds};
 
-use super::super::make;
 use super::files::Segment;
 use super::folder::{Folder, private};
 use super::loader::Reading;
@@ -146,9 +144,6 @@ impl Writer {
             return;
         }
         let Waiting { key, kept, stamp, origin, .. } = entry;
-        // Memory may be short when it is written, and not when it is read.
-        let Some(page) = make::filled_out(&kept.page) else { return };
-        let kept = &Kept { page, ..kept.clone() };
         record::Stored { stamp: *stamp, origin: *origin, key, kept }.put(&mut batch.bytes, open.head.seed);
         batch.entries += 1;
         if batch.bytes.len() >= BATCH {
