@@ -49,8 +49,8 @@ pub struct Freshened {
     pub last_modified: Option<u64>,
 }
 
-/// What the 304 `answer` makes of a stored page with this `content`, of which `old` are the terms (sections 3.2 and 4.3.4). If it says nothing about its
-/// lifetime, the terms are those of before, counted from now.
+/// What the 304 `answer` makes of a stored page with this content, of which `old` are the terms (sections 3.2 and 4.3.4). If
+/// it says nothing about its lifetime, the terms are those of before, counted from now.
 ///
 /// # Errors
 /// The page may not be kept any longer: [`crate::Pages::pass`] or [`crate::Pages::abandon`] ends the fill. It may still

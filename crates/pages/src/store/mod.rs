@@ -1,8 +1,8 @@
 //! The store: one shard of the cache.
 //!
-//! [`Pages`] and what is asked of it are here; `keep` puts pages in, `clean` takes them out. Below them lie `slots` (the
-//! entries) and their `index`, `slim` (what pages can do without), `queues` (whom to evict), `purges` (tags, generations, prefixes), `fills` (who runs PHP for
-//! what), and `life` (when a page is fresh).
+//! [`Pages`] and what is asked of it are here; `keep` puts pages in, `clean` takes them out, `slim` makes them smaller. Below
+//! them lie `slots` (the entries) and their `index`, `queues` (whom to evict), `purges` (tags, generations, prefixes), `fills`
+//! (who runs PHP for what), and `life` (when a page is fresh).
 
 mod answers;
 mod clean;
