@@ -40,7 +40,13 @@ def check(condition, why):
 def same(found, expected, what=""):
     """Raises `Wrong` if the two differ."""
     if found != expected:
-        raise Wrong(f"{what or 'found'}: {found!r} instead of {expected!r}")
+        raise Wrong(f"{what or 'found'}: {shown(found)} instead of {shown(expected)}")
+
+
+def shown(value):
+    """A value as Python writes it; of a long one the beginning and the end."""
+    text = repr(value)
+    return text if len(text) <= 1000 else f"{text[:600]} [of {len(text)} characters] {text[-300:]}"
 
 
 class Stage:
