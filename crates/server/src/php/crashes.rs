@@ -7,7 +7,6 @@
 //! [`Crashes`] is a value without clock and lock; [`Ban`] holds it for event loops and supervisor. As long as no page
 //! is refused, an event loop reads one flag.
 
-use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,8 +20,6 @@ pub const WITHIN_MS: u64 = 60_000;
 const LONGEST: u64 = 16;
 /// Pages that are known. Of more, the one whose last death is longest ago is forgotten.
 const PAGES: usize = 256;
-/// Processes that are forgiven before their death is told; that takes a moment.
-const FORGIVEN: usize = 16;
 
 /// What is known of pages whose workers died, under a lock.
 #[derive(Debug)]
@@ -37,8 +34,6 @@ pub struct Ban {
 pub struct Crashes {
     hasher: RandomState,
     pages: Vec<Page>,
-    /// Processes that were forgiven before anybody knew what they had died over.
-    forgiven: VecDeque<u32>,
     /// The first pause, milliseconds; 0: no page is ever refused.
     pause: u64,
 }
@@ -47,8 +42,8 @@ pub struct Crashes {
 struct Page {
     /// Of script and path.
     key: u64,
-    /// The last deaths: when, and which process it was.
-    deaths: Vec<(u64, u32)>,
+    /// When the last deaths were.
+    deaths: Vec<u64>,
     /// Until when it is not run; 0: it has never been refused.
     until: u64,
     /// How long it was last refused, milliseconds.
@@ -76,16 +71,11 @@ impl Ban {
     }
 
     /// A worker died over this page. If that is one too many: how long the page is not run, milliseconds.
-    pub fn died(&self, script: &[u8], path: &[u8], pid: u32, now: u64) -> Option<u64> {
+    pub fn died(&self, script: &[u8], path: &[u8], now: u64) -> Option<u64> {
         let mut crashes = self.lock();
-        let pause = crashes.died(script, path, pid, now)?;
+        let pause = crashes.died(script, path, now)?;
         self.any.store(true, Ordering::Relaxed);
         Some(pause)
-    }
-
-    /// The death of this process was not the page's doing, after all.
-    pub fn forgive(&self, pid: u32) {
-        self.lock().forgive(pid);
     }
 
     fn lock(&self) -> MutexGuard<'_, Crashes> {
@@ -96,7 +86,7 @@ impl Ban {
 impl Crashes {
     /// None has died; the first pause in milliseconds, 0 for never.
     pub fn new(pause: u64) -> Crashes {
-        Crashes { hasher: RandomState::new(), pages: Vec::new(), forgiven: VecDeque::new(), pause }
+        Crashes { hasher: RandomState::new(), pages: Vec::new(), pause }
     }
 
     /// Whether a page is not to be run now.
@@ -111,18 +101,14 @@ impl Crashes {
     }
 
     /// A worker died over a page; see [`Ban::died`].
-    pub fn died(&mut self, script: &[u8], path: &[u8], pid: u32, now: u64) -> Option<u64> {
+    pub fn died(&mut self, script: &[u8], path: &[u8], now: u64) -> Option<u64> {
         if self.pause == 0 {
-            return None;
-        }
-        if let Some(at) = self.forgiven.iter().position(|forgiven| *forgiven == pid) {
-            self.forgiven.remove(at);
             return None;
         }
         let (key, first) = (self.key(script, path), self.pause);
         let page = self.page(key);
-        page.deaths.retain(|(at, _)| at + WITHIN_MS > now);
-        page.deaths.push((now, pid));
+        page.deaths.retain(|at| at + WITHIN_MS > now);
+        page.deaths.push(now);
         if now < page.until {
             // Others of the page ran already when it was refused.
             page.deaths.clear();
@@ -139,21 +125,6 @@ impl Crashes {
         Some(page.pause)
     }
 
-    /// A death was not its page's doing. It may not have been told yet: the end of a process and that of its socket are
-    /// seen by different threads.
-    pub fn forgive(&mut self, pid: u32) {
-        for page in &mut self.pages {
-            if let Some(at) = page.deaths.iter().position(|(_, died)| *died == pid) {
-                page.deaths.remove(at);
-                return;
-            }
-        }
-        if self.forgiven.len() == FORGIVEN {
-            self.forgiven.pop_front();
-        }
-        self.forgiven.push_back(pid);
-    }
-
     fn key(&self, script: &[u8], path: &[u8]) -> u64 {
         self.hasher.hash_one((script, path))
     }
@@ -163,7 +134,7 @@ impl Crashes {
             Some(at) => at,
             None => {
                 if self.pages.len() >= PAGES {
-                    let last = |page: &Page| page.until.max(page.deaths.last().map_or(0, |(at, _)| *at));
+                    let last = |page: &Page| page.until.max(page.deaths.last().copied().unwrap_or(0));
                     let oldest = self.pages.iter().enumerate().min_by_key(|(_, page)| last(page));
                     let oldest = oldest.map_or(0, |(at, _)| at);
                     self.pages.swap_remove(oldest);
@@ -184,7 +155,7 @@ mod tests {
     const B: (&[u8], &[u8]) = (b"/index.php", b"/b");
 
     fn died(crashes: &mut Crashes, page: (&[u8], &[u8]), now: u64) -> Option<u64> {
-        crashes.died(page.0, page.1, now as u32, now)
+        crashes.died(page.0, page.1, now)
     }
 
     #[test]
@@ -229,22 +200,6 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_its_doing_is_forgiven() {
-        let mut crashes = Crashes::new(1_000);
-        for now in [1, 2, 3] {
-            assert_eq!(died(&mut crashes, A, now), None);
-            crashes.forgive(now as u32);
-        }
-        assert_eq!(died(&mut crashes, A, 4), None);
-        for now in [5, 6, 7] {
-            crashes.forgive(now as u32);
-            assert_eq!(died(&mut crashes, A, now), None, "forgiven before it was told");
-        }
-        assert_eq!(died(&mut crashes, A, 7), None, "a later process of that number is another");
-        assert_eq!(died(&mut crashes, A, 8), Some(1_000));
-    }
-
-    #[test]
     fn zero_is_never_and_memory_is_bounded() {
         let mut crashes = Crashes::new(0);
         assert!((0..9).all(|now| died(&mut crashes, A, now).is_none()));
@@ -253,7 +208,7 @@ mod tests {
             died(&mut crashes, A, 1);
         }
         for number in 0..10 * PAGES as u64 {
-            crashes.died(b"/x", &number.to_ne_bytes(), 7, 2 + number);
+            crashes.died(b"/x", &number.to_ne_bytes(), 2 + number);
         }
         assert_eq!(crashes.pages.len(), PAGES);
         assert!(crashes.is_refused(A.0, A.1, 9_999), "the last to be forgotten");
@@ -264,7 +219,7 @@ mod tests {
         let ban = Ban::new(Duration::from_millis(500));
         assert!(!ban.is_refused(A.0, A.1, || unreachable!()));
         for _ in 0..KILLS {
-            ban.died(A.0, A.1, 1, 1);
+            ban.died(A.0, A.1, 1);
         }
         assert!(ban.is_refused(A.0, A.1, || 2));
         assert!(!ban.is_refused(B.0, B.1, || 2));

@@ -138,14 +138,10 @@ pub fn note_loss(thread: &Thread, lease: &mut Lease, error: &io::Error) {
         let log = &thread.process.log;
         log.error(format_args!("PHP worker {} sent garbage and is killed: {error}", worker.card.pid()));
     }
-    let (late, begun) = (worker.card.is_overdue(), worker.has_received());
+    let late = worker.card.is_overdue();
     thread.stats.add(if late { Counter::PhpTimeouts } else { Counter::PhpLost }, 1);
     if worker.card.is_slow() {
         thread.stats.add(Counter::PhpSlow, 1);
-    }
-    if begun {
-        let card = worker.card.clone();
-        lease.shared().blame(&card, lease.shared().since_epoch(thread.clock.now()));
     }
 }
 

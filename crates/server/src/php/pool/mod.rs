@@ -319,13 +319,10 @@ impl Shared {
         }
     }
 
-    /// A worker died over its request, if it was not killed by us.
+    /// A worker died over its request.
     pub fn blame(&self, card: &Card, now: u64) {
-        if card.is_killed() {
-            return;
-        }
         let task = card.task();
-        if let Some(pause) = self.ban.died(&task.script, task.path(), card.pid(), now) {
+        if let Some(pause) = self.ban.died(&task.script, task.path(), now) {
             let (script, path) =
                 (String::from_utf8_lossy(&task.script), String::from_utf8_lossy(task.path()));
             self.log.error(format_args!(

@@ -128,9 +128,7 @@ impl Supervisor {
             return;
         };
         card.end_socket();
-        if !ended.status.success() {
-            self.tell_ending(&card, ended, true);
-        }
+        self.left_ended(&card, ended);
     }
 
     /// The pool is over: nothing of them is left.

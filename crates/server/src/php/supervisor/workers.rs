@@ -155,6 +155,7 @@ impl Supervisor {
                 gone =
                     state.idle.take_if(|w| w.card.slot as usize == slot && w.card.generation == generation);
                 self.tell_ending(&card, &ended, gone.is_empty());
+                self.blame(&card, status);
                 if !card.has_worked() {
                     state.note_death(now);
                 }
@@ -169,13 +170,28 @@ impl Supervisor {
                 state.set_seat(slot, Seat::Ended(card));
             }
             // Whoever had it saw its end before.
-            Seat::Leaving(card, _) if !status.success() => self.tell_ending(&card, &ended, true),
+            Seat::Leaving(card, _) => self.left_ended(&card, &ended),
             Seat::Starting(..) => state.note_death(now),
             Seat::Ended(card) => drop(state.set_seat(slot, Seat::Ended(card))),
-            Seat::Free | Seat::Leaving(..) => (),
+            Seat::Free => (),
         }
         drop(state);
         drop(gone);
+    }
+
+    /// A worker has ended of which others knew already that it was going.
+    pub(super) fn left_ended(&self, card: &Card, ended: &Ended<'_>) {
+        if !ended.status.success() {
+            self.tell_ending(card, ended, true);
+        }
+        self.blame(card, ended.status);
+    }
+
+    /// Lays a worker's end to what it ran, if it was in the middle of that. Who is short of memory kills whom he finds.
+    fn blame(&self, card: &Card, status: ExitStatus) {
+        if status.signal() != Some(9) && !card.is_killed() && !card.scoreboard.has_answered(card.slot) {
+            self.shared.blame(card, self.now());
+        }
     }
 
     /// How a worker ended, and why.
@@ -198,10 +214,6 @@ impl Supervisor {
             return;
         }
         let (pid, status) = (ended.pid, ended.status);
-        if status.signal() == Some(9) {
-            // Who is short of memory kills whom he finds.
-            self.shared.ban.forgive(pid);
-        }
         let task = card.task();
         let log = &self.shared.log;
         // Its END may still lie in the socket: it had answered, and ended as it should.
@@ -229,7 +241,6 @@ impl Supervisor {
                 Ok(false) => break,
                 Err(error) => {
                     worker.give_up();
-                    self.shared.blame(&card, self.now());
                     if error.kind() == io::ErrorKind::InvalidData {
                         self.shared
                             .log

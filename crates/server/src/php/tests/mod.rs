@@ -212,7 +212,7 @@ impl Scene {
 
     /// Waits until the error log says that.
     async fn logged(&self, what: &str) -> String {
-        for _ in 0..500 {
+        for _ in 0..5000 {
             let text = std::fs::read_to_string(self.dir.join("error.log")).unwrap();
             if text.contains(what) {
                 return text;
