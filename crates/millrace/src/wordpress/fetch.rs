@@ -1,10 +1,11 @@
 //! Downloads over HTTPS by `curl` or `wget`, kept in the cache folder, checked against a digest.
 
 use crate::failure::{Explain, Failure};
+use rustix::fs::FlockOperation;
 use sha1::Sha1;
 use sha2::{Sha256, Sha512};
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -68,8 +69,21 @@ pub fn text(url: &str) -> Result<String, Failure> {
     String::from_utf8(output.stdout).or_fail(|| url.to_owned())
 }
 
+/// The right to download to `path`: waits until no other process has it. It ends with the file that is returned.
+pub fn turn(path: &Path) -> Result<File, Failure> {
+    let path = path.with_extension("lock");
+    let explain = || format!("can't lock {}", path.display());
+    let lock = File::create(&path).or_fail(explain)?;
+    if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        super::step("Waiting for another millrace that is downloading the same");
+        rustix::fs::flock(&lock, FlockOperation::LockExclusive).map_err(io::Error::from).or_fail(explain)?;
+    }
+    Ok(lock)
+}
+
 /// Puts what is at `url` at `path`, and only when it is there whole.
 pub fn file(url: &str, path: &Path, digest: Option<&Digest>) -> Result<(), Failure> {
+    let _turn = turn(path)?;
     super::step(&format!("Downloading {url}"));
     let part = path.with_extension("part");
     let got = run(&mut command(url, Some(&part), 900)?, url)
@@ -147,6 +161,23 @@ mod tests {
         Digest::Sha1("a9993e364706816aba3e25717850c26c9cd0d89e".into())
             .check(&path)
             .expect_err("another file");
+    }
+
+    #[test]
+    fn one_at_a_time_downloads_a_file() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("package.tgz");
+        let first = turn(&path).expect("free");
+        let (of, other) = (path.clone(), scratch.path().join("other.tgz"));
+        let second = std::thread::spawn(move || {
+            let _turn = turn(&of).expect("waited for");
+            fs::read_to_string(&of).expect("the first one's file is there")
+        });
+        drop(turn(&other).expect("another file is free"));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        fs::write(&path, "whole").expect("written");
+        drop(first);
+        assert_eq!(second.join().expect("no panic"), "whole");
     }
 
     #[test]

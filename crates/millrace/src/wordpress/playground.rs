@@ -29,7 +29,12 @@ const SHA512: Digest = Digest::Sha512(
 /// The package's file in the cache, fetched by `npm` where it isn't there yet.
 pub fn package() -> Result<PathBuf, Failure> {
     let path = fetch::cache_dir()?.join(FILE);
-    if path.exists() && SHA512.check(&path).is_ok() {
+    let is_there = || path.exists() && SHA512.check(&path).is_ok();
+    if is_there() {
+        return Ok(path);
+    }
+    let _turn = fetch::turn(&path)?;
+    if is_there() {
         return Ok(path);
     }
     if !fetch::installed("npm") {
