@@ -93,8 +93,8 @@ def users_keep_their_cookies():
     server = Liar()
     run = load(f"http://127.0.0.1:{server.port}/cookie", "--cookies", "-n", "30", "-u", "3")
     assert run["total"]["ok"] == 30, run["total"]
-    # Those in quiet, and the first of each user, have none.
-    assert server.seen.count(True) == 27, server.seen
+    # Those in quiet, and the first of each user, have none; the last user may find that all requests are taken.
+    assert 27 <= server.seen.count(True) <= 29, server.seen
 
 
 @story
