@@ -4,9 +4,11 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use millrace_sys::{Process, Signal};
 use rustix::net::{Shutdown, shutdown};
+use tokio::sync::Notify;
 
 use super::pool::lane::LaneId;
 use super::scoreboard::Scoreboard;
@@ -49,6 +51,9 @@ pub struct Card {
     /// It is to be replaced when it is free: it has too much memory.
     outgrown: AtomicBool,
     booted: AtomicBool,
+    /// Its end is known, and was told to whoever waits for that.
+    ended: AtomicBool,
+    end: Notify,
     task: Mutex<Task>,
 }
 
@@ -123,6 +128,8 @@ impl Card {
             own: AtomicU64::new(0),
             outgrown: AtomicBool::new(false),
             booted: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            end: Notify::new(),
             task: Mutex::default(),
         })
     }
@@ -277,7 +284,22 @@ impl Card {
         }
     }
 
-    /// Whether that was done.
+    /// The supervisor knows how the process ended, and has done what follows from that.
+    pub fn tell_end(&self) {
+        self.ended.store(true, Ordering::Release);
+        self.end.notify_waiters();
+    }
+
+    /// Waits until that was done, but no longer than `most`: its host may be dead, too.
+    pub async fn wait_for_end(&self, most: Duration) {
+        let mut told = std::pin::pin!(self.end.notified());
+        told.as_mut().enable();
+        if !self.ended.load(Ordering::Acquire) {
+            let _ = tokio::time::timeout(most, told).await;
+        }
+    }
+
+    /// Whether [`Card::kill`] was called.
     pub fn is_killed(&self) -> bool {
         self.killed.load(Ordering::Acquire)
     }

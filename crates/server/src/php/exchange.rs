@@ -12,6 +12,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use millrace_wire::frames::{Body as FrameBody, INLINE_BODY_MAX, TooLong};
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
@@ -32,6 +33,8 @@ use crate::stats::Counter;
 
 /// Workers that may die one after the other before they have received a request.
 const ATTEMPTS: u32 = 5;
+/// For so long it is waited until it is known how a worker ended. Its host tells within milliseconds, if there is one.
+const ENDING: Duration = Duration::from_millis(100);
 /// Bytes of an answer that are read before the first of them leave, if they are there.
 const FIRST_BYTES: usize = 256 << 10;
 /// A larger frame is sent only by its own request, bytes. A socket takes some of this size at once.
@@ -197,7 +200,14 @@ async fn attempt(
     thread.clock.read();
     thread.process.script_speaks();
     if let Err(error) = read {
-        return Err(failure(thread, &mut lease, error));
+        let failure = failure(thread, &mut lease, error);
+        drop(lease);
+        if matches!(failure, Failure::Begun) {
+            // Whose doing it was decides whether the page may be run again.
+            card.wait_for_end(ENDING).await;
+            thread.clock.read();
+        }
+        return Err(failure);
     }
     let Answer { head: Some(mut head), content, end, mut aside, .. } = answer else {
         return Err(failure(thread, &mut lease, io::ErrorKind::InvalidData.into()));

@@ -187,11 +187,13 @@ impl Supervisor {
         self.blame(card, ended.status);
     }
 
-    /// Lays a worker's end to what it ran, if it was in the middle of that. Who is short of memory kills whom he finds.
+    /// Lays a worker's end to what it ran, if it was in the middle of that, and lets those go on who waited for it to be known
+    /// whose doing it was. Who is short of memory kills whom he finds.
     fn blame(&self, card: &Card, status: ExitStatus) {
         if status.signal() != Some(9) && !card.is_killed() && !card.scoreboard.has_answered(card.slot) {
             self.shared.blame(card, self.now());
         }
+        card.tell_end();
     }
 
     /// How a worker ended, and why.

@@ -42,13 +42,12 @@ fn a_page_that_kills_is_not_run_for_a_while() {
         for _ in 0..3 {
             assert_eq!(scene.post(&script).await.status, 502);
         }
-        // Whose doing it was is known when the host has told how they ended.
-        let log = scene.logged("kills PHP workers").await;
         for _ in 0..3 {
             assert_eq!((scene.post(&script).await.status, scene.get(HELLO).await.status), (500, 500));
         }
         assert_eq!((scene.lines("ran"), scene.count(Counter::PhpCrashRefused)), (3, 6), "not run");
         assert_eq!(scene.post_to("/x.php/other", HELLO).await.text, "hello", "the same script, another page");
+        let log = scene.logged("kills PHP workers").await;
         assert!(
             log.contains("/x.php kills PHP workers when it is asked for a.test/x.php: it is answered 500"),
             "{log}"
