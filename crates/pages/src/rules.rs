@@ -263,8 +263,9 @@ pub const SESSION_COOKIES: &[&str] = &[
     "laravel_*",
 ];
 
-/// Cookies of analytics, advertising and consent, which scripts in the browser read.
+/// Cookies of analytics, advertising and consent, which scripts in the browser read, and the server's own of the waiting room.
 pub const HARMLESS_COOKIES: &[&str] = &[
+    "millrace_place",
     "_ga",
     "_ga_*",
     "_gid",

@@ -394,6 +394,10 @@ pub struct Site {
     pub cache: SiteCache,
     /// The file that visitors get for whom there is no PHP worker.
     pub overload_page: Option<PathBuf>,
+    /// Whether browsers that have to wait for a worker get a place in the waiting room.
+    pub waiting_room: bool,
+    /// The page that they get, with marks for what changes; `None`: the server's own.
+    pub waiting_page: Option<PathBuf>,
     /// Whether what its scripts say is compressed on its way.
     pub compress_php: bool,
     /// The root as php-fpm sees it, if that is another path.

@@ -249,6 +249,8 @@ fn site(view: &View<'_>) -> Site {
         internal: view.pairs("site.internal").into_iter().map(|(at, folder)| (at, folder.into())).collect(),
         cache: site_cache(view),
         overload_page: view.path("php.overload_page"),
+        waiting_room: view.switch("php.waiting_room"),
+        waiting_page: view.path("php.waiting_page"),
         compress_php: view.switch("php.compress"),
         fastcgi_root: view.path("php.fastcgi_root"),
         php: view.switch("php.enabled").then(|| php(view)),

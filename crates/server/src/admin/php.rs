@@ -66,6 +66,12 @@ fn write_details(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
         if let Some(most) = lane.held_to {
             write!(text, "; held to {most} at once: more only make each slower")?;
         }
+        if lane.waiting_room > 0 {
+            write!(text, "; {} browsers in the waiting room", grouped(lane.waiting_room))?;
+        }
+        if let Some(wait) = lane.expected_wait.filter(|_| lane.waiting > 0) {
+            write!(text, "; the next one waits {}", short(wait))?;
+        }
         if let Some(since) = lane.overloaded {
             write!(text, "; overloaded for {:.0} s", since.as_secs_f64())?;
         }
@@ -157,6 +163,8 @@ fn lane_json(lane: &LaneStatus) -> Json {
         ("waiting", lane.waiting.into()),
         ("queue", lane.queue.into()),
         ("held_to", lane.held_to.map_or(Json::from(None::<f64>), Json::from)),
+        ("waiting_room", lane.waiting_room.into()),
+        ("expected_wait_seconds", lane.expected_wait.map(|wait| wait.as_secs_f64()).into()),
         ("overloaded_seconds", lane.overloaded.map(|since| since.as_secs_f64()).into()),
         ("service_seconds", lane.service.map(|service| service.as_secs_f64()).into()),
         ("served", lane.served.into()),

@@ -343,6 +343,15 @@ impl Waiter {
                 reply.fields.push_block(&self.site.header_lines);
                 reply
             }
+            State::Done(Outcome::TurnedAway) => {
+                if let Some(hit) = &self.fallback {
+                    return Waited::Reply(self.fallen_back(hit, Some(503)));
+                }
+                let mut reply = self.site.turned_away();
+                told::failed(&mut reply, self.told);
+                reply.fields.push_block(&self.site.header_lines);
+                reply
+            }
             State::Done(Outcome::Failed(page, fit)) => {
                 let whole = serve::answer(&page, &self.asked);
                 if let Some(hit) = &self.fallback {

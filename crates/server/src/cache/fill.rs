@@ -5,6 +5,7 @@
 //!      │ └────────────────────────────┘
 //!      ├──────> Done(Variant)                     stored, but who waits may want another variant: they look again
 //!      ├──────> Done(Alone)                       only for the one who asked first: the others run PHP themselves
+//!      ├──────> Done(TurnedAway)                  there was no PHP worker for it, nor would there be for the others
 //!      └──────> Done(Failed)                      PHP's error, for all
 //! ```
 
@@ -64,6 +65,8 @@ pub enum Outcome {
     Variant(Brought),
     /// It was for one only.
     Alone,
+    /// There was no worker.
+    TurnedAway,
     /// The script failed: what it said, for the one who asked first, and whether it is fit for the others.
     Failed(Arc<Page>, bool),
 }
@@ -223,6 +226,9 @@ impl Job {
         let mut reply =
             (self.make)(self.thread.clone(), self.site.clone(), request, self.script.clone()).await;
         self.thread.clock.read();
+        if reply.is_turned_away() {
+            return self.turn_away(lead);
+        }
         let aside = reply.aside.take().unwrap_or_default();
         self.purge(&reply, &aside);
         if let Some((page, terms)) = self.previous.take().filter(|_| reply.status == 304) {
@@ -378,6 +384,14 @@ impl Job {
                 });
             }
         }
+    }
+
+    fn turn_away(self, lead: Lead) {
+        self.thread.stats.add(Counter::CacheFillsFailed, 1);
+        lead.end(|cache, ticket| {
+            Lead::abandon(cache, ticket);
+            Outcome::TurnedAway
+        });
     }
 
     fn fail(self, lead: Lead, mut reply: Reply) {

@@ -20,7 +20,9 @@ use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 use super::answer::{Answer, AnswerHead};
 use super::card::{Card, Task};
 use super::loopback::Ports;
+use super::pool::admission::Rank;
 use super::pool::queue::Asker;
+use super::pool::request_queue::Applicant;
 use super::pool::waiters::Short;
 use super::pool::{Lease, Pool, Refused, Shared};
 use super::pump;
@@ -77,6 +79,7 @@ pub async fn run(
 ) -> Option<Reply> {
     let stats = &thread.stats;
     let lane = site.lanes.of(request);
+    let rank = site.lanes.rank(request, lane);
     let mut gone = pin!(unless(site.lanes.outlives_its_client(lane), gone));
     let (mut attempts, mut repeated) = (0, false);
     loop {
@@ -86,11 +89,11 @@ pub async fn run(
             return Some(plain(500));
         }
         let asker = || Asker {
-            rank: site.lanes.rank(request, lane),
+            from: applicant(request, rank),
             local: local(request),
             short: short(pool.shared(), site, request, script),
         };
-        let lease = match pool.shared().acquire(thread, lane, asker, gone.as_mut()).await {
+        let lease = match pool.shared().acquire(thread, lane, rank, asker, gone.as_mut()).await {
             Ok(lease) => lease,
             Err(refused) => {
                 let counter = match refused {
@@ -104,7 +107,7 @@ pub async fn run(
                     }
                 };
                 stats.add(counter, 1);
-                return Some(overloaded(site));
+                return Some(site.turned_away());
             }
         };
         let failure = match attempt(lease, pool.shared(), thread, site, request, script).await {
@@ -375,15 +378,9 @@ fn failure(thread: &Thread, lease: &mut Lease, error: io::Error) -> Failure {
     }
 }
 
-/// The answer to whom there is no worker for: 503, when to come again, and a page that can be edited (`php.overload_page`). A page
-/// cache that has an old page sends that instead.
-pub fn overloaded(site: &Site) -> Reply {
-    let Some(page) = &site.overload_page else {
-        return plain(503).with("Cache-Control", "no-store");
-    };
-    let reply =
-        Reply::new(503).with("Content-Type", "text/html; charset=utf-8").with("Cache-Control", "no-store");
-    reply.with("Retry-After", "5").body(Body::Shared { bytes: page.clone(), start: 0, end: page.len() })
+/// Who sends a request, to a queue.
+pub fn applicant(request: &Request, rank: Rank) -> Applicant {
+    Applicant { rank, address: request.ends.client_ip(), place: request.waiting_place() }
 }
 
 fn refusal(thread: &Thread, script: &Script, failure: &Failure) -> Reply {

@@ -26,6 +26,7 @@
 //! - [`exchange`]: one request, from REQUEST to a Reply, and what happens if the worker dies;
 //! - [`variables`]: what `$_SERVER` will hold; [`answer`]: frames to fields and content; [`stream`]: long answers; [`coder`]:
 //!   their compression;
+//! - [`waiting_room`]: what browsers get that have to wait longer;
 //! - [`status`]: for people.
 
 // A worker moves between lists, leases and channels all the time: as a pointer.
@@ -51,11 +52,13 @@ mod supervisor;
 mod tests;
 mod trace;
 mod variables;
+mod waiting_room;
 mod worker;
 
 pub use answer::OnPurge;
 pub use fastcgi::Kept;
-pub use pool::gate::Rank;
+pub use pool::admission::Rank;
 pub use pool::lane::LaneId;
 pub use renewal::Renewal;
 pub use runner::{Pool, run, run_while};
+pub use waiting_room::seat;

@@ -81,21 +81,25 @@ impl Pool {
 
 fn lanes(shared: &Shared, state: &State, now: u64) -> Vec<LaneStatus> {
     let lanes = state.lanes.iter().zip(&shared.settings.pools);
-    let status = lanes.map(|((_, lane), pool)| {
+    let milliseconds = |wait: f64| Duration::from_micros((wait * 1e3) as u64);
+    let status = lanes.map(|((id, lane), pool)| {
         let waits = lane.figures.waits(now);
         LaneStatus {
             name: pool.name.clone(),
             running: lane.running as u64,
             workers: lane.share.workers as u64,
             limit: lane.limit().min(state.lanes.most_now()) as u64,
-            waiting: lane.waiters.len() as u64,
+            waiting: lane.queue.waiters.len() as u64,
             queue: pool.queue as u64,
             held_to: (lane.throttle != usize::MAX).then_some(lane.throttle as u64),
+            waiting_room: lane.queue.places() as u64,
+            expected_wait: lane.expected_wait(state.lanes.at_once(id)).map(milliseconds),
             overloaded: lane
-                .gate
-                .overloaded_since()
+                .queue
+                .admission
+                .was_overloaded_since()
                 .map(|since| Duration::from_millis(now.saturating_sub(since))),
-            service: lane.gate.mean().map(|mean| Duration::from_micros((mean * 1e3) as u64)),
+            service: lane.queue.admission.mean().map(milliseconds),
             served: lane.figures.served,
             refused: lane.figures.refused,
             late: lane.figures.late,

@@ -328,6 +328,7 @@ mod tests {
             content: Content::Empty,
             content_is_read: true,
             hints: None,
+            place: None,
             early: false,
         }
     }

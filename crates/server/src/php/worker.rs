@@ -21,6 +21,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::card::Card;
+use super::pool::admission::Rank;
 use super::pool::lane::LaneId;
 use super::pool::waiters::{Offer, Place};
 
@@ -43,6 +44,8 @@ pub struct Worker {
     pub quick: bool,
     /// The lane of its request, or of its last one.
     pub lane: LaneId,
+    /// What was known of the visitor.
+    pub rank: Rank,
     /// Whether it counts as running for that lane.
     pub counted: bool,
     /// How much the process gives way, beyond the server.
@@ -123,6 +126,7 @@ impl Worker {
             idle_since: 0,
             quick: false,
             lane: LaneId::FRONT,
+            rank: Rank::Visitor,
             counted: false,
             nice: 0,
             socket: Socket::Loose(socket),

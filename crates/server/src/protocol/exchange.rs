@@ -172,6 +172,7 @@ impl Exchange {
                 Response::Later(reply) => Ok(reply.await),
                 Response::Page(page, script) => match awaiting_php(thread, page).await {
                     Waited::Reply(reply) => {
+                        let reply = php::seat(thread, &self.site, &self.request, &script, reply);
                         let mut reply = self.hand_over(thread, &script, reply).await;
                         self.compress(thread, &mut reply);
                         Ok(reply)
@@ -207,7 +208,8 @@ impl Exchange {
         let gone = poll_fn(|cx| client.poll_gone(cx));
         let running = php::run_while(thread, &self.site, &mut self.request, script, gone);
         let reply = awaiting_php(thread, running).await;
-        let mut reply = reply.ok_or(Trouble::Gone)?;
+        let reply = reply.ok_or(Trouble::Gone)?;
+        let mut reply = php::seat(thread, &self.site, &self.request, script, reply);
         cache::settle(thread, &self.site, &self.request, &mut reply, told);
         let mut reply = self.hand_over(thread, script, reply).await;
         reply.fields.push_block(&self.site.header_lines);

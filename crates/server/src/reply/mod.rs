@@ -53,6 +53,8 @@ pub struct Aside {
     pub notes: Notes,
     /// Its run ended in a fatal error.
     pub failed: bool,
+    /// There was no worker for it: nothing ran, and this is the server's own answer.
+    pub turned_away: bool,
 }
 
 impl Reply {
@@ -67,6 +69,11 @@ impl Reply {
             dated: false,
             aside: None,
         }
+    }
+
+    /// Whether it says that there was no worker.
+    pub fn is_turned_away(&self) -> bool {
+        self.aside.as_ref().is_some_and(|aside| aside.turned_away)
     }
 
     /// The same with a field more.

@@ -65,6 +65,9 @@ impl Ends {
     }
 }
 
+/// The cookie by which a browser keeps its place in the waiting room.
+pub const PLACE_COOKIE: &str = "millrace_place";
+
 /// One request. Owned, so that it can outlive the read buffer; its parts are reused by the connection.
 #[derive(Debug)]
 pub struct Request {
@@ -80,6 +83,8 @@ pub struct Request {
     pub content_is_read: bool,
     /// Who takes early hints; `None`: nobody.
     pub hints: Option<Hints>,
+    /// The cookie of the waiting room, of a request that was derived from one that has it.
+    pub place: Option<Vec<u8>>,
     /// It came before the handshake was over (RFC 8446 section 2.3): somebody may have copied it.
     pub early: bool,
 }
@@ -95,6 +100,7 @@ impl Request {
             content: Content::Empty,
             content_is_read: false,
             hints: None,
+            place: None,
             early: false,
         }
     }
@@ -114,8 +120,19 @@ impl Request {
             content: Content::Empty,
             content_is_read: true,
             hints: None,
+            place: self.waiting_place(),
             early: false,
         }
+    }
+
+    /// The value of its cookie of the waiting room, whoever it was derived from.
+    pub fn waiting_place(&self) -> Option<Vec<u8>> {
+        let lines = self.head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("cookie"));
+        let mut cookies = lines.flat_map(|(_, line)| line.split(|byte| *byte == b';'));
+        let value = |cookie: &[u8]| {
+            Some(cookie.trim_ascii().strip_prefix(PLACE_COOKIE.as_bytes())?.strip_prefix(b"=")?.to_vec())
+        };
+        self.place.clone().or_else(|| cookies.find_map(value))
     }
 
     /// Host and port as the client asked for them.

@@ -29,6 +29,8 @@ pub struct Lanes {
     background: Option<LaneId>,
     /// Cookies of visitors whom the site knows: logged in, with a cart.
     known: Patterns,
+    /// Steps on the way to an order.
+    buying: Vec<Rule>,
 }
 
 /// Requests of one lane. Of each list that is not empty one has to be met.
@@ -59,13 +61,24 @@ impl Lanes {
         let mut known = Patterns::new(profile.caching.bypass_cookies);
         known.extend(["PHPSESSID"]);
         known.extend(cookies);
-        Lanes { rules, admin, background, known }
+        let buying = profile.buying.iter().map(|rule| Rule::of(LaneId::FRONT, rule)).collect();
+        Lanes { rules, admin, background, known, buying }
     }
 
-    /// Whether whoever sends this request of that lane goes before strangers when there are not enough workers.
+    /// Whether this request of that lane goes before others when there are not enough workers.
     pub fn rank(&self, request: &Request, lane: LaneId) -> Rank {
         let known = self.admin == Some(lane) || has_cookie(&self.known, request);
-        if known { Rank::Known } else { Rank::Stranger }
+        match known {
+            true => Rank::Known,
+            false if self.is_buying(request) => Rank::Buying,
+            false => Rank::Visitor,
+        }
+    }
+
+    /// Whether it is a step on the way to an order.
+    fn is_buying(&self, request: &Request) -> bool {
+        !self.buying.is_empty()
+            && with_path(request, |path| self.buying.iter().any(|rule| rule.fits(request, path)))
     }
 
     /// Whether a request of that lane is to run though its client has gone before a worker had it. WordPress starts its cron and
@@ -79,14 +92,21 @@ impl Lanes {
         if self.rules.is_empty() {
             return LaneId::FRONT;
         }
-        PATH.with_borrow_mut(|path| {
-            path.clear();
-            // Whoever has come so far has a path that can be normalised.
-            let _ = path::normalise(request.raw_path(), path);
+        with_path(request, |path| {
             let rule = self.rules.iter().find(|rule| rule.fits(request, path));
             rule.map_or(LaneId::FRONT, |rule| rule.lane)
         })
     }
+}
+
+/// Calls `look` with the request's path, normalised.
+fn with_path<T>(request: &Request, look: impl FnOnce(&[u8]) -> T) -> T {
+    PATH.with_borrow_mut(|path| {
+        path.clear();
+        // A request that has come so far has a path that can be normalised.
+        let _ = path::normalise(request.raw_path(), path);
+        look(path)
+    })
 }
 
 /// What somebody has written for a pool: of paths, cookies and arguments any will do.
@@ -169,6 +189,18 @@ mod tests {
     use super::*;
     use crate::request::{Ends, Scheme};
 
+    fn request_of(request: &str, fields: &str, content: &str) -> Request {
+        let text = format!("{request} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        let mut head = Head::default();
+        let limits = Limits { bytes: 16384, fields: 100, target: 8192 };
+        head.parse(text.as_bytes(), &limits).unwrap().unwrap();
+        let ends = Ends { client: None, local: None, scheme: Scheme::Http, tls: None };
+        let content = if content.is_empty() { Content::Empty } else { Content::Memory(content.into()) };
+        let mut request = Request::new(head, ends, &[]);
+        (request.content, request.content_is_read) = (content, true);
+        request
+    }
+
     /// The name of the pool that a request runs in, of a site of this profile with these settings.
     struct Site(plan::Php, Lanes);
 
@@ -187,14 +219,7 @@ mod tests {
         }
 
         fn pool(&self, request: &str, fields: &str, content: &str) -> &str {
-            let text = format!("{request} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
-            let mut head = Head::default();
-            let limits = Limits { bytes: 16384, fields: 100, target: 8192 };
-            head.parse(text.as_bytes(), &limits).unwrap().unwrap();
-            let ends = Ends { client: None, local: None, scheme: Scheme::Http, tls: None };
-            let content = if content.is_empty() { Content::Empty } else { Content::Memory(content.into()) };
-            let mut request = Request::new(head, ends, &[]);
-            (request.content, request.content_is_read) = (content, true);
+            let request = request_of(request, fields, content);
             &self.0.pools[self.1.of(&request).index()].name
         }
     }
@@ -286,5 +311,37 @@ mod tests {
             });
         });
         assert_eq!((only.pool("PUT /", "", ""), only.pool("GET /", "", "")), ("writes", "front"));
+    }
+
+    #[test]
+    fn steps_on_the_way_to_an_order() {
+        let rank = |profile: &str, request: &str, fields: &str, content: &str| {
+            let site = Site::new(profile, |_| ());
+            let request = request_of(request, fields, content);
+            site.1.rank(&request, site.1.of(&request))
+        };
+        let form = "Content-Type: application/x-www-form-urlencoded\r\n";
+        for (request, fields, content) in [
+            ("GET /shop/?add-to-cart=7", "", ""),
+            ("POST /product/a-shirt/", form, "quantity=1&add-to-cart=7"),
+            ("POST /product/a-shirt/", "Content-Type: multipart/form-data; boundary=x\r\n", "--x"),
+            ("POST /?wc-ajax=add_to_cart", form, "product_id=7"),
+            ("POST /?wc-ajax=checkout", form, ""),
+            ("GET /cart/", "", ""),
+            ("GET /checkout/", "", ""),
+            ("GET /blog/checkout/order-pay/7/", "", ""),
+            ("POST /wp-json/wc/store/v1/cart/add-item", "", "{}"),
+            ("POST /wp-json/wc/store/v1/checkout", "", "{}"),
+            ("POST /wp-json/wc/store/v1/batch", "", "{}"),
+            ("POST /?edd_action=add_to_cart", "", ""),
+        ] {
+            assert_eq!(rank("wordpress", request, fields, content), Rank::Buying, "{request} {content}");
+            assert_eq!(rank("generic", request, fields, content), Rank::Visitor, "{request} {content}");
+        }
+        for request in
+            ["GET /", "GET /product/a-shirt/", "GET /?s=add-to-cart", "GET /wp-json/wc/store/v1/products"]
+        {
+            assert_eq!(rank("wordpress", request, "", ""), Rank::Visitor, "{request}");
+        }
     }
 }

@@ -9,6 +9,7 @@ use super::lanes::Lanes;
 use super::profile::Profile;
 use crate::cache::origin;
 use crate::php::Pool;
+use crate::reply::{Body, Reply, plain};
 
 /// A site as it runs: its part of the plan, and what was made from it once.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub struct Site {
     pub lanes: Lanes,
     /// What those get for whom there is no PHP worker; `None`: a page of ours.
     pub overload_page: Option<Arc<[u8]>>,
+    /// The waiting room's page with marks for what changes; `None`: ours.
+    pub waiting_page: Option<Box<str>>,
     /// A number for what it is, as far as stored pages depend on it.
     pub origin: u64,
 }
@@ -61,6 +64,8 @@ impl Site {
         let lanes = Lanes::new(plan.php.as_ref(), profile, &plan.cache.bypass_cookies);
         let overload_page = plan.overload_page.as_deref().and_then(|path| std::fs::read(path).ok());
         let overload_page = overload_page.map(Arc::from);
+        let waiting_page = plan.waiting_page.as_deref().and_then(|path| std::fs::read_to_string(path).ok());
+        let waiting_page = waiting_page.map(Box::from);
         Arc::new(Site {
             index,
             profile,
@@ -68,12 +73,29 @@ impl Site {
             cache,
             lanes,
             overload_page,
+            waiting_page,
             origin,
             plan,
             header_lines,
             pool,
             persistent,
         })
+    }
+
+    /// The answer to a request for which there is no PHP worker: 503, when to come again, and a page that can be edited
+    /// (`php.overload_page`). The page cache sends an old page instead if it has one, and a browser gets a place in the
+    /// waiting room.
+    pub fn turned_away(&self) -> Reply {
+        let reply = match &self.overload_page {
+            None => plain(503),
+            Some(page) => Reply::new(503)
+                .with("Content-Type", "text/html; charset=utf-8")
+                .with("Retry-After", "5")
+                .body(Body::Shared { bytes: page.clone(), start: 0, end: page.len() }),
+        };
+        let mut reply = reply.with("Cache-Control", "no-store");
+        reply.aside.get_or_insert_default().turned_away = true;
+        reply
     }
 
     /// Its persistent workers' script.

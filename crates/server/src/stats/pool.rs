@@ -69,6 +69,10 @@ pub struct LaneStatus {
     pub waiting: u64,
     /// Requests that may.
     pub queue: u64,
+    /// How long a visitor who came now would wait for a worker; `None`: nothing was served yet.
+    pub expected_wait: Option<Duration>,
+    /// Browsers in the waiting room.
+    pub waiting_room: u64,
     /// How many run at once because more would only make each slower; `None`: nothing of that kind was found.
     pub held_to: Option<u64>,
     /// For how long more has come than can be served; `None`: it has not.

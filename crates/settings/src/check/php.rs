@@ -82,6 +82,7 @@ fn files(view: &View<'_>, problems: &mut Vec<Problem>) {
     for (key, cure) in [
         ("php.ini_file", "name an existing ini file, or remove the line for the distribution's"),
         ("php.overload_page", "name an existing file, or remove the line for the server's own page"),
+        ("php.waiting_page", "name an existing file, or remove the line for the server's own page"),
         ("php.program", "build it with `cargo build --release`, correct the path, or remove the line"),
     ] {
         let Some(file) = view.path(key) else { continue };

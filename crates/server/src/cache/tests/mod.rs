@@ -154,6 +154,7 @@ impl Scene {
             content: Content::Empty,
             content_is_read: true,
             hints: None,
+            place: None,
             early: false,
         }
     }

@@ -10,10 +10,12 @@ use tokio::sync::{Notify, oneshot};
 use super::backend::{Backend, Change};
 use super::capacity;
 use super::connection::Loose;
+use crate::engine::Thread;
 use crate::log::Log;
-use crate::php::pool::gate::{self, Admit, Gate};
-use crate::php::pool::waiters::{Line, Place, Waiters};
-use crate::php::{OnPurge, Rank};
+use crate::php::OnPurge;
+use crate::php::pool::places::Told;
+use crate::php::pool::request_queue::{Applicant, Capacity, RequestQueue};
+use crate::php::pool::waiters::Place;
 use crate::stats::{BackendStatus, PoolStatus};
 
 /// How long requests wait for a backend when none is up, since the last one went out: a restart takes about a second.
@@ -43,21 +45,13 @@ pub struct Shared {
     kept: AtomicUsize,
     /// Requests that wait. Kept beside the queue, so that it can be read without the lock.
     waiting: AtomicUsize,
-    queue: Mutex<Queue>,
+    queue: Mutex<RequestQueue<Wake>>,
     wakes: AtomicU64,
     /// Who is to be told that somebody on another loop waits.
     keepers: Mutex<Vec<Arc<Notify>>>,
     retired: AtomicBool,
     /// It was said that a backend has few processes.
     told_most: AtomicBool,
-}
-
-/// Who waits, and who may.
-#[derive(Debug)]
-struct Queue {
-    waiters: Waiters<Wake>,
-    /// `None`: whoever comes waits, as long as the settings allow.
-    gate: Option<Gate>,
 }
 
 /// What becomes of a request for which there is no connection.
@@ -78,8 +72,6 @@ pub struct Waiting {
     pub place: Place,
     /// Its number.
     pub id: u64,
-    /// For how long at most, milliseconds, if it was admitted only briefly.
-    pub brief: Option<u64>,
     /// Where it is told what it gets.
     pub woken: oneshot::Receiver<Grant>,
 }
@@ -151,7 +143,7 @@ impl Backends {
             permits: AtomicUsize::new(0),
             kept: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
-            queue: Mutex::new(Queue { waiters: Waiters::default(), gate: gate(settings) }),
+            queue: Mutex::new(queue(settings)),
             wakes: AtomicU64::new(0),
             keepers: Mutex::default(),
             retired: AtomicBool::new(false),
@@ -195,6 +187,12 @@ impl Backends {
     pub fn is_at_leisure(&self) -> bool {
         let busy: usize = self.shared.backends.iter().map(|backend| backend.busy.load(Relaxed)).sum();
         self.shared.waiting() == 0 && (busy == 0 || busy + 1 < self.shared.most())
+    }
+
+    /// A place in the waiting room for a browser whose request was refused; `None`: there are too many.
+    pub fn keep_place(&self, thread: &Thread, from: &Applicant) -> Option<Told> {
+        let now = self.shared.at(thread.clock.now());
+        self.shared.queue().keep_place(now, from, self.shared.capacity())
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
@@ -325,33 +323,30 @@ impl Shared {
     }
 
     /// Makes a request of event loop `thread` wait.
-    pub fn wait(&self, thread: usize, rank: Rank, now: u64) -> Turn {
+    pub fn wait(&self, thread: usize, from: &Applicant, now: u64) -> Turn {
         let mut queue = self.queue();
         if queue.waiters.len() >= self.settings.queue {
             return Turn::Full;
         }
-        let (running, limit) = (self.permits.load(Relaxed), self.most());
-        let Some(line) = queue.admit(rank, running, limit, now) else { return Turn::Overload };
-        let brief = queue.gate.as_ref().filter(|_| line == Line::Brief).map(Gate::patience);
+        let Some(turn) = queue.admit(now, from, self.capacity()) else {
+            queue.admission.refused(now);
+            return Turn::Overload;
+        };
         let (sender, woken) = oneshot::channel();
         let id = self.wakes.fetch_add(1, Relaxed);
-        let place = queue.waiters.push(thread, line, now, None, None, Wake { id, sender });
+        let place = queue.waiters.push(thread, turn, now, None, None, Wake { id, sender });
         self.waiting.store(queue.waiters.len(), SeqCst);
-        Turn::Waits(Waiting { place, id, brief, woken })
+        Turn::Waits(Waiting { place, id, woken })
     }
 
-    /// A request that was admitted briefly was not served in time.
-    pub fn refused(&self, now: u64) {
-        if let Some(gate) = &mut self.queue().gate {
-            gate.refused(now);
-        }
-    }
-
-    /// A request was served while others wait; it took so many milliseconds.
+    /// A request was served; it took so many milliseconds.
     pub fn served(&self, now: u64, took: u64) {
-        if let Some(gate) = &mut self.queue().gate {
-            gate.served(now, took as f64);
-        }
+        self.queue().served(now, took as f64);
+    }
+
+    /// What php-fpm's processes use of the cores is not known: their number counts.
+    fn capacity(&self) -> Capacity {
+        Capacity { limit: self.most(), cores: usize::MAX }
     }
 
     /// A request waits no longer.
@@ -377,7 +372,7 @@ impl Shared {
         }
         let mut queue = self.queue();
         let next = loop {
-            match queue.waiters.next(thread) {
+            match queue.next(thread, true) {
                 Some((_, waiter)) if waiter.wake.sender.is_closed() => (),
                 next => break next,
             }
@@ -406,37 +401,15 @@ impl Shared {
         keepers.iter().for_each(|keeper| keeper.notify_one());
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, RequestQueue<Wake>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Queue {
-    /// The line that a request joins, if it may; whoever waits briefly and has no room any more leaves.
-    fn admit(&mut self, rank: Rank, running: usize, limit: usize, now: u64) -> Option<Line> {
-        let Some(gate) = &mut self.gate else { return Some(Line::Patient) };
-        let in_line = |line| self.waiters.in_line(line);
-        let brief = in_line(Line::Brief);
-        let (known, patient) = (in_line(Line::Known), in_line(Line::Patient));
-        match gate.arrive(now, rank, gate::Queue { running, known, patient, brief }, limit) {
-            Admit::Refuse => None,
-            Admit::Wait if rank == Rank::Known => Some(Line::Known),
-            Admit::Wait => Some(Line::Patient),
-            Admit::Briefly => {
-                if brief >= gate.room(limit) {
-                    // Dropped, it is told so.
-                    drop(self.waiters.take_oldest_brief());
-                }
-                Some(Line::Brief)
-            }
-        }
-    }
-}
-
-/// The gate that the pool of visitors would have.
-fn gate(settings: &plan::Php) -> Option<Gate> {
-    let wait = settings.pools.first()?.queue_wait?;
-    Some(Gate::new(wait.as_millis() as u64))
+/// The queue that the pool of visitors would have.
+fn queue(settings: &plan::Php) -> RequestQueue<Wake> {
+    let wait = settings.pools.first().and_then(|pool| pool.queue_wait);
+    RequestQueue::new(wait.map(|wait| wait.as_millis() as u64))
 }
 
 impl Way {

@@ -27,9 +27,9 @@ use super::input::Input;
 use super::kept::{Kept, Local};
 use super::stream::Writing;
 use crate::engine::Thread;
-use crate::php::Rank;
 use crate::php::answer::AnswerHead;
-use crate::php::exchange::{as_long_as_said, overloaded, unless};
+use crate::php::exchange::{applicant, as_long_as_said, unless};
+use crate::php::pool::request_queue::Applicant;
 use crate::php::pool::waiters::Place;
 use crate::php::{pump, variables};
 use crate::reply::{Aside, Body, Reply, plain};
@@ -170,7 +170,7 @@ async fn acquire(
     }
     let lane = site.lanes.of(request);
     let until = began + shared.settings.pools[lane.index()].queue_timeout.as_millis() as u64;
-    let rank = site.lanes.rank(request, lane);
+    let from = || applicant(request, site.lanes.rank(request, lane));
     loop {
         let now = shared.at(thread.clock.now());
         if now >= until && now > began {
@@ -193,7 +193,7 @@ async fn acquire(
             // A new connection in the place of a kept one.
             None => match fresh.then(|| local.exchange_one()).flatten() {
                 Some(way) => way,
-                None => match wait(thread, local, shared, rank, until - now).await? {
+                None => match wait(thread, local, shared, &from(), until - now).await? {
                     Granted::Connection(connection) if !fresh => return Ok(connection),
                     Granted::Connection(connection) => connection.close(),
                     Granted::Permit(permit) => match shared.choose(permit, shared.at(thread.clock.now())) {
@@ -226,19 +226,18 @@ async fn wait(
     thread: &Rc<Thread>,
     local: &Rc<Local>,
     shared: &Arc<Shared>,
-    rank: Rank,
+    from: &Applicant,
     patience: u64,
 ) -> Result<Granted, Refused> {
     let now = shared.at(thread.clock.now());
-    let Waiting { place, id, brief, woken } = match shared.wait(thread.index, rank, now) {
+    let Waiting { place, id, woken } = match shared.wait(thread.index, from, now) {
         Turn::Waits(waiting) => waiting,
         Turn::Full => return Err(Refused::Full),
         Turn::Overload => return Err(Refused::Overload),
     };
     let waiting = Leave { local, shared, place, id };
     shared.look_again();
-    let limit = Duration::from_millis(brief.map_or(patience, |brief| brief.min(patience)));
-    let granted = tokio::time::timeout(limit, woken).await;
+    let granted = tokio::time::timeout(Duration::from_millis(patience), woken).await;
     thread.clock.read();
     match granted {
         Ok(Ok(Grant::Permit(permit))) => Ok(Granted::Permit(permit)),
@@ -247,10 +246,6 @@ async fn wait(
         }
         Ok(Ok(Grant::Reserved)) => {
             local.take_reserved(waiting.id).map(Granted::Connection).ok_or(Refused::Timeout)
-        }
-        Ok(Err(_)) | Err(_) if brief.is_some() => {
-            shared.refused(shared.at(thread.clock.now()));
-            Err(Refused::Overload)
         }
         Ok(Err(_)) | Err(_) => Err(Refused::Timeout),
     }
@@ -586,7 +581,7 @@ fn refusal(thread: &Thread, site: &Site, refused: Refused) -> Reply {
             log.error(format_args!("a connection to php-fpm can't be watched: {error}"));
         }
     }
-    overloaded(site)
+    site.turned_away()
 }
 
 fn no_answer(thread: &Thread, site: &Site, script: &Script, failure: &Failure) -> Reply {
@@ -595,7 +590,7 @@ fn no_answer(thread: &Thread, site: &Site, script: &Script, failure: &Failure) -
     match failure {
         Failure::Late => plain(504),
         Failure::TooLong => plain(431),
-        Failure::Overloaded => overloaded(site),
+        Failure::Overloaded => site.turned_away(),
         Failure::Ours(error) => {
             log.error(format_args!("a request for {name} could not be handed to php-fpm: {error}"));
             plain(503)

@@ -14,12 +14,17 @@ use std::fmt::Debug;
 
 use millrace_settings::plan;
 
+use super::admission::Rank;
 use super::figures::Figures;
-use super::gate::{Admit, Gate, Queue, Rank};
 use super::growth::EXTRA;
 use super::pace::Pace;
+use super::places::Told;
+use super::request_queue::{Applicant, Capacity, RequestQueue};
 use super::shares::{Share, shares};
-use super::waiters::{Line, Waiters};
+use super::waiters::{Line, Turn, Waiter};
+
+/// One unproven request in so many may run at once.
+const UNPROVEN_PART: usize = 4;
 
 /// Who is given way to counts as so many of those who give way: the kernel gives him that much more of a core, at least.
 const WEIGHT: usize = 2;
@@ -63,16 +68,14 @@ pub struct Lane<T> {
     pub extra: usize,
     /// When a worker became free that had run for it, milliseconds.
     pub last_release: u64,
+    /// Of these, workers that run unproven requests.
+    pub unproven: usize,
     /// Requests that wait for a worker.
-    pub waiters: Waiters<T>,
+    pub queue: RequestQueue<T>,
     /// How much its workers give way, beyond the server.
     pub nice: u8,
     /// For people.
     pub figures: Figures,
-    /// Who may wait for one.
-    pub gate: Gate,
-    /// Whether that is asked: what nobody looks at may wait.
-    pub gated: bool,
     /// How many should run at once.
     pub pace: Pace,
     /// Requests that were finished, and that were refused, since somebody asked.
@@ -96,37 +99,52 @@ impl<T> Lane<T> {
         self.last_release = now;
         self.lately.0 += 1;
         if let Some(took) = took {
-            self.gate.served(now, took as f64);
+            self.queue.served(now, took as f64);
         }
     }
 
-    /// A request comes that can't run at once, while up to `limit` may: the line in which it waits, and whether somebody
-    /// has to leave it for that.
-    pub fn admit(&mut self, now: u64, rank: Rank, limit: usize) -> Option<(Line, bool)> {
-        let waiting = |line| self.waiters.in_line(line);
-        let (known, patient, brief) = (waiting(Line::Known), waiting(Line::Patient), waiting(Line::Brief));
-        let admit = if self.gated {
-            self.gate.arrive(now, rank, Queue { running: self.running, known, patient, brief }, limit)
-        } else {
-            Admit::Wait
-        };
-        match admit {
-            Admit::Wait if rank == Rank::Known => Some((Line::Known, false)),
-            Admit::Wait => Some((Line::Patient, false)),
-            Admit::Briefly => Some((Line::Brief, brief >= self.gate.room(limit))),
-            Admit::Refuse => {
-                self.lately.1 += 1;
-                self.figures.refused += 1;
-                None
-            }
+    /// When it is the turn of a request that can't run at once, while up to `limit` may; `None`: it is refused.
+    pub fn admit(&mut self, now: u64, from: &Applicant, limit: usize) -> Option<Turn> {
+        let turn = self.queue.admit(now, from, self.capacity(limit));
+        if turn.is_none() {
+            self.lately.1 += 1;
+            self.figures.refused += 1;
+            self.queue.admission.refused(now);
         }
+        turn
     }
 
-    /// A request was refused that had been admitted.
-    pub fn refused(&mut self, now: u64) {
-        self.lately.1 += 1;
-        self.figures.refused += 1;
-        self.gate.refused(now);
+    /// A place in the waiting room for a browser that was refused.
+    pub fn keep_place(&mut self, now: u64, from: &Applicant, limit: usize) -> Option<Told> {
+        self.queue.keep_place(now, from, self.capacity(limit))
+    }
+
+    /// How long a visitor's request that came now would wait, milliseconds.
+    pub fn expected_wait(&self, limit: usize) -> Option<f64> {
+        let Capacity { limit, cores } = self.capacity(limit);
+        self.queue.admission.wait(Rank::Visitor, self.queue.waiters.len(), limit, cores)
+    }
+
+    fn capacity(&self, limit: usize) -> Capacity {
+        Capacity { limit, cores: self.pace.cores() }
+    }
+
+    /// Takes out the next request for a worker that is at home on `thread`.
+    pub fn next_waiter(&mut self, thread: Option<usize>) -> Option<(usize, Waiter<T>)> {
+        let unproven = self.unproven < self.most_unproven();
+        self.queue.next(thread, unproven)
+    }
+
+    /// Requests that wait and could run if there was a worker.
+    pub fn runnable(&self) -> usize {
+        let unproven = self.queue.waiters.in_line(Line::Unproven);
+        let may = self.most_unproven().saturating_sub(self.unproven);
+        self.queue.waiters.len() - unproven + unproven.min(may)
+    }
+
+    /// Unproven requests that may run at once.
+    fn most_unproven(&self) -> usize {
+        (self.limit() / UNPROVEN_PART).max(1)
     }
 
     /// How good its right to one worker more is; the least is the best.
@@ -162,14 +180,13 @@ impl<T: Debug> Lanes<T> {
             share,
             throttle: usize::MAX,
             running: 0,
+            unproven: 0,
             stuck: 0,
             extra: 0,
             last_release: 0,
-            waiters: Waiters::default(),
+            queue: RequestQueue::new(pool.queue_wait.map(|wait| wait.as_millis() as u64)),
             nice: pool.nice,
             figures: Figures::default(),
-            gate: Gate::new(pool.queue_wait.map_or(0, |wait| wait.as_millis() as u64)),
-            gated: pool.queue_wait.is_some(),
             pace: Pace::new(cores(), share.workers + share.borrow),
             lately: (0, 0),
         };
@@ -204,7 +221,7 @@ impl<T: Debug> Lanes<T> {
 
     /// Requests that wait, in all lanes.
     pub fn waiting(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.waiters.len()).sum()
+        self.lanes.iter().map(|lane| lane.queue.waiters.len()).sum()
     }
 
     /// A lane.
@@ -240,6 +257,12 @@ impl<T: Debug> Lanes<T> {
         lane.limit_beside(before.map(|other| other.running.saturating_sub(other.stuck)).sum())
     }
 
+    /// Whether one worker more may run for a request of that rank of this lane.
+    pub fn may_run_for(&self, id: LaneId, rank: Rank) -> bool {
+        let lane = self.get(id);
+        (rank != Rank::Unproven || lane.unproven < lane.most_unproven()) && self.may_run(id)
+    }
+
     /// Whether one worker more may run for this lane.
     pub fn may_run(&self, id: LaneId) -> bool {
         let lane = self.get(id);
@@ -258,17 +281,20 @@ impl<T: Debug> Lanes<T> {
         others.map(|(_, lane)| lane.kept()).sum()
     }
 
-    /// A worker runs for this lane from now on.
-    pub fn begin(&mut self, id: LaneId) {
+    /// A worker runs a request of that rank for this lane from now on.
+    pub fn begin(&mut self, id: LaneId, rank: Rank) {
         self.running += 1;
-        self.get_mut(id).running += 1;
+        let lane = self.get_mut(id);
+        lane.running += 1;
+        lane.unproven += usize::from(rank == Rank::Unproven);
     }
 
-    /// A worker has run for this lane.
-    pub fn end(&mut self, id: LaneId) {
+    /// A worker has run a request of that rank for this lane.
+    pub fn end(&mut self, id: LaneId, rank: Rank) {
         let lane = &mut self.lanes[id.index()];
         debug_assert!(lane.running > 0, "somebody has not been counted");
         lane.running = lane.running.saturating_sub(1);
+        lane.unproven = lane.unproven.saturating_sub(usize::from(rank == Rank::Unproven));
         self.running = self.running.saturating_sub(1);
         if lane.extra > 0 {
             lane.extra -= 1;
@@ -290,16 +316,13 @@ impl<T: Debug> Lanes<T> {
     /// less. `except` has a bit for each lane that was found to have no use for it.
     pub fn next(&self, nice: u8, lowers: bool, except: u32) -> Option<LaneId> {
         let fits = |id: LaneId, lane: &Lane<T>| {
-            lane.waiters.len() > 0
-                && except & id.bit() == 0
-                && (lowers || nice <= lane.nice)
-                && self.may_run(id)
+            lane.runnable() > 0 && except & id.bit() == 0 && (lowers || nice <= lane.nice) && self.may_run(id)
         };
         if let [lane] = &self.lanes[..] {
             return fits(LaneId::FRONT, lane).then_some(LaneId::FRONT);
         }
         let fitting = self.iter().filter(|(id, lane)| fits(*id, lane));
-        fitting.min_by_key(|(_, lane)| (lane.rank(), lane.waiters.oldest_since())).map(|(id, _)| id)
+        fitting.min_by_key(|(_, lane)| (lane.rank(), lane.queue.waiters.oldest_since())).map(|(id, _)| id)
     }
 
     /// Whether a worker that runs for this lane may go on to its next request without anybody else having a better right.
@@ -307,7 +330,7 @@ impl<T: Debug> Lanes<T> {
         let lane = self.get(id);
         let over = lane.running > self.limit(id) || self.running > self.most_now();
         let better = |(other, rival): (LaneId, &Lane<T>)| {
-            other != id && rival.waiters.len() > 0 && rival.running < rival.share.workers.min(rival.limit())
+            other != id && rival.runnable() > 0 && rival.running < rival.share.workers.min(rival.limit())
         };
         !over && (self.lanes.len() == 1 || !self.iter().any(better))
     }
@@ -319,7 +342,7 @@ impl<T: Debug> Lanes<T> {
         let (mut own, mut more) = (0, 0);
         for (id, lane) in self.iter() {
             let room = self.limit(id).saturating_sub(lane.running);
-            let wanted = lane.waiters.len().min(room);
+            let wanted = lane.runnable().min(room);
             own += wanted.min(lane.kept());
             more += wanted.saturating_sub(lane.kept());
         }
@@ -330,7 +353,7 @@ impl<T: Debug> Lanes<T> {
 
     /// The least that a lane with waiters wants its workers to give way.
     pub fn least_nice_waiting(&self) -> Option<u8> {
-        let waiting = self.iter().filter(|(id, lane)| lane.waiters.len() > 0 && self.may_run(*id));
+        let waiting = self.iter().filter(|(id, lane)| lane.runnable() > 0 && self.may_run(*id));
         waiting.map(|(_, lane)| lane.nice).min()
     }
 }
@@ -362,13 +385,13 @@ mod tests {
     fn fill(lanes: &mut Lanes<()>, id: LaneId) -> usize {
         let before = lanes.get(id).running;
         while lanes.may_run(id) {
-            lanes.begin(id);
+            lanes.begin(id, Rank::Visitor);
         }
         lanes.get(id).running - before
     }
 
     fn wait(lanes: &mut Lanes<()>, id: LaneId, since: u64) {
-        lanes.get_mut(id).waiters.push(0, Line::Patient, since, None, None, ());
+        lanes.get_mut(id).queue.waiters.push(0, Turn { line: Line::Visitor, since }, since, None, None, ());
     }
 
     #[test]
@@ -405,16 +428,16 @@ mod tests {
         let mut lanes = lanes(8);
         lanes.get_mut(LaneId::FRONT).throttle = 4;
         assert_eq!(fill(&mut lanes, LaneId::FRONT), 4);
-        lanes.begin(ADMIN);
+        lanes.begin(ADMIN, Rank::Visitor);
         assert!(!lanes.is_first(LaneId::FRONT), "the next one has to wait");
-        (0..2).for_each(|_| lanes.end(LaneId::FRONT));
+        (0..2).for_each(|_| lanes.end(LaneId::FRONT, Rank::Visitor));
         assert!(!lanes.may_run(LaneId::FRONT) && lanes.is_first(LaneId::FRONT));
         lanes.get_mut(ADMIN).stuck = 1;
         assert_eq!(fill(&mut lanes, LaneId::FRONT), 2, "who only waits takes nothing from it");
         lanes.get_mut(ADMIN).stuck = 0;
-        lanes.end(ADMIN);
+        lanes.end(ADMIN, Rank::Visitor);
         assert!(lanes.is_first(LaneId::FRONT));
-        (0..4).for_each(|_| lanes.end(LaneId::FRONT));
+        (0..4).for_each(|_| lanes.end(LaneId::FRONT, Rank::Visitor));
         assert_eq!(fill(&mut lanes, ADMIN), 5);
         assert_eq!(fill(&mut lanes, LaneId::FRONT), 1, "one always runs");
     }
@@ -429,14 +452,14 @@ mod tests {
         wait(&mut lanes, ADMIN, 9);
         assert_eq!(lanes.next(0, true, 0), Some(ADMIN));
         assert_eq!(lanes.next(0, true, 1 << 1), None);
-        lanes.end(LaneId::FRONT);
+        lanes.end(LaneId::FRONT, Rank::Visitor);
         assert_eq!(lanes.next(0, true, 1 << 1), Some(BACKGROUND), "front would borrow");
         assert!(!lanes.is_first(LaneId::FRONT));
-        lanes.end(LaneId::FRONT);
-        lanes.begin(BACKGROUND);
-        lanes.begin(BACKGROUND);
-        lanes.begin(ADMIN);
-        lanes.begin(ADMIN);
+        lanes.end(LaneId::FRONT, Rank::Visitor);
+        lanes.begin(BACKGROUND, Rank::Visitor);
+        lanes.begin(BACKGROUND, Rank::Visitor);
+        lanes.begin(ADMIN, Rank::Visitor);
+        lanes.begin(ADMIN, Rank::Visitor);
         assert!(lanes.is_first(LaneId::FRONT), "the others have their own");
         assert_eq!((lanes.waiting(), lanes.startable()), (3, 0));
     }
@@ -453,13 +476,13 @@ mod tests {
     #[test]
     fn extra_workers_end_with_what_they_were_for() {
         let mut lanes = lanes(1);
-        lanes.begin(LaneId::FRONT);
+        lanes.begin(LaneId::FRONT, Rank::Visitor);
         wait(&mut lanes, BACKGROUND, 1);
         assert!(!lanes.may_run(BACKGROUND) && lanes.startable() == 0);
         assert!(lanes.allow_extra(BACKGROUND) && lanes.may_run(BACKGROUND) && lanes.startable() == 1);
-        lanes.begin(BACKGROUND);
+        lanes.begin(BACKGROUND, Rank::Visitor);
         assert!(!lanes.may_run(LaneId::FRONT) && lanes.most_now() == 2);
-        lanes.end(BACKGROUND);
+        lanes.end(BACKGROUND, Rank::Visitor);
         assert_eq!(lanes.most_now(), 1);
         assert!((0..EXTRA).all(|_| lanes.allow_extra(ADMIN)) && !lanes.allow_extra(ADMIN));
     }
@@ -477,5 +500,21 @@ mod tests {
         assert!(lanes.may_run(LaneId::FRONT) && lanes.startable() > 5);
         lanes.get_mut(LaneId::FRONT).throttle = 2;
         assert!(!lanes.may_run(LaneId::FRONT) && lanes.startable() == 1);
+    }
+
+    #[test]
+    fn unproven_requests_have_a_small_share_and_no_more() {
+        let mut lanes = lanes(8);
+        assert!(lanes.may_run_for(LaneId::FRONT, Rank::Unproven));
+        lanes.begin(LaneId::FRONT, Rank::Unproven);
+        assert!(!lanes.may_run_for(LaneId::FRONT, Rank::Unproven), "one of six");
+        assert!(lanes.may_run_for(LaneId::FRONT, Rank::Visitor));
+        let queue = &mut lanes.get_mut(LaneId::FRONT).queue.waiters;
+        queue.push(0, Turn { line: Line::Unproven, since: 1 }, 1, None, None, ());
+        assert_eq!((lanes.next(0, true, 0), lanes.startable()), (None, 0));
+        assert!(lanes.get_mut(LaneId::FRONT).next_waiter(None).is_none());
+        lanes.end(LaneId::FRONT, Rank::Unproven);
+        assert_eq!((lanes.next(0, true, 0), lanes.startable()), (Some(LaneId::FRONT), 1));
+        assert!(lanes.get_mut(LaneId::FRONT).next_waiter(None).is_some());
     }
 }

@@ -18,15 +18,18 @@
 //! host, and each when its waiter leaves or has waited too long. Of two that would do it at once, worker and server, a word
 //! of the scoreboard lets one win.
 
+mod address_share;
+pub mod admission;
 pub mod figures;
-pub mod gate;
 pub mod growth;
 mod idle;
 pub mod lane;
 mod lease;
 mod nice;
 pub mod pace;
+pub mod places;
 pub mod queue;
+pub mod request_queue;
 mod shares;
 #[cfg(test)]
 mod simulation;
@@ -52,6 +55,7 @@ use super::supervisor::{self, LEAVING_MS, LOST_MS};
 use super::worker::{Phase, Worker};
 use crate::log::Log;
 
+use admission::Rank;
 use lane::LaneId;
 pub use lease::Lease;
 use nice::Niceness;
@@ -192,7 +196,7 @@ impl Shared {
     pub fn set_over(&self) {
         let mut state = self.lock();
         state.stage.advance(Stage::Over);
-        let waiters: Vec<_> = state.lanes.iter_mut().flat_map(|lane| lane.waiters.take_all()).collect();
+        let waiters: Vec<_> = state.lanes.iter_mut().flat_map(|lane| lane.queue.waiters.take_all()).collect();
         let workers = std::mem::take(&mut state.inbox);
         let order = state.order.take();
         drop(state);
@@ -228,7 +232,7 @@ impl Shared {
         }
         while let Some((place, sequence)) = worker.take_offered() {
             let lane = worker.lane;
-            let waiters = &mut state.lanes.get_mut(lane).waiters;
+            let waiters = &mut state.lanes.get_mut(lane).queue.waiters;
             if let Some(waiter) = waiters.accept(place, &worker.card, sequence) {
                 worker.begin_offered(sequence);
                 return self.give(state, worker, lane, waiter, now);
@@ -236,7 +240,7 @@ impl Shared {
             if worker.card.scoreboard.is_taken(worker.card.slot, sequence) {
                 // Its client has gone meanwhile.
                 worker.begin_offered(sequence);
-                state.begin(&mut worker, lane);
+                state.begin(&mut worker, lane, Rank::Visitor);
                 worker.card.begin(|task| *task = Task::default(), now, self.limit(lane));
                 worker.abort();
                 drop(state);
@@ -257,7 +261,7 @@ impl Shared {
         }
         let (lowers, mut except) = (self.lowers(), 0);
         while let Some(lane) = state.lanes.next(worker.nice, lowers, except) {
-            let Some((thread, waiter)) = state.lanes.get_mut(lane).waiters.next(worker.home()) else {
+            let Some((thread, waiter)) = state.lanes.get_mut(lane).next_waiter(worker.home()) else {
                 // Workers run all of them already.
                 except |= lane.bit();
                 continue;
@@ -286,7 +290,7 @@ impl Shared {
         mut waiter: Waiter<oneshot::Sender<Lease>>,
         now: u64,
     ) {
-        state.begin(&mut worker, lane);
+        state.begin(&mut worker, lane, waiter.turn.line.rank());
         state.lanes.get_mut(lane).figures.wait_is_over(waiter.since, now);
         FRAMES.with_borrow_mut(|frames| {
             frames.clear();
@@ -341,7 +345,7 @@ impl Shared {
             && let Some(id) = state.lanes.next(0, self.lowers(), except)
         {
             let lane = state.lanes.get(id);
-            let (nice, thread) = (lane.nice, lane.waiters.first_thread().unwrap_or(0));
+            let (nice, thread) = (lane.nice, lane.queue.waiters.first_thread().unwrap_or(0));
             let Some(worker) = state.idle.take(thread, nice, self.lowers()) else {
                 except |= id.bit();
                 continue;
@@ -371,7 +375,9 @@ impl Shared {
         state.end(&mut worker);
         state.retract(&mut worker);
         while let Some((place, sequence)) = worker.take_offered() {
-            if let Some(waiter) = state.lanes.get_mut(lane).waiters.accept(place, &worker.card, sequence) {
+            if let Some(waiter) =
+                state.lanes.get_mut(lane).queue.waiters.accept(place, &worker.card, sequence)
+            {
                 // It had taken the next request before it was found to be of no use: who waits for that judges.
                 worker.give_up();
                 worker.begin_offered(sequence);

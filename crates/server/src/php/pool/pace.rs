@@ -149,6 +149,11 @@ impl Pace {
         (self.limit.round() as usize).clamp(self.floor, self.most)
     }
 
+    /// Cores that the limit is for.
+    pub fn cores(&self) -> usize {
+        self.cores
+    }
+
     /// Another number that may run at most, whatever is found.
     pub fn set_most(&mut self, most: usize) {
         let most = most.max(1);

@@ -7,6 +7,7 @@ use millrace_settings::plan;
 use millrace_wire::frames::SLOT_OFFERS;
 use tokio::sync::oneshot;
 
+use super::admission::Rank;
 use super::figures::Slowest;
 use super::idle::Idle;
 use super::lane::{LaneId, Lanes};
@@ -203,19 +204,19 @@ impl State {
             && matches!(self.seats.get(card.slot as usize), Some(Seat::Live(_)))
     }
 
-    /// A worker runs for this lane from now on.
-    pub(super) fn begin(&mut self, worker: &mut Worker, lane: LaneId) {
+    /// A worker runs a request of that rank for this lane from now on.
+    pub(super) fn begin(&mut self, worker: &mut Worker, lane: LaneId, rank: Rank) {
         debug_assert!(!worker.counted);
-        (worker.lane, worker.counted) = (lane, true);
+        (worker.lane, worker.rank, worker.counted) = (lane, rank, true);
         worker.card.set_lane(lane);
         self.lanes.get_mut(lane).figures.served += 1;
-        self.lanes.begin(lane);
+        self.lanes.begin(lane, rank);
     }
 
     /// It does not any more.
     pub(super) fn end(&mut self, worker: &mut Worker) {
         if std::mem::take(&mut worker.counted) {
-            self.lanes.end(worker.lane);
+            self.lanes.end(worker.lane, worker.rank);
         }
     }
 
@@ -224,7 +225,7 @@ impl State {
     pub(super) fn offer_next(&mut self, worker: &mut Worker, frames: &mut Vec<u8>) {
         let Some(thread) = worker.home().filter(|_| worker.offers() <= AHEAD_LEFT) else { return };
         while worker.offers() < AHEAD && self.lanes.is_first(worker.lane) {
-            let waiters = &mut self.lanes.get_mut(worker.lane).waiters;
+            let waiters = &mut self.lanes.get_mut(worker.lane).queue.waiters;
             let Some(place) = waiters.offer(thread, || worker.offer(), frames) else { return };
             worker.placed(place);
         }
@@ -238,7 +239,7 @@ impl State {
     /// Takes back what was sent ahead to a worker. The last first: a worker goes on to the next if one is taken back. What it has
     /// taken is left.
     pub(super) fn retract(&mut self, worker: &mut Worker) {
-        let waiters = &mut self.lanes.get_mut(worker.lane).waiters;
+        let waiters = &mut self.lanes.get_mut(worker.lane).queue.waiters;
         while let Some((place, sequence)) = worker.last_offered()
             && waiters.retract(place, &worker.card, sequence)
         {

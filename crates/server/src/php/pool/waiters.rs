@@ -1,10 +1,8 @@
 //! Requests that wait for a worker.
 //!
-//! They stand in three lines ([`Line`]), of which each is served before the next: those whom the site knows, the others who wait
-//! as long as it takes, and those who were admitted only briefly. In the first two it is first come, first served - but a worker
-//! that becomes free on an event loop goes to one of that loop's own waiters if the oldest of all is older by less than [`LEAD_MS`]
-//! only: moving a worker's socket to another loop costs more than those milliseconds of order are worth. In the last
-//! it is the newest: somebody is served in time, instead of everybody late.
+//! They stand in four lines ([`Line`]). In each the order is that of their turns, which as a rule is that of their arrival - but a worker
+//! that becomes free on an event loop goes to one of that loop's own waiters if the first of all is ahead by less than [`LEAD_MS`]
+//! only: moving a worker's socket to another loop costs more than those milliseconds of order are worth.
 //!
 //! A waiter whose request was sent ahead to a worker that is still busy waits on in its place. It gets that worker, or
 //! any other that is free before that one has taken the request.
@@ -15,6 +13,7 @@ use std::sync::Arc;
 
 use millrace_wire::frames::number;
 
+use super::admission::Rank;
 use crate::php::card::{Card, Task};
 use crate::php::loopback::Ports;
 
@@ -31,31 +30,64 @@ pub struct Waiters<T> {
 /// One line: a queue for each event loop.
 #[derive(Debug)]
 struct Queues<T> {
-    /// Ordered by `id`.
+    /// Ordered by `turn`, then by `id`.
     queues: Vec<VecDeque<Waiter<T>>>,
     count: usize,
 }
 
-/// In which line somebody waits.
+/// In which line a request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// Those whom the site knows.
+    /// Requests of visitors whom the application is known to know.
     Known,
-    /// Others, who wait as long as it takes.
-    Patient,
-    /// Others, who wait briefly.
-    Brief,
+    /// Steps on the way to an order.
+    Buying,
+    /// Requests of all other visitors.
+    Visitor,
+    /// Requests that claim more than is proved.
+    Unproven,
 }
 
 impl Line {
     /// All, the first to be served first.
-    pub const ALL: [Line; 3] = [Line::Known, Line::Patient, Line::Brief];
+    pub const ALL: [Line; 4] = [Line::Known, Line::Buying, Line::Visitor, Line::Unproven];
+
+    /// The rank of those who wait there. Visitors are also those who send more than their share.
+    pub fn rank(self) -> Rank {
+        match self {
+            Line::Known => Rank::Known,
+            Line::Buying => Rank::Buying,
+            Line::Visitor => Rank::Visitor,
+            Line::Unproven => Rank::Unproven,
+        }
+    }
+
+    /// That of a rank.
+    pub fn of(rank: Rank) -> Line {
+        match rank {
+            Rank::Known => Line::Known,
+            Rank::Buying => Line::Buying,
+            Rank::Visitor => Line::Visitor,
+            Rank::Unproven => Line::Unproven,
+        }
+    }
+}
+
+/// When it is a request's turn: after all of earlier lines, and of its own after those with an earlier time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Its line.
+    pub line: Line,
+    /// When it counts as having come, milliseconds.
+    pub since: u64,
 }
 
 /// A waiting request.
 #[derive(Debug)]
 pub struct Waiter<T> {
     id: u64,
+    /// When it is its turn.
+    pub turn: Turn,
     /// When it came, milliseconds.
     pub since: u64,
     /// Its connection, if that begins on this machine.
@@ -127,7 +159,7 @@ impl Offer {
 pub struct Place {
     /// The event loop.
     pub thread: usize,
-    line: Line,
+    turn: Turn,
     id: u64,
 }
 
@@ -174,36 +206,47 @@ impl<T> Waiters<T> {
         self.lines[line as usize].count
     }
 
+    /// How many would be served before one whose turn is that. Unproven requests have a share of their own.
+    pub fn ahead(&self, turn: Turn) -> usize {
+        let before =
+            |queue: &VecDeque<Waiter<T>>| queue.partition_point(|waiter| waiter.turn.since <= turn.since);
+        let own: usize = self.lines[turn.line as usize].queues.iter().map(before).sum();
+        let earlier = if turn.line == Line::Unproven { &[][..] } else { &self.lines[..turn.line as usize] };
+        own + earlier.iter().map(|line| line.count).sum::<usize>()
+    }
+
     /// The event loop of one that waits.
     pub fn first_thread(&self) -> Option<usize> {
         self.lines.iter().find_map(|line| line.queues.iter().position(|queue| !queue.is_empty()))
     }
 
-    /// Since when the oldest waits, or the one that has waited longest of those that a worker runs already.
+    /// Since when the first of a line waits: the longest of them.
     pub fn oldest_since(&self) -> Option<u64> {
         let queues = self.lines.iter().flat_map(|line| &line.queues);
         queues.filter_map(|queue| Some(queue.front()?.since)).min()
     }
 
-    /// Adds a waiter of event loop `thread`.
+    /// Adds a waiter of event loop `thread`, which came at `since`.
     pub fn push(
         &mut self,
         thread: usize,
-        line: Line,
+        turn: Turn,
         since: u64,
         local: Option<Ports>,
         short: Option<Short>,
         wake: T,
     ) -> Place {
-        let queues = &mut self.lines[line as usize];
+        let queues = &mut self.lines[turn.line as usize];
         if queues.queues.len() <= thread {
             queues.queues.resize_with(thread + 1, VecDeque::new);
         }
         self.next_id += 1;
         let id = self.next_id;
-        queues.queues[thread].push_back(Waiter { id, since, local, short, offer: None, wake });
+        let queue = &mut queues.queues[thread];
+        let at = queue.partition_point(|waiter| waiter.turn.since <= turn.since);
+        queue.insert(at, Waiter { id, turn, since, local, short, offer: None, wake });
         queues.count += 1;
-        Place { thread, line, id }
+        Place { thread, turn, id }
     }
 
     /// Removes a waiter that gave up; it may be gone already. Returns its offer if a worker has taken that.
@@ -214,41 +257,32 @@ impl<T> Waiters<T> {
 
     /// Takes out a waiter; `None` if it is gone.
     pub fn take_out(&mut self, place: Place) -> Option<Waiter<T>> {
-        let queues = &mut self.lines[place.line as usize];
+        let queues = &mut self.lines[place.turn.line as usize];
         let at = queues.find(place)?;
         queues.take(place.thread, at)
     }
 
-    /// Takes out the one that has waited longest of those who wait briefly.
-    pub fn take_oldest_brief(&mut self) -> Option<Waiter<T>> {
-        let queues = &mut self.lines[Line::Brief as usize];
-        let (thread, at, _) = queues.oldest()?;
-        queues.take(thread, at)
-    }
-
-    /// Takes out the next to be served by a worker that is at home on `thread` (`None`: nowhere) and free.
-    pub fn next(&mut self, thread: Option<usize>) -> Option<(usize, Waiter<T>)> {
-        let [known, patient, brief] = &mut self.lines;
-        known.next(thread).or_else(|| patient.next(thread)).or_else(|| brief.newest())
+    /// Takes out the next of a line to be served by a worker that is at home on `thread` (`None`: nowhere) and free.
+    pub fn next_in(&mut self, line: Line, thread: Option<usize>) -> Option<(usize, Waiter<T>)> {
+        self.lines[line as usize].next(thread)
     }
 
     /// Offers a waiter to a worker that has just got another request and is at home on `thread`: the first that is not
     /// offered yet. None if that is no short request, or if another waits for so long that the worker shall be free
-    /// for it, or if it waits briefly only: another that comes now is to be served first. Appends its frame to `out`; returns its
-    /// place.
+    /// for it, or if it is unproven: how many of those run is counted. Appends its frame to `out`; returns its place.
     pub fn offer(
         &mut self,
         thread: usize,
         offer: impl FnOnce() -> Offer,
         out: &mut Vec<u8>,
     ) -> Option<Place> {
-        for line in [Line::Known, Line::Patient] {
+        for line in [Line::Known, Line::Buying, Line::Visitor] {
             let queues = &mut self.lines[line as usize];
             let others = queues.queues.iter().enumerate().filter(|(other, _)| *other != thread);
             if others.flat_map(|(_, queue)| queue).any(|waiter| !waiter.is_taken()) || queues.has_open(thread)
             {
-                let id = queues.offer(thread, offer, out)?;
-                return Some(Place { thread, line, id });
+                let (turn, id) = queues.offer(thread, offer, out)?;
+                return Some(Place { thread, turn, id });
             }
         }
         None
@@ -256,7 +290,7 @@ impl<T> Waiters<T> {
 
     /// Takes out a waiter for the worker to which it was offered; `None` if it has gone elsewhere.
     pub fn accept(&mut self, place: Place, card: &Arc<Card>, sequence: u64) -> Option<Waiter<T>> {
-        let queues = &mut self.lines[place.line as usize];
+        let queues = &mut self.lines[place.turn.line as usize];
         let at = queues.find(place)?;
         let same = queues.queues[place.thread][at].is_offered_to(card, sequence);
         if same { queues.take(place.thread, at) } else { None }
@@ -265,7 +299,7 @@ impl<T> Waiters<T> {
     /// The worker to which a waiter was offered does not come: it waits as if it had not been. False if the worker has
     /// taken the request.
     pub fn retract(&mut self, place: Place, card: &Arc<Card>, sequence: u64) -> bool {
-        let queues = &mut self.lines[place.line as usize];
+        let queues = &mut self.lines[place.turn.line as usize];
         let Some(at) = queues.find(place) else { return true };
         let waiter = &mut queues.queues[place.thread][at];
         !waiter.is_offered_to(card, sequence) || waiter.claim()
@@ -289,20 +323,20 @@ impl<T> Waiters<T> {
     /// The connections from this machine that have waited since `limit` or longer.
     pub fn local_older(&self, limit: u64) -> HashSet<Ports> {
         let queues = self.lines.iter().flat_map(|line| &line.queues);
-        let old = queues.flat_map(|queue| queue.iter().take_while(|waiter| waiter.since <= limit));
+        let old = queues.flatten().filter(|waiter| waiter.since <= limit);
         old.filter_map(|waiter| waiter.local).collect()
     }
 }
 
 impl<T> Queues<T> {
-    /// Takes out the oldest that no worker runs, or an own one that is hardly younger.
+    /// Takes out the first that no worker runs, or an own one whose turn is hardly later.
     fn next(&mut self, thread: Option<usize>) -> Option<(usize, Waiter<T>)> {
         while self.count > 0 {
             let (oldest, at, since) = self.oldest()?;
             let own = thread.and_then(|own| {
                 let queue = self.queues.get(own)?;
                 let at = queue.iter().position(|waiter| !waiter.is_taken())?;
-                (queue[at].since < since + LEAD_MS).then_some((own, at))
+                (queue[at].turn.since < since + LEAD_MS).then_some((own, at))
             });
             let (chosen, at) = own.unwrap_or((oldest, at));
             // A worker may take it at this moment.
@@ -313,24 +347,21 @@ impl<T> Queues<T> {
         None
     }
 
-    /// Takes out the one that came last. Nobody in such a line is offered to anybody.
-    fn newest(&mut self) -> Option<(usize, Waiter<T>)> {
-        let lasts = self.queues.iter().enumerate().filter_map(|(at, queue)| Some((queue.back()?.id, at)));
-        let (_, thread) = lasts.max()?;
-        let at = self.queues[thread].len() - 1;
-        Some((thread, self.take(thread, at)?))
-    }
-
     /// Whether one of this event loop waits that is not offered.
     fn has_open(&self, thread: usize) -> bool {
         self.queues.get(thread).is_some_and(|queue| queue.iter().any(|waiter| waiter.offer.is_none()))
     }
 
-    fn offer(&mut self, thread: usize, offer: impl FnOnce() -> Offer, out: &mut Vec<u8>) -> Option<u64> {
+    fn offer(
+        &mut self,
+        thread: usize,
+        offer: impl FnOnce() -> Offer,
+        out: &mut Vec<u8>,
+    ) -> Option<(Turn, u64)> {
         let queue = self.queues.get(thread)?;
         let at = queue.iter().position(|waiter| waiter.offer.is_none())?;
         let (_, _, oldest) = self.oldest()?;
-        if queue[at].since >= oldest + LEAD_MS {
+        if queue[at].turn.since >= oldest + LEAD_MS {
             return None;
         }
         let waiter = &mut self.queues[thread][at];
@@ -339,38 +370,44 @@ impl<T> Queues<T> {
         number(frame, offer.sequence, true);
         out.extend_from_slice(frame);
         waiter.offer = Some(offer);
-        Some(waiter.id)
+        Some((waiter.turn, waiter.id))
     }
 
     fn take_older(&mut self, limit: u64) -> Vec<Waiter<T>> {
         let mut taken = Vec::new();
         for queue in &mut self.queues {
-            let old = queue.iter().take_while(|waiter| waiter.since <= limit).count();
-            let (keep, go): (Vec<_>, Vec<_>) = queue.drain(..old).partition(|w| w.offer.is_some());
-            taken.extend(go);
-            for mut waiter in keep.into_iter().rev() {
-                if waiter.claim() {
+            if queue.iter().all(|waiter| waiter.since > limit) {
+                continue;
+            }
+            let first = taken.len();
+            // The last first: a worker goes on to the next if one is taken back.
+            for mut waiter in std::mem::take(queue).into_iter().rev() {
+                if waiter.since <= limit && waiter.claim() {
                     taken.push(waiter);
                 } else {
                     queue.push_front(waiter);
                 }
             }
+            taken[first..].reverse();
         }
         self.count -= taken.len();
         taken
     }
 
-    /// The oldest that no worker runs: its thread, its index there, and since when it waits.
+    /// The first that no worker runs: its thread, its index there, and its turn.
     fn oldest(&self) -> Option<(usize, usize, u64)> {
         let firsts = self.queues.iter().enumerate().filter_map(|(thread, queue)| {
             let at = queue.iter().position(|waiter| !waiter.is_taken())?;
-            Some((thread, at, queue[at].since, queue[at].id))
+            Some((thread, at, queue[at].turn.since, queue[at].id))
         });
         firsts.min_by_key(|(.., since, id)| (*since, *id)).map(|(thread, at, since, _)| (thread, at, since))
     }
 
     fn find(&self, place: Place) -> Option<usize> {
-        self.queues.get(place.thread)?.binary_search_by_key(&place.id, |waiter| waiter.id).ok()
+        self.queues
+            .get(place.thread)?
+            .binary_search_by_key(&(place.turn.since, place.id), |waiter| (waiter.turn.since, waiter.id))
+            .ok()
     }
 
     fn take(&mut self, thread: usize, at: usize) -> Option<Waiter<T>> {
@@ -387,17 +424,24 @@ mod tests {
     use super::*;
     use crate::php::scoreboard::Scoreboard;
 
+    fn visitor(since: u64) -> Turn {
+        Turn { line: Line::Visitor, since }
+    }
+
     fn next(waiters: &mut Waiters<&'static str>, thread: Option<usize>) -> Option<(usize, &'static str)> {
-        waiters.next(thread).map(|(thread, waiter)| (thread, waiter.wake))
+        Line::ALL
+            .iter()
+            .find_map(|line| waiters.next_in(*line, thread))
+            .map(|(thread, waiter)| (thread, waiter.wake))
     }
 
     #[test]
     fn first_come_first_served() {
         let mut waiters = Waiters::default();
         assert_eq!(next(&mut waiters, Some(0)), None);
-        waiters.push(0, Line::Patient, 100, None, None, "a");
-        waiters.push(1, Line::Patient, 100, None, None, "b");
-        waiters.push(0, Line::Patient, 150, None, None, "c");
+        waiters.push(0, visitor(100), 100, None, None, "a");
+        waiters.push(1, visitor(100), 100, None, None, "b");
+        waiters.push(0, visitor(150), 150, None, None, "c");
         assert_eq!(waiters.len(), 3);
         for (thread, expected) in [(None, (0, "a")), (None, (1, "b")), (None, (0, "c"))] {
             assert_eq!(next(&mut waiters, thread), Some(expected));
@@ -408,49 +452,50 @@ mod tests {
     #[test]
     fn own_thread_is_preferred_for_a_moment() {
         let mut waiters = Waiters::default();
-        waiters.push(0, Line::Patient, 100, None, None, "a");
-        waiters.push(1, Line::Patient, 100 + LEAD_MS - 1, None, None, "b");
-        waiters.push(1, Line::Patient, 100 + LEAD_MS, None, None, "c");
+        waiters.push(0, visitor(100), 100, None, None, "a");
+        waiters.push(1, visitor(100 + LEAD_MS - 1), 100 + LEAD_MS - 1, None, None, "b");
+        waiters.push(1, visitor(100 + LEAD_MS), 100 + LEAD_MS, None, None, "c");
         assert_eq!(next(&mut waiters, Some(1)), Some((1, "b")), "hardly younger, and at home");
         assert_eq!(next(&mut waiters, Some(1)), Some((0, "a")), "it has waited long enough");
         assert_eq!(next(&mut waiters, Some(7)), Some((1, "c")));
     }
 
     #[test]
-    fn known_ones_first_then_the_oldest_then_the_newest_of_those_who_wait_briefly() {
+    fn lines_one_after_the_other_and_in_each_the_order_of_turns() {
         let mut waiters = Waiters::default();
-        for (since, line, name) in [
-            (1, Line::Brief, "brief 1"),
-            (2, Line::Brief, "brief 2"),
-            (3, Line::Patient, "patient 1"),
-            (4, Line::Patient, "patient 2"),
-            (5, Line::Known, "known 1"),
-            (6, Line::Known, "known 2"),
-            (7, Line::Brief, "brief 3"),
+        for (since, line, turn, name) in [
+            (1, Line::Unproven, 1, "unproven"),
+            (2, Line::Visitor, 2_000, "visitor 3"),
+            (3, Line::Visitor, 3, "visitor 1"),
+            (4, Line::Visitor, 100, "visitor 2"),
+            (5, Line::Known, 5, "known 1"),
+            (6, Line::Buying, 6, "buying"),
+            (7, Line::Known, 7, "known 2"),
         ] {
-            waiters.push(since as usize % 2, line, since, None, short(), name);
+            waiters.push(0, Turn { line, since: turn }, since, None, short(), name);
         }
-        assert_eq!((waiters.in_line(Line::Brief), waiters.len()), (3, 7));
-        assert_eq!(waiters.take_oldest_brief().map(|waiter| waiter.wake), Some("brief 1"));
-        let order = ["known 1", "known 2", "patient 1", "patient 2", "brief 3", "brief 2"];
+        assert_eq!((waiters.in_line(Line::Visitor), waiters.len()), (3, 7));
+        let ahead = |line, since| waiters.ahead(Turn { line, since });
+        assert_eq!((ahead(Line::Known, 6), ahead(Line::Visitor, 99), ahead(Line::Unproven, 9)), (1, 4, 1));
+        let order = ["known 1", "known 2", "buying", "visitor 1", "visitor 2", "visitor 3", "unproven"];
         for name in order {
             assert_eq!(next(&mut waiters, None).map(|(_, name)| name), Some(name));
         }
-        let (mut briefly, x) = (Waiters::default(), card());
-        let place = briefly.push(0, Line::Brief, 1, None, short(), "brief");
-        assert_eq!(offer(&mut briefly, &x, 1), None, "another may come before it");
-        assert_eq!(briefly.take_out(place).map(|waiter| waiter.wake), Some("brief"));
-        assert!(briefly.take_out(place).is_none() && briefly.len() == 0);
+        let (mut unproven, x) = (Waiters::default(), card());
+        let place = unproven.push(0, Turn { line: Line::Unproven, since: 1 }, 1, None, short(), "unproven");
+        assert_eq!(offer(&mut unproven, &x, 1), None, "how many of these run is counted");
+        assert_eq!(unproven.take_out(place).map(|waiter| waiter.wake), Some("unproven"));
+        assert!(unproven.take_out(place).is_none() && unproven.len() == 0);
     }
 
     #[test]
     fn some_give_up_and_some_are_too_old() {
         let mut waiters = Waiters::default();
-        let gone = waiters.push(0, Line::Patient, 1, None, None, "a");
+        let gone = waiters.push(0, visitor(1), 1, None, None, "a");
         let from = |client| Some(Ports { client, server: 80 });
-        waiters.push(0, Line::Patient, 2, from(2), None, "b");
-        waiters.push(1, Line::Patient, 3, from(3), None, "c");
-        waiters.push(1, Line::Patient, 4, from(4), None, "d");
+        waiters.push(0, visitor(2), 2, from(2), None, "b");
+        waiters.push(1, visitor(3), 3, from(3), None, "c");
+        waiters.push(1, visitor(4), 4, from(4), None, "d");
         waiters.remove(gone);
         waiters.remove(gone);
         waiters.remove(Place { thread: 9, ..gone });
@@ -492,9 +537,9 @@ mod tests {
     fn offers_go_to_the_first_that_has_none() {
         let (mut waiters, x, y) = (Waiters::default(), card(), card());
         for name in ["a", "b", "c"] {
-            waiters.push(0, Line::Patient, 100, None, short(), name);
+            waiters.push(0, visitor(100), 100, None, short(), name);
         }
-        waiters.push(0, Line::Patient, 100, None, None, "long");
+        waiters.push(0, visitor(100), 100, None, None, "long");
         let (a, b) = (offer(&mut waiters, &x, 1).unwrap(), offer(&mut waiters, &y, 7).unwrap());
         assert!(waiters.accept(a, &y, 1).is_none(), "another worker's");
         assert_eq!(waiters.accept(b, &y, 7).map(|waiter| waiter.wake), Some("b"));
@@ -511,7 +556,7 @@ mod tests {
     #[test]
     fn a_free_worker_gets_what_is_offered_to_another_unless_that_has_taken_it() {
         let (mut waiters, x) = (Waiters::default(), card());
-        let places = ["a", "b", "c"].map(|name| waiters.push(0, Line::Patient, 100, None, short(), name));
+        let places = ["a", "b", "c"].map(|name| waiters.push(0, visitor(100), 100, None, short(), name));
         offer(&mut waiters, &x, 1);
         offer(&mut waiters, &x, 2);
         x.scoreboard.take(0, 1);
@@ -529,23 +574,23 @@ mod tests {
     #[test]
     fn no_offer_passes_one_that_waits_for_long() {
         let (mut waiters, x, y) = (Waiters::default(), card(), card());
-        waiters.push(0, Line::Patient, 100, None, short(), "a");
+        waiters.push(0, visitor(100), 100, None, short(), "a");
         offer(&mut waiters, &x, 1);
-        waiters.push(0, Line::Patient, 100 + LEAD_MS, None, short(), "b");
+        waiters.push(0, visitor(100 + LEAD_MS), 100 + LEAD_MS, None, short(), "b");
         assert_eq!(offer(&mut waiters, &y, 1), None, "the next free worker is for the first");
         x.scoreboard.take(0, 1);
         assert!(offer(&mut waiters, &y, 1).is_some(), "it runs");
         let mut others = Waiters::default();
-        others.push(1, Line::Patient, 100, None, short(), "a");
-        others.push(0, Line::Patient, 100 + LEAD_MS, None, short(), "b");
+        others.push(1, visitor(100), 100, None, short(), "a");
+        others.push(0, visitor(100 + LEAD_MS), 100 + LEAD_MS, None, short(), "b");
         assert_eq!(offer(&mut others, &y, 2), None, "nor one of another event loop");
     }
 
     #[test]
     fn who_leaves_or_is_too_old_takes_his_offer_back() {
         let (mut waiters, x) = (Waiters::default(), card());
-        let a = waiters.push(0, Line::Patient, 1, None, short(), "a");
-        waiters.push(0, Line::Patient, 2, None, short(), "b");
+        let a = waiters.push(0, visitor(1), 1, None, short(), "a");
+        waiters.push(0, visitor(2), 2, None, short(), "b");
         offer(&mut waiters, &x, 1);
         offer(&mut waiters, &x, 2);
         assert!(waiters.remove(a).is_none() && !x.scoreboard.is_offered(0, 1));

@@ -53,7 +53,7 @@ impl Supervisor {
             state.trouble = Some(trouble);
         }
         let refused: Vec<_> = if state.cannot_boot() {
-            state.lanes.iter_mut().flat_map(|lane| lane.waiters.take_older(u64::MAX)).collect()
+            state.lanes.iter_mut().flat_map(|lane| lane.queue.waiters.take_older(u64::MAX)).collect()
         } else {
             Vec::new()
         };

@@ -217,14 +217,15 @@ impl Supervisor {
         let stopping = matches!(state.stage, Stage::Stopping(_));
         let mut refused = Vec::new();
         for (lane, pool) in
-            state.lanes.iter_mut().zip(&settings.pools).filter(|(lane, _)| lane.waiters.len() > 0)
+            state.lanes.iter_mut().zip(&settings.pools).filter(|(lane, _)| lane.queue.waiters.len() > 0)
         {
             let limit = if stopping {
                 Some(u64::MAX)
             } else {
                 now.checked_sub(pool.queue_timeout.as_millis() as u64)
             };
-            let late: Vec<_> = limit.into_iter().flat_map(|limit| lane.waiters.take_older(limit)).collect();
+            let late: Vec<_> =
+                limit.into_iter().flat_map(|limit| lane.queue.waiters.take_older(limit)).collect();
             lane.figures.late += late.len() as u64;
             refused.extend(late);
         }

@@ -1,5 +1,5 @@
 //! How busy the processor is with a pool's workers, a few times a second, for [`pace`](crate::php::pool::pace); and what its
-//! [`gate`](crate::php::pool::gate) says of that in the log.
+//! [`admission`](crate::php::pool::admission) says of that in the log.
 
 use std::collections::HashMap;
 
@@ -57,7 +57,7 @@ impl Supervisor {
         };
         let lanes = state.lanes.iter_mut();
         let mut lanes: Vec<Seen> = lanes
-            .map(|lane| seen(lane.running, lane.waiters.len(), std::mem::take(&mut lane.lately)))
+            .map(|lane| seen(lane.running, lane.queue.waiters.len(), std::mem::take(&mut lane.lately)))
             .collect();
         let live = state.seats().iter().filter_map(|seat| match seat {
             Seat::Live(card) => Some((card.pid(), card.lane())),
@@ -103,9 +103,10 @@ impl Supervisor {
                 true => lane.pace.limit() + stuck,
                 false => usize::MAX,
             };
-            raised |= throttle > lane.throttle && lane.waiters.len() > 0;
+            raised |= throttle > lane.throttle && lane.queue.waiters.len() > 0;
             (lane.throttle, lane.stuck) = (throttle, *stuck);
-            let overload = lane.gate.overloaded(now);
+            lane.queue.admission.used(seen.cpu_us.unwrap_or(0), seen.finished);
+            let overload = lane.queue.admission.overloaded_since(now);
             if overload.is_some() != told.is_some() {
                 news.push((&pool.name, overload.or(*told).unwrap_or(now), overload.is_some()));
             }
@@ -138,7 +139,7 @@ fn stuck(state: &State, now: u64) -> Vec<usize> {
         let Seat::Live(card) = seat else { continue };
         let (Some(since), lane) = (card.busy_since(), card.lane()) else { continue };
         let Some((_, of)) = state.lanes.iter().nth(lane) else { continue };
-        let usual = of.gate.mean().unwrap_or(0.0) * STUCK_MEANS;
+        let usual = of.queue.admission.mean().unwrap_or(0.0) * STUCK_MEANS;
         if since + STUCK_MS.max(usual as u64) <= now {
             stuck[lane] += 1;
         }

@@ -95,7 +95,8 @@ impl Supervisor {
             (if own { lane.last_release } else { state.last_release }) <= limit
         };
         let waiting = state.lanes.iter().filter(|(id, lane)| !state.lanes.may_run(*id) && stuck(lane));
-        let connections: Vec<_> = waiting.map(|(id, lane)| (id, lane.waiters.local_older(limit))).collect();
+        let connections: Vec<_> =
+            waiting.map(|(id, lane)| (id, lane.queue.waiters.local_older(limit))).collect();
         if connections.iter().all(|(_, connections)| connections.is_empty()) {
             return;
         }
@@ -111,7 +112,7 @@ impl Supervisor {
         });
         let Some((lane, _)) = held else { return };
         state = self.shared.lock();
-        if state.lanes.get(*lane).waiters.len() == 0 || !state.lanes.allow_extra(*lane) {
+        if state.lanes.get(*lane).queue.waiters.len() == 0 || !state.lanes.allow_extra(*lane) {
             return;
         }
         self.shared.pump(state, now);

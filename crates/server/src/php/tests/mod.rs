@@ -182,6 +182,7 @@ impl Scene {
             content,
             content_is_read: true,
             hints: None,
+            place: None,
             early: false,
         }
     }

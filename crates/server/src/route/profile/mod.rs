@@ -24,6 +24,8 @@ pub struct Profile {
     pub caching: Caching,
     /// Which requests run in another pool than that of visitors; the first rule that fits counts.
     pub lanes: &'static [LaneRule],
+    /// Steps on the way to an order: they go before what others only look at. Their `pool` does not count.
+    pub buying: &'static [LaneRule],
 }
 
 /// Requests that run in this pool. Of each list that is not empty one has to be met.

@@ -125,4 +125,22 @@ pub(super) static PROFILE: Profile = Profile {
             ..LaneRule::ANY
         },
     ],
+    // WooCommerce and Easy Digital Downloads. A first-time buyer has no cookie yet.
+    buying: &[
+        LaneRule { arguments: &["add-to-cart", "wc-ajax", "edd_action"], ..LaneRule::ANY },
+        LaneRule { methods: LaneRule::CHANGING, paths: &["*/product"], ..LaneRule::ANY },
+        LaneRule {
+            paths: &[
+                "*/cart",
+                "*/checkout",
+                "*/wp-json/wc/store/cart",
+                "*/wp-json/wc/store/checkout",
+                "*/wp-json/wc/store/batch",
+                "*/wp-json/wc/store/v1/cart",
+                "*/wp-json/wc/store/v1/checkout",
+                "*/wp-json/wc/store/v1/batch",
+            ],
+            ..LaneRule::ANY
+        },
+    ],
 };

@@ -212,11 +212,12 @@ pub(super) static PHP: &[Setting] = &[
         key: "php.queue_wait",
         place: Place::Both,
         kind: Kind::Duration { min: 10 * MS, max: H, zero: Some("as long as `queue_timeout`") },
-        default: Default::Fixed("1s"),
-        line: "How long a request is let wait for a worker when many come at once. Who would wait for longer is refused at once: 503.",
-        reason: "A crowd that comes at once waits and is served; when more keeps coming than can be served, waiting makes every \
-                 page late and none more. So three times as much is allowed for what comes at once, and a seventh when \
-                 somebody has waited all the time for a second. Those who are logged in or have a cart wait up to three times as long.",
+        default: Default::Fixed("2s"),
+        line: "How long a request may wait for a worker. A request that can get one within that time waits, in order of arrival; any \
+               other is refused at once: 503.",
+        reason: "People wait two seconds for a page and are glad to have it; a request that would wait longer is better off in the waiting \
+                 room (`php.waiting_room`) than in a queue that only grows. The wait is estimated from how fast requests are \
+                 served. Visitors who are logged in or have a cart, and steps on the way to an order, go first and wait up to five times as long.",
         example: "\"3s\"",
         elsewhere: &["max_queue_wait", "queue_wait_timeout"],
         ..ROW
@@ -251,6 +252,34 @@ pub(super) static PHP: &[Setting] = &[
             "encode",
             "zlib.output_compression",
         ],
+        ..ROW
+    },
+    Setting {
+        key: "php.waiting_room",
+        place: Place::Both,
+        kind: Kind::Switch,
+        default: Default::Fixed("true"),
+        line: "Whether a browser that asks for a page and cannot be served within `php.queue_wait` gets a place in the waiting room: a \
+               page that says how long it takes and reloads by itself, and a cookie that keeps its place.",
+        reason: "A visitor who sees that the line moves stays; one who sees an error reloads, which makes the crowd larger, or leaves. \
+                 The browser that has waited longest goes first. Programs get the plain 503.",
+        example: "false",
+        elsewhere: &["queue_it"],
+        ..ROW
+    },
+    Setting {
+        key: "php.waiting_page",
+        place: Place::Both,
+        kind: Kind::Path { word: None },
+        default: Default::Unset(
+            "a page of the server's own, in English, German, French, Spanish, Portuguese or Japanese",
+        ),
+        line: "The page of the waiting room, in HTML. `{{wait_seconds}}`, `{{time}}`, `{{title}}`, `{{busy}}`, `{{what_to_do}}`, `{{language}}` and \
+               `{{retry_seconds}}` are filled in.",
+        reason: "A shop tells its customers in its own words and colours that their place is kept. The header field `Refresh` reloads it, \
+                 whatever it says. Read at the start and at a reload.",
+        example: "\"/etc/millrace/waiting.html\"",
+        elsewhere: &["error_page"],
         ..ROW
     },
     Setting {
@@ -531,7 +560,7 @@ pub(super) static POOL: &[Setting] = &[
                 Value::Duration(if any { Duration::ZERO } else { view.duration("php.queue_wait") })
             },
         },
-        line: "How long a request is let wait for a worker of it when many come at once. Who would wait for longer is refused at once.",
+        line: "How long a request may wait for a worker of it. A request that would wait longer is refused at once.",
         reason: "Nobody looks at what is done in the background: it may wait as long as it takes.",
         example: "\"3s\"",
         elsewhere: &["max_queue_wait"],

@@ -1,0 +1,124 @@
+//! The share of a queue that one address, or one network, may fill: a bounded one, so that no client keeps the others out.
+//!
+//! A request is served in order of its *turn*, which is the time of its arrival - unless its address sends more than a quarter of
+//! what is served, or its network more than half: what is beyond that counts as if it had arrived later. That is the generic cell rate algorithm
+//! (ITU-T I.371): for each address the time at which its next request is due, which each request moves on by
+//! the time that its share needs for one. Requests of one address keep their order, and where nobody else waits
+//! nothing changes for them.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+/// Parts of the rate that one address and one network get.
+const ADDRESS_PART: f64 = 0.25;
+const NETWORK_PART: f64 = 0.5;
+/// So far may an address be ahead of its share, milliseconds: a browser opens six connections, an office shares an address.
+const BURST_MS: f64 = 500.0;
+/// So many addresses and networks are remembered. Those whose share is not used up are forgotten first.
+const REMEMBERED: usize = 16_384;
+
+/// When the next request of each address and network is due, milliseconds of one clock.
+#[derive(Debug, Default)]
+pub struct AddressShares {
+    due: HashMap<Source, f64>,
+}
+
+/// An address or a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Source {
+    prefix: u128,
+    bits: u8,
+}
+
+impl Source {
+    /// The address - of IPv6 the /64, which is one client's - and its network: /24, and /48.
+    fn both(address: IpAddr) -> [Source; 2] {
+        let (whole, bits) = match address.to_canonical() {
+            IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, [32, 24]),
+            // The bit tells it from an IPv4 address.
+            IpAddr::V6(address) => (address.to_bits(), [64, 48]),
+        };
+        let family = if address.to_canonical().is_ipv6() { 128 } else { 0 };
+        bits.map(|bits| Source { prefix: whole >> (128 - bits), bits: bits as u8 | family })
+    }
+}
+
+impl AddressShares {
+    /// How much later than now a request of this address counts as having arrived, milliseconds, where `rate`
+    /// requests a millisecond are served; at most `most`.
+    pub fn delay(&mut self, now: u64, address: IpAddr, rate: f64, most: f64) -> u64 {
+        let now = now as f64;
+        self.make_room(now);
+        let mut delay: f64 = 0.0;
+        for (source, part) in Source::both(address).into_iter().zip([ADDRESS_PART, NETWORK_PART]) {
+            let due = self.due.entry(source).or_insert(now);
+            *due = due.max(now);
+            delay = delay.max(*due - now - BURST_MS);
+            // A client that keeps coming owes no more than it can be made to wait for.
+            *due = (*due + 1.0 / (rate * part).max(1e-6)).min(now + BURST_MS + most);
+        }
+        delay.clamp(0.0, most) as u64
+    }
+
+    fn make_room(&mut self, now: f64) {
+        if self.due.len() + 2 > REMEMBERED {
+            self.due.retain(|_, due| *due > now);
+        }
+        if self.due.len() + 2 > REMEMBERED {
+            self.due.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A hundred requests a second are served.
+    const RATE: f64 = 0.1;
+    const MOST: f64 = 2_000.0;
+
+    fn v4(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_quarter_of_the_rate_is_never_delayed() {
+        let mut shares = AddressShares::default();
+        let delays: Vec<u64> =
+            (0..500).map(|at| shares.delay(at * 40, v4("192.0.2.1"), RATE, MOST)).collect();
+        assert!(delays.iter().all(|delay| *delay == 0));
+    }
+
+    #[test]
+    fn more_counts_as_having_come_later_and_others_do_not() {
+        let mut shares = AddressShares::default();
+        let delays: Vec<u64> = (0..200).map(|_| shares.delay(0, v4("192.0.2.1"), RATE, MOST)).collect();
+        assert_eq!((delays[0], delays[12], delays[13], delays[14]), (0, 0, 20, 60), "half a second ahead");
+        assert_eq!(delays.last(), Some(&2_000));
+        assert!(delays.is_sorted());
+        assert_eq!(shares.delay(0, v4("198.51.100.1"), RATE, MOST), 0);
+        // Ten seconds later it is as if nothing had been.
+        assert_eq!(shares.delay(10_000, v4("192.0.2.1"), RATE, MOST), 0);
+    }
+
+    #[test]
+    fn a_network_has_twice_the_share_of_an_address() {
+        let mut shares = AddressShares::default();
+        let delays: Vec<u64> =
+            (0..100u8).map(|host| shares.delay(0, IpAddr::from([192, 0, 2, host]), RATE, MOST)).collect();
+        assert_eq!((delays[25], delays[26]), (0, 20));
+        let one = |last: u16| IpAddr::from([0x2001, 0xdb8, 1, last, 0, 0, 0, last]);
+        let delays: Vec<u64> = (0..100).map(|last| shares.delay(0, one(last), RATE, MOST)).collect();
+        assert_eq!((delays[25], delays[26]), (0, 20), "a /48");
+    }
+
+    #[test]
+    fn any_number_of_addresses_takes_bounded_memory() {
+        let mut shares = AddressShares::default();
+        for at in 0..100_000u32 {
+            shares.delay(0, IpAddr::from(at.to_be_bytes()), RATE, MOST);
+        }
+        assert!(shares.due.len() <= REMEMBERED);
+    }
+}

@@ -1,0 +1,342 @@
+//! Places in the waiting room: browsers that can't be served within `php.queue_wait` keep the time of their arrival by a
+//! signed cookie and come back with it, so that the one that has waited longest goes first.
+//!
+//! ```text
+//!   request ──> admitted? ── yes ──> line ──> worker
+//!                  │ no                ▲
+//!                  ▼                   │ admitted: its place is given up
+//!               a place  ── comes back after `Retry-After`, with its cookie ──┐
+//!                  ▲                                                          │
+//!                  └────────────── not yet ───────────────────────────────────┘
+//! ```
+//!
+//! A request without a place is behind all that have one; but a part of those never come back, which is measured, and
+//! only the others count. A place is forgotten when its browser is [`GRACE_MS`] late.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::net::IpAddr;
+
+use aws_lc_rs::hmac;
+
+/// A browser that is so late has gone, milliseconds: tabs in the background are slow.
+const GRACE_MS: u64 = 20_000;
+/// Shortest and longest time after which a browser comes back, seconds.
+const RETRY_S: (u64, u64) = (1, 20);
+/// Places at once: 100 bytes each.
+const PLACES: usize = 100_000;
+/// Places of one address: an office may share one, a crowd does not.
+const PLACES_OF_ADDRESS: u32 = 256;
+/// Browsers that the part that comes back is averaged over.
+const MEMORY: f64 = 64.0;
+/// Arrivals are counted by pieces of time of that length, milliseconds.
+const PIECE_MS: u64 = 1_000;
+/// A place older than that is not accepted, milliseconds: what was to be bought is bought elsewhere by then.
+const OLDEST_MS: u64 = 3_600_000;
+/// Bytes of a signature.
+const SIGNATURE: usize = 16;
+
+/// A place that a browser has: when it came, and its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// When it first asked, milliseconds since the pool was made.
+    pub arrived: u64,
+    id: u64,
+}
+
+/// What a browser is told that has to wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Value of its cookie.
+    pub cookie: String,
+    /// How long it is expected to wait, seconds.
+    pub wait: u64,
+    /// When it shall ask again, seconds.
+    pub retry: u64,
+}
+
+/// The places of one pool. Times are milliseconds since the pool was made.
+#[derive(Debug)]
+pub struct Places {
+    live: HashMap<u64, Entry>,
+    /// When each is to be forgotten, the soonest first; entries that were renewed meanwhile are passed over.
+    ends: BinaryHeap<Reverse<(u64, u64)>>,
+    /// How many are live of those that arrived in each piece of time, from piece `first` on.
+    arrived: VecDeque<u32>,
+    first: u64,
+    addresses: HashMap<IpAddr, u32>,
+    next_id: u64,
+    /// The part of browsers that come back.
+    returning: f64,
+    key: hmac::Key,
+}
+
+#[derive(Debug)]
+struct Entry {
+    arrived: u64,
+    ends: u64,
+    address: Option<IpAddr>,
+}
+
+impl Default for Places {
+    fn default() -> Places {
+        let mut secret = [0; 32];
+        // Without randomness there is no TLS and no PHP either; a secret of zeros lets a client choose its place in the line.
+        let _ = aws_lc_rs::rand::fill(&mut secret);
+        Places {
+            live: HashMap::new(),
+            ends: BinaryHeap::new(),
+            arrived: VecDeque::new(),
+            first: 0,
+            addresses: HashMap::new(),
+            next_id: 0,
+            returning: 1.0,
+            key: hmac::Key::new(hmac::HMAC_SHA256, &secret),
+        }
+    }
+}
+
+impl Places {
+    /// How many browsers have a place.
+    pub fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    /// The place that a cookie's value stands for, if this pool has signed it and still knows it.
+    pub fn read(&mut self, cookie: &[u8], now: u64) -> Option<Ticket> {
+        self.forget(now);
+        let text = std::str::from_utf8(cookie).ok()?;
+        let mut parts = text.splitn(3, '.');
+        let number = |part: Option<&str>| u64::from_str_radix(part?, 36).ok();
+        let ticket = Ticket { arrived: number(parts.next())?, id: number(parts.next())? };
+        let known = self.live.get(&ticket.id).is_some_and(|entry| entry.arrived == ticket.arrived);
+        let signed = same(parts.next()?.as_bytes(), self.sign(ticket).as_bytes());
+        (known && signed && now.saturating_sub(ticket.arrived) <= OLDEST_MS).then_some(ticket)
+    }
+
+    /// Browsers that are ahead of one that arrived then, and will come back.
+    pub fn ahead(&self, arrived: u64) -> usize {
+        let piece = (arrived / PIECE_MS).saturating_sub(self.first);
+        let count: u32 = self.arrived.iter().take(piece as usize).sum();
+        (f64::from(count) * self.returning) as usize
+    }
+
+    /// A browser keeps its place, or gets one. `rate` requests a millisecond are served, and so many in the line are ahead
+    /// of it. `None`: there are too many already.
+    pub fn keep(
+        &mut self,
+        now: u64,
+        ticket: Option<Ticket>,
+        address: Option<IpAddr>,
+        in_line: usize,
+        rate: f64,
+    ) -> Option<Told> {
+        self.forget(now);
+        if ticket.is_some() {
+            self.note(1.0);
+        }
+        let ticket = match ticket {
+            Some(ticket) => ticket,
+            None => self.add(now, address)?,
+        };
+        let ahead = in_line + self.ahead(ticket.arrived);
+        let wait = ((ahead as f64 / rate.max(1e-6) / 1e3).ceil() as u64).clamp(1, OLDEST_MS / 1_000);
+        // In halves, as what was expected may have been wrong; the last time just when it is due.
+        let retry = if wait <= 4 { wait } else { wait / 2 };
+        let retry = retry.clamp(RETRY_S.0, RETRY_S.1);
+        self.renew(ticket, now + retry * 1_000 + GRACE_MS);
+        let Ticket { arrived, id } = ticket;
+        let cookie = format!("{}.{}.{}", base36(arrived), base36(id), self.sign(ticket));
+        Some(Told { cookie, wait, retry })
+    }
+
+    /// A browser goes from its place into the line.
+    pub fn leave(&mut self, ticket: Ticket) {
+        if self.remove(ticket.id) {
+            self.note(1.0);
+        }
+    }
+
+    fn add(&mut self, now: u64, address: Option<IpAddr>) -> Option<Ticket> {
+        if self.live.len() >= PLACES {
+            return None;
+        }
+        if let Some(address) = address {
+            let count = self.addresses.entry(address).or_insert(0);
+            if *count >= PLACES_OF_ADDRESS {
+                return None;
+            }
+            *count += 1;
+        }
+        self.next_id += 1;
+        let id = self.next_id;
+        self.live.insert(id, Entry { arrived: now, ends: now, address });
+        *self.piece(now) += 1;
+        Some(Ticket { arrived: now, id })
+    }
+
+    fn renew(&mut self, ticket: Ticket, ends: u64) {
+        if let Some(entry) = self.live.get_mut(&ticket.id) {
+            entry.ends = ends;
+            self.ends.push(Reverse((ends, ticket.id)));
+        }
+    }
+
+    /// The counter of the piece of time that `arrived` belongs to.
+    fn piece(&mut self, arrived: u64) -> &mut u32 {
+        let number = arrived / PIECE_MS;
+        if self.arrived.is_empty() {
+            self.first = number;
+        }
+        let at = number.saturating_sub(self.first) as usize;
+        if self.arrived.len() <= at {
+            self.arrived.resize(at + 1, 0);
+        }
+        &mut self.arrived[at]
+    }
+
+    fn remove(&mut self, id: u64) -> bool {
+        let Some(entry) = self.live.remove(&id) else { return false };
+        let piece = self.piece(entry.arrived);
+        *piece = piece.saturating_sub(1);
+        while self.arrived.front() == Some(&0) {
+            self.arrived.pop_front();
+            self.first += 1;
+        }
+        if let Some(address) = entry.address
+            && let Some(count) = self.addresses.get_mut(&address)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.addresses.remove(&address);
+            }
+        }
+        true
+    }
+
+    /// Forgets those that have not come back.
+    fn forget(&mut self, now: u64) {
+        while let Some(Reverse((ends, id))) =
+            self.ends.peek().copied().filter(|Reverse((ends, _))| *ends <= now)
+        {
+            self.ends.pop();
+            if self.live.get(&id).is_some_and(|entry| entry.ends == ends) {
+                self.remove(id);
+                self.note(0.0);
+            }
+        }
+    }
+
+    fn note(&mut self, returned: f64) {
+        self.returning += (returned - self.returning) / MEMORY;
+    }
+
+    fn sign(&self, ticket: Ticket) -> String {
+        let text = [ticket.arrived.to_be_bytes(), ticket.id.to_be_bytes()].concat();
+        let tag = hmac::sign(&self.key, &text);
+        tag.as_ref()[..SIGNATURE].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// Compares in the same time wherever they differ.
+fn same(one: &[u8], other: &[u8]) -> bool {
+    aws_lc_rs::constant_time::verify_slices_are_equal(one, other).is_ok()
+}
+
+fn base36(mut number: u64) -> String {
+    let mut digits = Vec::new();
+    loop {
+        digits.push(b"0123456789abcdefghijklmnopqrstuvwxyz"[(number % 36) as usize]);
+        number /= 36;
+        if number == 0 {
+            break;
+        }
+    }
+    digits.reverse();
+    digits.into_iter().map(char::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fifty a second are served.
+    const RATE: f64 = 0.05;
+
+    fn address(last: u8) -> Option<IpAddr> {
+        Some(IpAddr::from([192, 0, 2, last]))
+    }
+
+    fn ticket(places: &mut Places, told: &Told, now: u64) -> Ticket {
+        places.read(told.cookie.as_bytes(), now).expect("its own cookie")
+    }
+
+    #[test]
+    fn a_browser_keeps_the_time_of_its_arrival() {
+        let mut places = Places::default();
+        let first = places.keep(5_000, None, address(1), 100, RATE).unwrap();
+        assert_eq!((first.wait, first.retry), (2, 2));
+        let second = places.keep(9_000, None, address(2), 100, RATE).unwrap();
+        let again = ticket(&mut places, &first, 9_500);
+        assert_eq!(again.arrived, 5_000);
+        assert_eq!(places.keep(9_500, Some(again), address(1), 100, RATE).unwrap().cookie, first.cookie);
+        assert_eq!((places.len(), places.ahead(9_000), places.ahead(5_000)), (2, 1, 0));
+        places.leave(again);
+        assert_eq!((places.len(), places.ahead(9_000)), (1, 0));
+        assert_eq!(places.read(first.cookie.as_bytes(), 9_600), None, "a place is good for one entrance");
+        assert!(places.read(second.cookie.as_bytes(), 9_600).is_some());
+    }
+
+    #[test]
+    fn no_other_cookie_is_a_place() {
+        let (mut places, mut others) = (Places::default(), Places::default());
+        let mine = places.keep(5_000, None, None, 0, RATE).unwrap().cookie;
+        others.keep(5_000, None, None, 0, RATE).unwrap();
+        assert_eq!(others.read(mine.as_bytes(), 5_001), None, "another pool's");
+        let (_, rest) = mine.split_once('.').unwrap();
+        let earlier = format!("1.{rest}");
+        for wrong in ["", "..", "1.1.", &earlier, &mine[..mine.len() - 1], &format!("{mine}0"), "\u{e4}.1.1"]
+        {
+            assert_eq!(places.read(wrong.as_bytes(), 5_001), None, "{wrong}");
+        }
+        assert!(places.read(mine.as_bytes(), 5_001).is_some());
+    }
+
+    #[test]
+    fn who_does_not_come_back_is_forgotten_and_counts_less() {
+        let mut places = Places::default();
+        for at in 0..200u64 {
+            places.keep(at, None, Some(IpAddr::from((at as u32).to_be_bytes())), 10, RATE).unwrap();
+        }
+        assert_eq!((places.len(), places.ahead(10_000)), (200, 200));
+        let late = places.keep(60_000, None, None, 10, RATE).unwrap();
+        assert_eq!(places.len(), 1, "all others have gone");
+        ticket(&mut places, &late, 60_500);
+        (0..100).for_each(|_| assert!(places.keep(60_000, None, None, 10, RATE).is_some()));
+        assert!(places.ahead(70_000) < 10, "of those before none came back");
+    }
+
+    #[test]
+    fn the_wait_follows_from_who_is_ahead() {
+        let mut places = Places::default();
+        for at in 0..1_000u32 {
+            places.keep(1_000, None, Some(IpAddr::from(at.to_be_bytes())), 100, RATE).unwrap();
+        }
+        let told = places.keep(5_000, None, None, 100, RATE).unwrap();
+        assert_eq!((told.wait, told.retry), (22, 11), "1,100 at 50 a second");
+    }
+
+    #[test]
+    fn places_are_bounded() {
+        let mut places = Places::default();
+        let of_one = (0..1_000).filter(|_| places.keep(0, None, address(1), 0, RATE).is_some()).count();
+        assert_eq!(of_one, PLACES_OF_ADDRESS as usize);
+        assert!(places.keep(0, None, address(2), 0, RATE).is_some());
+        let others = (0..PLACES + 10).filter(|_| places.keep(0, None, None, 0, RATE).is_some()).count();
+        assert_eq!(others + of_one + 1, PLACES);
+        assert_eq!(places.live.len(), PLACES);
+        // All are gone a while later, and nothing of them is left.
+        assert!(places.keep(600_000, None, address(1), 0, RATE).is_some());
+        assert_eq!((places.live.len(), places.addresses.len(), places.ends.len()), (1, 1, 1));
+    }
+}

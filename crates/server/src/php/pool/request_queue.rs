@@ -1,0 +1,156 @@
+//! The queue of a pool: which requests wait for a worker, in which order, and what becomes of those that can't.
+//!
+//! It puts together what is decided elsewhere: [`Admission`] says whether a request may wait, [`AddressShares`] when it counts as having come,
+//! [`Waiters`] keep the order, [`Places`] those whom the waiting room holds.
+
+use std::net::IpAddr;
+
+use super::address_share::AddressShares;
+use super::admission::{Admission, Rank, UNPROVEN_TURNS};
+use super::places::{Places, Ticket, Told};
+use super::waiters::{Line, Turn, Waiter, Waiters};
+
+/// A line that is shorter than this part of what may wait takes everybody, whoever has a place in the waiting room: workers must
+/// never be idle because browsers come back late.
+const SHORT: f64 = 0.25;
+
+/// Who asks for a worker.
+#[derive(Clone, Debug, Default)]
+pub struct Applicant {
+    /// What is known of the visitor.
+    pub rank: Rank,
+    /// Where the request comes from; `None`: a Unix socket.
+    pub address: Option<IpAddr>,
+    /// The value of its cookie of the waiting room.
+    pub place: Option<Vec<u8>>,
+}
+
+/// What the machine can do at this moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Capacity {
+    /// So many requests may run at once.
+    pub limit: usize,
+    /// On so many cores.
+    pub cores: usize,
+}
+
+/// Requests that wait for a worker.
+#[derive(Debug)]
+pub struct RequestQueue<T> {
+    /// They.
+    pub waiters: Waiters<T>,
+    /// Which may wait.
+    pub admission: Admission,
+    /// Whether that is asked; else all may (`php.queue_wait = 0`).
+    is_bounded: bool,
+    shares: AddressShares,
+    places: Places,
+    /// Free workers since one was given to an unproven request.
+    since_unproven: u32,
+}
+
+impl<T> RequestQueue<T> {
+    /// With this `php.queue_wait`, milliseconds; `None`: none.
+    pub fn new(queue_wait: Option<u64>) -> RequestQueue<T> {
+        RequestQueue {
+            waiters: Waiters::default(),
+            admission: Admission::new(queue_wait.unwrap_or(0)),
+            is_bounded: queue_wait.is_some(),
+            shares: AddressShares::default(),
+            places: Places::default(),
+            since_unproven: 0,
+        }
+    }
+
+    /// Browsers in the waiting room.
+    pub fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    /// When it is the turn of a request that can't run at once; `None`: it is refused.
+    pub fn admit(&mut self, now: u64, from: &Applicant, capacity: Capacity) -> Option<Turn> {
+        let ticket = from.place.as_deref().and_then(|cookie| self.places.read(cookie, now));
+        let turn = self.turn(now, from, ticket, capacity);
+        let waiting = self.waiters.len();
+        if !self.is_bounded {
+            self.admission.begins_to_wait(waiting);
+            return Some(turn);
+        }
+        let admission = &self.admission;
+        let Capacity { limit, cores } = capacity;
+        let in_line = self.waiters.ahead(turn);
+        let admits = |ahead| admission.admits(from.rank, ahead, limit, cores);
+        let waits = |count| admission.wait(from.rank, count, limit, cores);
+        let is_short = || {
+            let patience = admission.patience(from.rank);
+            waits(waiting).is_none_or(|wait| wait < patience * SHORT)
+        };
+        let ahead = match from.rank {
+            // The waiting room has none who would go before these.
+            Rank::Known | Rank::Buying | Rank::Unproven => in_line,
+            Rank::Visitor => in_line + self.places.ahead(ticket.map_or(now, |ticket| ticket.arrived)),
+        };
+        if !admits(ahead) && !(admits(in_line) && is_short()) {
+            return None;
+        }
+        if let Some(ticket) = ticket {
+            self.places.leave(ticket);
+        }
+        self.admission.begins_to_wait(waiting);
+        Some(turn)
+    }
+
+    /// A place in the waiting room for a browser that is refused; `None`: there are too many.
+    pub fn keep_place(&mut self, now: u64, from: &Applicant, capacity: Capacity) -> Option<Told> {
+        let ticket = from.place.as_deref().and_then(|cookie| self.places.read(cookie, now));
+        let rate = self.admission.rate(capacity.limit, capacity.cores).unwrap_or(1.0);
+        // A place is had before the line is joined: what is in that is ahead.
+        self.places.keep(now, ticket, from.address, self.waiters.len(), rate)
+    }
+
+    /// Takes out the next to be served by a worker that is at home on `thread`; `unproven`: whether one more unproven
+    /// request may run.
+    pub fn next(&mut self, thread: Option<usize>, unproven: bool) -> Option<(usize, Waiter<T>)> {
+        let take = |waiters: &mut Waiters<T>, line| waiters.next_in(line, thread);
+        if unproven && self.since_unproven + 1 >= UNPROVEN_TURNS {
+            if let Some(next) = take(&mut self.waiters, Line::Unproven) {
+                self.since_unproven = 0;
+                return Some(next);
+            }
+        }
+        for line in [Line::Known, Line::Buying, Line::Visitor] {
+            if let Some(next) = take(&mut self.waiters, line) {
+                self.since_unproven = self.since_unproven.saturating_add(1);
+                return Some(next);
+            }
+        }
+        if !unproven {
+            return None;
+        }
+        let next = take(&mut self.waiters, Line::Unproven)?;
+        self.since_unproven = 0;
+        Some(next)
+    }
+
+    /// A request was served, and took so many milliseconds.
+    pub fn served(&mut self, now: u64, took: f64) {
+        let waiting = self.waiters.len();
+        self.admission.served(now, took, waiting);
+    }
+
+    fn turn(&mut self, now: u64, from: &Applicant, ticket: Option<Ticket>, capacity: Capacity) -> Turn {
+        let rank = from.rank;
+        if let Some(ticket) = ticket {
+            return Turn { line: Line::of(rank), since: ticket.arrived };
+        }
+        let rate = self.admission.rate(capacity.limit, capacity.cores);
+        let most = self.admission.patience(Rank::Visitor);
+        let delay = match (rank, from.address, rate) {
+            (Rank::Known, ..) | (_, None, _) | (_, _, None) => 0,
+            (_, Some(address), Some(rate)) => self.shares.delay(now, address, rate, most),
+        };
+        // A client that sends more than its share buys nothing by sending add-to-cart.
+        let rank = if rank == Rank::Buying && delay > 0 { Rank::Visitor } else { rank };
+        Turn { line: Line::of(rank), since: now + delay }
+    }
+}
