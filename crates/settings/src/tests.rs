@@ -34,6 +34,7 @@ fn disk_with(more: &[(&str, &str)]) -> FakeDisk {
         ("/usr/lib/millrace/8.3/millrace-php", ""),
         ("/etc/millrace-test/php.ini", ""),
         ("/etc/millrace-test/overload.html", ""),
+        ("/etc/millrace-test/waiting.html", ""),
         (
             "/etc/passwd",
             "root:x:0:0:root:/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\nwww-data:x:33:33::/:/bin/false\n",

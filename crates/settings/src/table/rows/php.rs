@@ -278,7 +278,7 @@ pub(super) static PHP: &[Setting] = &[
                `{{retry_seconds}}` are filled in.",
         reason: "A shop tells its customers in its own words and colours that their place is kept. The header field `Refresh` reloads it, \
                  whatever it says. Read at the start and at a reload.",
-        example: "\"/etc/millrace/waiting.html\"",
+        example: "\"/etc/millrace-test/waiting.html\"",
         elsewhere: &["error_page"],
         ..ROW
     },
