@@ -1,4 +1,4 @@
-//! The load generator of `bench/overload/run`: an open loop, or a closed one.
+//! The load generator of `bench/overload/run` and `bench/forged/run`: an open loop, or a closed one.
 //!
 //!     overload-load ADDRESS HOST PATH RATE SECONDS WARM-UP poisson|even|closed MARK [SOURCES [FIELD...]]
 //!
@@ -9,9 +9,10 @@
 //! Closed: RATE users, a connection each. A user asks again as soon as the answer is there. Pages that arrive after WARM-UP and
 //! before the end count; refusals and errors always do.
 //!
+//! PATH and each FIELD (a header field of all requests) may be several, separated by `|`, which take turns; `#` in one becomes the number of the request.
 //! An answer is good if it is 200, complete, and its content has MARK in it. Connections come from SOURCES addresses of 127.0.0.0/8,
-//! each in a network of its own (1 unless given: 127.0.0.1). FIELD is a header field of all requests. Prints one JSON object: for each outcome how
-//! many, mean and quantiles in milliseconds. One thread, epoll.
+//! each in a network of its own (1 unless given: 127.0.0.1). Prints one JSON object: for each
+//! outcome how many, mean and quantiles in milliseconds. One thread, epoll.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -37,13 +38,11 @@ fn main() {
         );
         std::process::exit(2);
     };
-    let fields: String = more.iter().skip(1).map(|field| format!("{field}\r\n")).collect();
     let load = Load {
         address: address.parse().expect("an address"),
-        request: format!(
-            "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: overload\r\nAccept: text/html\r\n{fields}\r\n"
-        )
-        .into_bytes(),
+        host: host.clone(),
+        paths: choices(path),
+        fields: more.iter().skip(1).map(|field| choices(field)).collect(),
         rate: rate.parse().expect("a rate"),
         seconds: seconds.parse().expect("seconds"),
         warm_up: Duration::from_secs_f64(warm_up.parse().expect("seconds")),
@@ -60,7 +59,9 @@ fn main() {
 
 struct Load {
     address: SocketAddr,
-    request: Vec<u8>,
+    host: String,
+    paths: Vec<String>,
+    fields: Vec<Vec<String>>,
     rate: f64,
     seconds: f64,
     warm_up: Duration,
@@ -86,6 +87,7 @@ struct Wire {
     stream: TcpStream,
     /// When its request was to be sent; `None`: it is idle.
     due: Option<Duration>,
+    request: Vec<u8>,
     sent: usize,
     input: Vec<u8>,
     used: Duration,
@@ -104,6 +106,8 @@ struct Run<'a> {
     wires: HashMap<u64, Wire>,
     idle: Vec<u64>,
     next_id: u64,
+    /// How many requests have been made.
+    made: usize,
     tally: Tally,
     open: usize,
     /// Users of a closed loop who have their answer.
@@ -111,6 +115,23 @@ struct Run<'a> {
 }
 
 impl Load {
+    /// The request with that number: paths take turns, and the choices of a field after each round of them.
+    fn request(&self, number: usize) -> Vec<u8> {
+        let named = |text: &str| text.replace('#', &number.to_string());
+        let (path, mut round) = (&self.paths[number % self.paths.len()], number / self.paths.len());
+        let mut head = format!(
+            "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: overload\r\nAccept: text/html\r\n",
+            named(path),
+            self.host
+        );
+        for field in &self.fields {
+            head += &named(&field[round % field.len()]);
+            head += "\r\n";
+            round /= field.len();
+        }
+        (head + "\r\n").into_bytes()
+    }
+
     fn run(&self) -> String {
         let mut run = Run {
             load: self,
@@ -119,6 +140,7 @@ impl Load {
             wires: HashMap::new(),
             idle: Vec::new(),
             next_id: 0,
+            made: 0,
             tally: Tally::default(),
             open: 0,
             free: if self.how == How::Closed { self.rate as usize } else { 0 },
@@ -195,6 +217,8 @@ impl Run<'_> {
                 continue;
             }
             (wire.due, wire.sent, wire.again) = (Some(due), 0, true);
+            wire.request = self.load.request(self.made);
+            self.made += 1;
             wire.input.clear();
             self.open += 1;
             return self.write(id, now);
@@ -221,7 +245,10 @@ impl Run<'_> {
         let id = self.next_id;
         let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
         epoll::add(&self.epoll, &stream, epoll::EventData::new_u64(id), flags).expect("epoll");
-        let wire = Wire { stream, due: Some(due), sent: 0, input: Vec::new(), used: now, again: false };
+        let request = self.load.request(self.made);
+        self.made += 1;
+        let wire =
+            Wire { stream, due: Some(due), request, sent: 0, input: Vec::new(), used: now, again: false };
         self.wires.insert(id, wire);
         if connected {
             self.write(id, now);
@@ -230,9 +257,9 @@ impl Run<'_> {
 
     fn write(&mut self, id: u64, now: Duration) {
         let Some(wire) = self.wires.get_mut(&id) else { return };
-        match wire.stream.write(&self.load.request[wire.sent..]) {
+        match wire.stream.write(&wire.request[wire.sent..]) {
             // A request of some hundred bytes fits.
-            Ok(length) if length == self.load.request.len() => wire.sent = length,
+            Ok(length) if length == wire.request.len() => wire.sent = length,
             _ => self.lost(id, now),
         }
     }
@@ -268,6 +295,9 @@ impl Run<'_> {
         let outcome = match answer.status {
             200 if find(answer.content, &self.load.mark).is_some() => "200",
             200 => "200 without its content",
+            300..400 => "3xx",
+            403 => "403",
+            429 => "429",
             502 => "502",
             503 if answer.retry_after && !answer.content.is_empty() => "503",
             503 => "503 without Retry-After or page",
@@ -364,7 +394,15 @@ impl Answer<'_> {
     }
 }
 
+/// What takes turns.
+fn choices(text: &str) -> Vec<String> {
+    text.split('|').map(str::to_owned).collect()
+}
+
 fn find(text: &[u8], part: &[u8]) -> Option<usize> {
+    if part.is_empty() {
+        return Some(0);
+    }
     text.windows(part.len()).position(|window| window == part)
 }
 
