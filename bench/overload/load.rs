@@ -1,21 +1,27 @@
-//! Visitors who come when they come: an open-loop load generator for `bench/overload/run`.
+//! The load generator of `bench/overload/run` and `bench/forged/run`: an open loop, or a closed one.
 //!
-//!     overload-load ADDRESS HOST PATH RATE SECONDS WARM-UP poisson|even MARK
+//!     overload-load ADDRESS HOST PATH RATE SECONDS WARM-UP poisson|even|closed MARK [SOURCES [FIELD...]]
 //!
-//! Sends RATE requests a second for SECONDS, whatever becomes of those before, and measures each from the moment at which it was
+//! Open: sends RATE requests a second for SECONDS, whatever becomes of those before, and measures each from the moment at which it was
 //! to be sent: a server that is late does not make its visitors come later. Connections are kept and used again; a
-//! request that finds none free opens another. An answer is good if it is 200, complete, and its content has MARK in it. Prints one
-//! JSON object: for each outcome how many, mean and quantiles in milliseconds; what was to be sent in the first WARM-UP seconds is
-//! not counted. One thread, epoll.
+//! request that finds none free opens another. Requests that were due in the first WARM-UP seconds are not counted.
+//!
+//! Closed: RATE users, a connection each. A user asks again as soon as the answer is there. Pages that arrive after WARM-UP and
+//! before the end count; refusals and errors always do.
+//!
+//! PATH and each FIELD (a header field of all requests) may be several, separated by `|`, which take turns; `#` in one becomes the number of the request.
+//! An answer is good if it is 200, complete, and its content has MARK in it. Connections come from SOURCES addresses of 127.0.0.0/8,
+//! each in a network of its own (1 unless given: 127.0.0.1). Prints one JSON object: for each
+//! outcome how many, mean and quantiles in milliseconds. One thread, epoll.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
 /// Longer than that nobody waits.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -26,20 +32,26 @@ const FRESH: Duration = Duration::from_secs(3);
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [address, host, path, rate, seconds, warm_up, how, mark] = &words[..] else {
-        eprintln!("overload-load ADDRESS HOST PATH RATE SECONDS WARM-UP poisson|even MARK");
+    let [address, host, path, rate, seconds, warm_up, how, mark, more @ ..] = &words[..] else {
+        eprintln!(
+            "overload-load ADDRESS HOST PATH RATE SECONDS WARM-UP poisson|even|closed MARK [SOURCES [FIELD...]]"
+        );
         std::process::exit(2);
     };
     let load = Load {
         address: address.parse().expect("an address"),
-        request: format!(
-            "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: overload\r\nAccept: text/html\r\n\r\n"
-        )
-        .into_bytes(),
+        host: host.clone(),
+        paths: choices(path),
+        fields: more.iter().skip(1).map(|field| choices(field)).collect(),
         rate: rate.parse().expect("a rate"),
         seconds: seconds.parse().expect("seconds"),
         warm_up: Duration::from_secs_f64(warm_up.parse().expect("seconds")),
-        even: how == "even",
+        how: match how.as_str() {
+            "closed" => How::Closed,
+            "even" => How::Even,
+            _ => How::Poisson,
+        },
+        sources: more.first().map_or(1, |count| count.parse().expect("a number of addresses")),
         mark: mark.clone().into_bytes(),
     };
     println!("{}", load.run());
@@ -47,12 +59,27 @@ fn main() {
 
 struct Load {
     address: SocketAddr,
-    request: Vec<u8>,
+    host: String,
+    paths: Vec<String>,
+    fields: Vec<Vec<String>>,
     rate: f64,
     seconds: f64,
     warm_up: Duration,
-    even: bool,
+    how: How,
+    /// Addresses that connections come from.
+    sources: u32,
     mark: Vec<u8>,
+}
+
+/// When the next request is sent.
+#[derive(Clone, Copy, PartialEq)]
+enum How {
+    /// Gaps between requests are exponentially distributed.
+    Poisson,
+    /// Gaps between requests are equal.
+    Even,
+    /// When the answer to the last one is there.
+    Closed,
 }
 
 /// A connection, and what it waits for.
@@ -60,6 +87,7 @@ struct Wire {
     stream: TcpStream,
     /// When its request was to be sent; `None`: it is idle.
     due: Option<Duration>,
+    request: Vec<u8>,
     sent: usize,
     input: Vec<u8>,
     used: Duration,
@@ -78,11 +106,32 @@ struct Run<'a> {
     wires: HashMap<u64, Wire>,
     idle: Vec<u64>,
     next_id: u64,
+    /// How many requests have been made.
+    made: usize,
     tally: Tally,
     open: usize,
+    /// Users of a closed loop who have their answer.
+    free: usize,
 }
 
 impl Load {
+    /// The request with that number: paths take turns, and the choices of a field after each round of them.
+    fn request(&self, number: usize) -> Vec<u8> {
+        let named = |text: &str| text.replace('#', &number.to_string());
+        let (path, mut round) = (&self.paths[number % self.paths.len()], number / self.paths.len());
+        let mut head = format!(
+            "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: overload\r\nAccept: text/html\r\n",
+            named(path),
+            self.host
+        );
+        for field in &self.fields {
+            head += &named(&field[round % field.len()]);
+            head += "\r\n";
+            round /= field.len();
+        }
+        (head + "\r\n").into_bytes()
+    }
+
     fn run(&self) -> String {
         let mut run = Run {
             load: self,
@@ -91,8 +140,10 @@ impl Load {
             wires: HashMap::new(),
             idle: Vec::new(),
             next_id: 0,
+            made: 0,
             tally: Tally::default(),
             open: 0,
+            free: if self.how == How::Closed { self.rate as usize } else { 0 },
         };
         let sent = run.play();
         let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
@@ -114,15 +165,22 @@ impl Run<'_> {
         let mut due = Duration::ZERO;
         let mut events = Vec::with_capacity(256);
         let mut swept = Duration::ZERO;
+        let closed = self.load.how == How::Closed;
         loop {
             let now = self.began.elapsed();
-            while due <= now && due < end {
+            for _ in 0..std::mem::take(&mut self.free) {
+                if now < end {
+                    self.send(now, now);
+                    sent += 1;
+                }
+            }
+            while !closed && due <= now && due < end {
                 self.send(due, now);
                 sent += 1;
-                let gap = if self.load.even { 1.0 } else { -chance(&mut seed).ln() };
+                let gap = if self.load.how == How::Even { 1.0 } else { -chance(&mut seed).ln() };
                 due += Duration::from_secs_f64(gap / self.load.rate);
             }
-            let over = due >= end;
+            let over = if closed { now >= end } else { due >= end };
             if over && (self.open == 0 || now > end + AFTER) {
                 return sent;
             }
@@ -130,7 +188,7 @@ impl Run<'_> {
                 swept = now;
                 self.sweep(now);
             }
-            let pause = if over { Duration::from_millis(100) } else { due.saturating_sub(now) };
+            let pause = if over || closed { Duration::from_millis(100) } else { due.saturating_sub(now) };
             let pause = Timespec::try_from(pause.min(Duration::from_millis(100))).expect("a short time");
             events.clear();
             if epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&pause)).is_err() {
@@ -152,7 +210,6 @@ impl Run<'_> {
 
     /// A request is due: on an idle connection, or on a new one.
     fn send(&mut self, due: Duration, now: Duration) {
-        self.open += 1;
         while let Some(id) = self.idle.pop() {
             let Some(wire) = self.wires.get_mut(&id) else { continue };
             if now.saturating_sub(wire.used) > FRESH {
@@ -160,15 +217,23 @@ impl Run<'_> {
                 continue;
             }
             (wire.due, wire.sent, wire.again) = (Some(due), 0, true);
+            wire.request = self.load.request(self.made);
+            self.made += 1;
             wire.input.clear();
+            self.open += 1;
             return self.write(id, now);
         }
         self.connect(due, now);
     }
 
     fn connect(&mut self, due: Duration, now: Duration) {
+        self.open += 1;
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).expect("a socket");
+        if self.load.sources > 1 {
+            let source = SocketAddrV4::new(source(self.next_id as u32 % self.load.sources), 0);
+            bind(&socket, &source).expect("an address of 127.0.0.0/8");
+        }
         let connected = match connect(&socket, &self.load.address) {
             Ok(()) => true,
             Err(Errno::INPROGRESS) => false,
@@ -180,7 +245,10 @@ impl Run<'_> {
         let id = self.next_id;
         let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
         epoll::add(&self.epoll, &stream, epoll::EventData::new_u64(id), flags).expect("epoll");
-        let wire = Wire { stream, due: Some(due), sent: 0, input: Vec::new(), used: now, again: false };
+        let request = self.load.request(self.made);
+        self.made += 1;
+        let wire =
+            Wire { stream, due: Some(due), request, sent: 0, input: Vec::new(), used: now, again: false };
         self.wires.insert(id, wire);
         if connected {
             self.write(id, now);
@@ -189,9 +257,9 @@ impl Run<'_> {
 
     fn write(&mut self, id: u64, now: Duration) {
         let Some(wire) = self.wires.get_mut(&id) else { return };
-        match wire.stream.write(&self.load.request[wire.sent..]) {
+        match wire.stream.write(&wire.request[wire.sent..]) {
             // A request of some hundred bytes fits.
-            Ok(length) if length == self.load.request.len() => wire.sent = length,
+            Ok(length) if length == wire.request.len() => wire.sent = length,
             _ => self.lost(id, now),
         }
     }
@@ -227,6 +295,9 @@ impl Run<'_> {
         let outcome = match answer.status {
             200 if find(answer.content, &self.load.mark).is_some() => "200",
             200 => "200 without its content",
+            300..400 => "3xx",
+            403 => "403",
+            429 => "429",
             502 => "502",
             503 if answer.retry_after && !answer.content.is_empty() => "503",
             503 => "503 without Retry-After or page",
@@ -248,6 +319,7 @@ impl Run<'_> {
         let Some(wire) = self.wires.remove(&id) else { return };
         let Some(due) = wire.due else { return };
         if wire.again && wire.input.is_empty() {
+            self.open -= 1;
             return self.connect(due, now);
         }
         self.done("reset", due, now);
@@ -268,7 +340,13 @@ impl Run<'_> {
 
     fn done(&mut self, outcome: &'static str, due: Duration, now: Duration) {
         self.open -= 1;
-        if due >= self.load.warm_up {
+        let end = Duration::from_secs_f64(self.load.seconds);
+        let counts = match self.load.how {
+            How::Closed => outcome != "200" || now >= self.load.warm_up && now < end,
+            How::Poisson | How::Even => due >= self.load.warm_up,
+        };
+        self.free += usize::from(self.load.how == How::Closed);
+        if counts {
             let took = now.saturating_sub(due).as_secs_f64() * 1e3;
             self.tally.0.entry(outcome).or_default().push(took);
         }
@@ -316,8 +394,21 @@ impl Answer<'_> {
     }
 }
 
+/// What takes turns.
+fn choices(text: &str) -> Vec<String> {
+    text.split('|').map(str::to_owned).collect()
+}
+
 fn find(text: &[u8], part: &[u8]) -> Option<usize> {
+    if part.is_empty() {
+        return Some(0);
+    }
     text.windows(part.len()).position(|window| window == part)
+}
+
+/// An address of 127.0.0.0/8, each in a network of its own.
+fn source(number: u32) -> Ipv4Addr {
+    Ipv4Addr::new(127, 1 + (number % 200) as u8, (number / 200 % 250) as u8, 1)
 }
 
 /// In (0, 1], from a seed that is never 0.

@@ -1,0 +1,395 @@
+<?php
+/**
+ * A shop, as a server in front of WooCommerce sees one: the same cookies, URLs, session table, hooks and caching headers, and
+ * pages that cost about as much. A must-use plugin of test sites; seed.php makes its products and pages.
+ *
+ * - GET  /shop/?orderby=&filter_color=&min_price=&paged=, /product/NAME/, /product-category/NAME/, /?s=WORD&post_type=product
+ * - into the cart: POST /product/NAME/ with add-to-cart=ID, GET any page with ?add-to-cart=ID, POST ?wc-ajax=add_to_cart, POST
+ *   /wp-json/wc/store/v1/cart/add-item
+ * - the cart: /cart/, POST ?wc-ajax=get_refreshed_fragments, GET /wp-json/wc/store/v1/cart
+ * - to order: /checkout/, POST ?wc-ajax=update_order_review; then POST /checkout/, ?wc-ajax=checkout or /wp-json/wc/store/v1/checkout
+ *
+ * An order is a row in the table test_orders, with what was ordered and whose session it was.
+ */
+
+defined('ABSPATH') || exit;
+
+/** The session of a guest: a cookie with an id and a keyed hash, and a row in the table when there is something to keep. */
+final class Test_Session
+{
+    private string $cookie;
+    private string $id = '';
+    private bool $sent = false;
+    private bool $dirty = false;
+    private array $data = [];
+
+    public function __construct()
+    {
+        $this->cookie = 'wp_woocommerce_session_' . COOKIEHASH;
+        $found = $this->get_session_cookie();
+        if ($found) {
+            $this->id = $found[0];
+            $this->data = $this->load();
+        }
+        add_action('shutdown', [$this, 'save_data'], 20);
+    }
+
+    /** The parts of the cookie: id, expiration, expiring, hash; false if there is none, or it is none of ours. */
+    public function get_session_cookie()
+    {
+        $parts = explode('|', (string) wp_unslash($_COOKIE[$this->cookie] ?? ''));
+        if (count($parts) !== 4 || (int) $parts[1] < time()) {
+            return false;
+        }
+        return hash_equals($this->hash($parts[0], $parts[1]), $parts[3]) ? $parts : false;
+    }
+
+    /** As WooCommerce: that there is a cookie is enough. */
+    public function has_session(): bool
+    {
+        return isset($_COOKIE[$this->cookie]) || $this->sent || is_user_logged_in();
+    }
+
+    public function get_customer_id(): string
+    {
+        return $this->id ?: ($this->id = 't_' . bin2hex(random_bytes(15)));
+    }
+
+    public function set_customer_session_cookie(bool $set): void
+    {
+        if (!$set || $this->sent || $this->get_session_cookie() || headers_sent()) {
+            return;
+        }
+        [$id, $end] = [$this->get_customer_id(), time() + 172800];
+        setcookie($this->cookie, "$id|$end|" . ($end - 86400) . '|' . $this->hash($id, $end), $end, '/', '', is_ssl(), true);
+        $this->sent = true;
+    }
+
+    public function get(string $key, $default = null)
+    {
+        return $this->data[$key] ?? $default;
+    }
+
+    public function set(string $key, $value): void
+    {
+        if (($this->data[$key] ?? null) !== $value) {
+            $this->data[$key] = $value;
+            $this->dirty = true;
+        }
+    }
+
+    public function save_data(): void
+    {
+        global $wpdb;
+        if ($this->dirty && $this->has_session()) {
+            $wpdb->query($wpdb->prepare(
+                "INSERT INTO {$wpdb->prefix}woocommerce_sessions (session_key, session_value, session_expiry) VALUES (%s, %s, %d)"
+                . ' ON DUPLICATE KEY UPDATE session_value = VALUES(session_value), session_expiry = VALUES(session_expiry)',
+                $this->id,
+                serialize($this->data),
+                time() + 172800,
+            ));
+            $this->dirty = false;
+        }
+    }
+
+    private function load(): array
+    {
+        global $wpdb;
+        $found = $wpdb->get_var($wpdb->prepare("SELECT session_value FROM {$wpdb->prefix}woocommerce_sessions WHERE session_key = %s", $this->id));
+        return $found ? unserialize($found, ['allowed_classes' => false]) : [];
+    }
+
+    private function hash(string $id, $end): string
+    {
+        return hash_hmac('md5', "$id|$end", wp_hash("$id|$end"));
+    }
+}
+
+/** The cart: product => how many, in the session. */
+final class Test_Cart
+{
+    public function __construct(private Test_Session $session)
+    {
+    }
+
+    public function get_cart(): array
+    {
+        return $this->session->get('cart', []);
+    }
+
+    public function is_empty(): bool
+    {
+        return !$this->get_cart();
+    }
+
+    public function get_cart_contents_count(): int
+    {
+        return array_sum($this->get_cart());
+    }
+
+    public function get_cart_hash(): string
+    {
+        return $this->is_empty() ? '' : md5(json_encode($this->get_cart()) . $this->total());
+    }
+
+    public function total(): int
+    {
+        $total = 0;
+        foreach ($this->get_cart() as $id => $count) {
+            $total += $count * (int) get_post_meta($id, '_price', true);
+        }
+        return $total;
+    }
+
+    /** Whether the product is one. */
+    public function add_to_cart(int $id, int $count = 1): bool
+    {
+        if (get_post_type($id) !== 'product' || $count < 1) {
+            return false;
+        }
+        $cart = $this->get_cart();
+        $cart[$id] = ($cart[$id] ?? 0) + $count;
+        $this->session->set_customer_session_cookie(true);
+        $this->session->set('cart', $cart);
+        do_action('woocommerce_add_to_cart', md5((string) $id), $id, $count, 0, [], []);
+        $this->maybe_set_cart_cookies();
+        return true;
+    }
+
+    public function empty_cart(): void
+    {
+        $this->session->set('cart', []);
+        do_action('woocommerce_cart_emptied', true);
+        $this->maybe_set_cart_cookies();
+    }
+
+    /** Both cookies, if they are not yet as they should be. */
+    public function maybe_set_cart_cookies(): void
+    {
+        if (headers_sent() || !did_action('wp_loaded')) {
+            return;
+        }
+        $wanted = $this->is_empty() ? [] : ['woocommerce_items_in_cart' => '1', 'woocommerce_cart_hash' => $this->get_cart_hash()];
+        foreach (['woocommerce_items_in_cart', 'woocommerce_cart_hash'] as $name) {
+            $value = $wanted[$name] ?? '';
+            if (($_COOKIE[$name] ?? '') !== $value) {
+                setcookie($name, $value, $value === '' ? time() - 3600 : 0, '/');
+                $_COOKIE[$name] = $value;
+            }
+        }
+        if ($wanted) {
+            do_action('woocommerce_set_cart_cookies', true);
+        }
+    }
+
+    public function lines(): string
+    {
+        $lines = '';
+        foreach ($this->get_cart() as $id => $count) {
+            $lines .= sprintf('<tr class="cart_item" data-product="%d"><td>%s</td><td>%d</td></tr>', $id, esc_html(get_the_title($id)), $count);
+        }
+        return $lines;
+    }
+}
+
+/** What plugins and servers ask for: WC()->cart, WC()->session. */
+final class WooCommerce
+{
+    public Test_Session $session;
+    public Test_Cart $cart;
+    public string $version = '11.0.0-test';
+
+    public static function instance(): self
+    {
+        static $only = null;
+        return $only ??= new self();
+    }
+
+    public function __construct()
+    {
+        $this->session = new Test_Session();
+        $this->cart = new Test_Cart($this->session);
+    }
+}
+
+function WC(): WooCommerce
+{
+    return WooCommerce::instance();
+}
+
+add_action('init', function () {
+    register_post_type('product', ['public' => true, 'label' => 'Products', 'rewrite' => ['slug' => 'product'], 'supports' => ['title', 'editor', 'custom-fields']]);
+    register_taxonomy('product_cat', 'product', ['public' => true, 'label' => 'Categories', 'rewrite' => ['slug' => 'product-category']]);
+    add_rewrite_endpoint('order-received', EP_PAGES);
+    WC();
+    // What loading a shop's plugins costs each request, whatever it asks for.
+    test_render('<p>A shop with its plugins, its blocks and its settings</p>', 200);
+}, 0);
+
+// A nonce of the shop belongs to the session of a guest.
+add_filter('nonce_user_logged_out', fn ($user, $action = -1) => is_string($action) && str_starts_with($action, 'woocommerce') && WC()->session->has_session() ? WC()->session->get_customer_id() : $user, 10, 2);
+
+add_action('wp_loaded', function () {
+    if (isset($_REQUEST['add-to-cart']) && is_numeric($_REQUEST['add-to-cart'])) {
+        nocache_headers();
+        WC()->cart->add_to_cart((int) $_REQUEST['add-to-cart'], (int) ($_REQUEST['quantity'] ?? 1));
+    }
+    if (isset($_POST['woocommerce_checkout_place_order']) && !isset($_GET['wc-ajax'])) {
+        nocache_headers();
+        $order = test_place_order(wp_unslash($_POST));
+        if (is_int($order)) {
+            wp_safe_redirect(test_received($order));
+            exit;
+        }
+    }
+}, 20);
+
+add_action('wp', function () {
+    if (is_page(['cart', 'checkout'])) {
+        defined('DONOTCACHEPAGE') || define('DONOTCACHEPAGE', true);
+        nocache_headers();
+    }
+    WC()->cart->maybe_set_cart_cookies();
+}, 99);
+
+add_action('template_redirect', function () {
+    $what = $_GET['wc-ajax'] ?? null;
+    if (!is_string($what)) {
+        return;
+    }
+    defined('DOING_AJAX') || define('DOING_AJAX', true);
+    defined('DONOTCACHEPAGE') || define('DONOTCACHEPAGE', true);
+    nocache_headers();
+    $cart = WC()->cart;
+    switch ($what) {
+        case 'add_to_cart':
+            $done = $cart->add_to_cart((int) ($_POST['product_id'] ?? 0), (int) ($_POST['quantity'] ?? 1));
+            wp_send_json($done ? test_fragments() : ['error' => true]);
+        case 'get_refreshed_fragments':
+            wp_send_json(test_fragments());
+        case 'update_order_review':
+            wp_send_json(['result' => 'success', 'fragments' => ['.order' => test_render('<table>' . $cart->lines() . '</table>', 8)]]);
+        case 'checkout':
+            $order = test_place_order(wp_unslash($_POST));
+            wp_send_json(is_int($order) ? ['result' => 'success', 'redirect' => test_received($order)] : ['result' => 'failure', 'messages' => $order]);
+        default:
+            wp_die(-1);
+    }
+}, 0);
+
+add_action('rest_api_init', function () {
+    $route = fn (string $path, string $method, callable $run) => register_rest_route('wc/store/v1', $path, ['methods' => $method, 'callback' => $run, 'permission_callback' => '__return_true']);
+    $cart = function (): WP_REST_Response {
+        $answer = new WP_REST_Response(['items' => WC()->cart->get_cart(), 'items_count' => WC()->cart->get_cart_contents_count(), 'totals' => ['total_price' => WC()->cart->total()]]);
+        $answer->header('Cache-Control', 'no-store');
+        $answer->header('Nonce', wp_create_nonce('wc_store_api'));
+        return $answer;
+    };
+    $route('/cart', 'GET', $cart);
+    $route('/cart/add-item', 'POST', function (WP_REST_Request $request) use ($cart) {
+        return WC()->cart->add_to_cart((int) $request['id'], (int) ($request['quantity'] ?: 1)) ? $cart() : new WP_Error('no_product', 'No such product', ['status' => 400]);
+    });
+    $route('/checkout', 'POST', function (WP_REST_Request $request) {
+        $order = test_store_order((string) $request['billing_email']);
+        return is_int($order) ? ['order_id' => $order, 'status' => 'processing'] : new WP_Error('no_order', $order, ['status' => 400]);
+    });
+});
+
+function test_fragments(): array
+{
+    $html = '<div class="widget_shopping_cart_content"><table>' . WC()->cart->lines() . '</table></div>';
+    return ['fragments' => ['div.widget_shopping_cart_content' => test_render($html, 4)], 'cart_hash' => WC()->cart->get_cart_hash()];
+}
+
+function test_received(int $order): string
+{
+    return home_url("/checkout/order-received/$order/?key=" . wp_hash("order $order"));
+}
+
+/** The order's number; or why there is none. */
+function test_place_order(array $form)
+{
+    if (!wp_verify_nonce($form['woocommerce-process-checkout-nonce'] ?? '', 'woocommerce-process_checkout')) {
+        return 'the form has expired';
+    }
+    return test_store_order((string) ($form['billing_email'] ?? ''));
+}
+
+function test_store_order(string $email)
+{
+    global $wpdb;
+    $cart = WC()->cart->get_cart();
+    if (!$cart) {
+        return 'the cart is empty';
+    }
+    do_action('woocommerce_checkout_create_order', null, []);
+    $wpdb->insert("{$wpdb->prefix}test_orders", ['session' => WC()->session->get_customer_id(), 'email' => $email, 'items' => json_encode($cart), 'total' => WC()->cart->total()]);
+    $order = (int) $wpdb->insert_id;
+    do_action('woocommerce_new_order', $order, null);
+    do_action('woocommerce_checkout_order_processed', $order, [], null);
+    WC()->cart->empty_cart();
+    return $order;
+}
+
+/** Blocks and filters run over a piece of a page `times` times: what a real shop's themes and plugins do with each product costs about that. */
+function test_render(string $html, int $times = 1): string
+{
+    for ($n = 0; $n < $times; $n += 1) {
+        $block = "<!-- wp:group {\"layout\":{\"type\":\"constrained\"}} --><div class=\"wp-block-group\">$html</div><!-- /wp:group -->";
+        $done = wp_kses_post(do_shortcode(wptexturize(do_blocks($block))));
+    }
+    return $done;
+}
+
+/** A product on a list. */
+function test_card(int $id): string
+{
+    $price = number_format((int) get_post_meta($id, '_price', true) / 100, 2);
+    $html = sprintf('<h3><a href="%s">%s</a></h3><p class="price">%s</p><p>%s, %s</p>', esc_url(get_permalink($id)), esc_html(get_the_title($id)), $price, esc_html(get_post_meta($id, '_color', true)), esc_html(wp_trim_words(get_post_field('post_content', $id), 20)));
+    $add = sprintf('<a class="add_to_cart_button" data-product_id="%d" href="?add-to-cart=%d">Add to cart</a>', $id, $id);
+    return '<li class="product">' . test_render($html . $add, 16) . '</li>';
+}
+
+/** The list of products that the query asks for, with the filters beside it. */
+add_shortcode('test_products', function (): string {
+    $query = ['post_type' => 'product', 'posts_per_page' => 16, 'paged' => max(1, (int) ($_GET['paged'] ?? 1)), 'fields' => 'ids', 'meta_query' => []];
+    if (!empty($_GET['filter_color'])) {
+        $query['meta_query'][] = ['key' => '_color', 'value' => sanitize_key($_GET['filter_color'])];
+    }
+    if (!empty($_GET['min_price'])) {
+        $query['meta_query'][] = ['key' => '_price', 'value' => (int) $_GET['min_price'], 'compare' => '>=', 'type' => 'NUMERIC'];
+    }
+    if (($_GET['orderby'] ?? '') === 'price') {
+        $query += ['orderby' => 'meta_value_num', 'meta_key' => '_price'];
+    }
+    $found = new WP_Query($query);
+    return "<p id=\"count\">$found->found_posts products</p><ul class=\"products\">" . implode('', array_map('test_card', $found->posts)) . '</ul>';
+});
+
+add_filter('the_content', function ($content) {
+    if (!is_singular('product') || !in_the_loop()) {
+        return $content;
+    }
+    $id = get_the_ID();
+    $form = sprintf('<form class="cart" method="post" action="%s"><input name="quantity" value="1"><button name="add-to-cart" value="%d">Add to cart</button></form>', esc_url(get_permalink()), $id);
+    $like = get_posts(['post_type' => 'product', 'numberposts' => 8, 'exclude' => [$id], 'orderby' => 'title', 'fields' => 'ids']);
+    return $content . $form . '<ul class="related">' . implode('', array_map('test_card', $like)) . '</ul>';
+});
+
+add_shortcode('test_cart', fn () => '<table id="cart">' . test_render(WC()->cart->lines() ?: '<tr><td>Your cart is empty.</td></tr>', 12) . '</table>');
+
+add_shortcode('test_checkout', function (): string {
+    $order = (int) get_query_var('order-received');
+    if ($order) {
+        return "<p id=\"received\">Thank you: order $order.</p>";
+    }
+    if (WC()->cart->is_empty()) {
+        return '<p id="empty">Your cart is empty.</p>';
+    }
+    $table = '<table id="order">' . test_render(WC()->cart->lines(), 12) . '</table>';
+    return '<form name="checkout" class="checkout" method="post"><input name="billing_email">' . $table . wp_nonce_field('woocommerce-process_checkout', 'woocommerce-process-checkout-nonce', true, false) . '<button name="woocommerce_checkout_place_order" value="1">Place order</button></form>';
+});
+
+// The number in the header, on every page.
+add_action('wp_footer', fn () => printf('<div id="mini-cart">%d in the cart</div>', WC()->cart->get_cart_contents_count()));
