@@ -60,6 +60,12 @@ impl AddressShares {
         delay.clamp(0.0, most) as u64
     }
 
+    /// The same for a request that has been counted.
+    pub fn last_delay(&self, now: u64, address: IpAddr, most: f64) -> u64 {
+        let due = Source::both(address).into_iter().filter_map(|source| self.due.get(&source)).copied();
+        (due.fold(0.0, f64::max) - now as f64 - BURST_MS).clamp(0.0, most) as u64
+    }
+
     fn make_room(&mut self, now: f64) {
         if self.due.len() + 2 > REMEMBERED {
             self.due.retain(|_, due| *due > now);

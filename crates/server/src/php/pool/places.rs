@@ -121,12 +121,13 @@ impl Places {
         (f64::from(count) * self.returning) as usize
     }
 
-    /// A browser keeps its place, or gets one. `rate` requests a millisecond are served, and so many in the line are ahead
-    /// of it. `None`: there are too many already.
+    /// A browser keeps its place, or gets one, as having arrived at `arrived`. `rate` requests a millisecond are served,
+    /// and so many in the line are ahead of it. `None`: there are too many already.
     pub fn keep(
         &mut self,
         now: u64,
         ticket: Option<Ticket>,
+        arrived: u64,
         address: Option<IpAddr>,
         in_line: usize,
         rate: f64,
@@ -137,7 +138,7 @@ impl Places {
         }
         let ticket = match ticket {
             Some(ticket) => ticket,
-            None => self.add(now, address)?,
+            None => self.add(arrived, address)?,
         };
         let ahead = in_line + self.ahead(ticket.arrived);
         let wait = ((ahead as f64 / rate.max(1e-6) / 1e3).ceil() as u64).clamp(1, OLDEST_MS / 1_000);
@@ -157,7 +158,7 @@ impl Places {
         }
     }
 
-    fn add(&mut self, now: u64, address: Option<IpAddr>) -> Option<Ticket> {
+    fn add(&mut self, arrived: u64, address: Option<IpAddr>) -> Option<Ticket> {
         if self.live.len() >= PLACES {
             return None;
         }
@@ -170,9 +171,9 @@ impl Places {
         }
         self.next_id += 1;
         let id = self.next_id;
-        self.live.insert(id, Entry { arrived: now, ends: now, address });
-        *self.piece(now) += 1;
-        Some(Ticket { arrived: now, id })
+        self.live.insert(id, Entry { arrived, ends: arrived, address });
+        *self.piece(arrived) += 1;
+        Some(Ticket { arrived, id })
     }
 
     fn renew(&mut self, ticket: Ticket, ends: u64) {
@@ -274,12 +275,15 @@ mod tests {
     #[test]
     fn a_browser_keeps_the_time_of_its_arrival() {
         let mut places = Places::default();
-        let first = places.keep(5_000, None, address(1), 100, RATE).unwrap();
+        let first = places.keep(5_000, None, 5_000, address(1), 100, RATE).unwrap();
         assert_eq!((first.wait, first.retry), (2, 2));
-        let second = places.keep(9_000, None, address(2), 100, RATE).unwrap();
+        let second = places.keep(9_000, None, 9_000, address(2), 100, RATE).unwrap();
         let again = ticket(&mut places, &first, 9_500);
         assert_eq!(again.arrived, 5_000);
-        assert_eq!(places.keep(9_500, Some(again), address(1), 100, RATE).unwrap().cookie, first.cookie);
+        assert_eq!(
+            places.keep(9_500, Some(again), 9_500, address(1), 100, RATE).unwrap().cookie,
+            first.cookie
+        );
         assert_eq!((places.len(), places.ahead(9_000), places.ahead(5_000)), (2, 1, 0));
         places.leave(again);
         assert_eq!((places.len(), places.ahead(9_000)), (1, 0));
@@ -290,8 +294,8 @@ mod tests {
     #[test]
     fn no_other_cookie_is_a_place() {
         let (mut places, mut others) = (Places::default(), Places::default());
-        let mine = places.keep(5_000, None, None, 0, RATE).unwrap().cookie;
-        others.keep(5_000, None, None, 0, RATE).unwrap();
+        let mine = places.keep(5_000, None, 5_000, None, 0, RATE).unwrap().cookie;
+        others.keep(5_000, None, 5_000, None, 0, RATE).unwrap();
         assert_eq!(others.read(mine.as_bytes(), 5_001), None, "another pool's");
         let (_, rest) = mine.split_once('.').unwrap();
         let earlier = format!("1.{rest}");
@@ -306,13 +310,13 @@ mod tests {
     fn who_does_not_come_back_is_forgotten_and_counts_less() {
         let mut places = Places::default();
         for at in 0..200u64 {
-            places.keep(at, None, Some(IpAddr::from((at as u32).to_be_bytes())), 10, RATE).unwrap();
+            places.keep(at, None, at, Some(IpAddr::from((at as u32).to_be_bytes())), 10, RATE).unwrap();
         }
         assert_eq!((places.len(), places.ahead(10_000)), (200, 200));
-        let late = places.keep(60_000, None, None, 10, RATE).unwrap();
+        let late = places.keep(60_000, None, 60_000, None, 10, RATE).unwrap();
         assert_eq!(places.len(), 1, "all others have gone");
         ticket(&mut places, &late, 60_500);
-        (0..100).for_each(|_| assert!(places.keep(60_000, None, None, 10, RATE).is_some()));
+        (0..100).for_each(|_| assert!(places.keep(60_000, None, 60_000, None, 10, RATE).is_some()));
         assert!(places.ahead(70_000) < 10, "of those before none came back");
     }
 
@@ -320,23 +324,23 @@ mod tests {
     fn the_wait_follows_from_who_is_ahead() {
         let mut places = Places::default();
         for at in 0..1_000u32 {
-            places.keep(1_000, None, Some(IpAddr::from(at.to_be_bytes())), 100, RATE).unwrap();
+            places.keep(1_000, None, 1_000, Some(IpAddr::from(at.to_be_bytes())), 100, RATE).unwrap();
         }
-        let told = places.keep(5_000, None, None, 100, RATE).unwrap();
+        let told = places.keep(5_000, None, 5_000, None, 100, RATE).unwrap();
         assert_eq!((told.wait, told.retry), (22, 11), "1,100 at 50 a second");
     }
 
     #[test]
     fn places_are_bounded() {
         let mut places = Places::default();
-        let of_one = (0..1_000).filter(|_| places.keep(0, None, address(1), 0, RATE).is_some()).count();
+        let of_one = (0..1_000).filter(|_| places.keep(0, None, 0, address(1), 0, RATE).is_some()).count();
         assert_eq!(of_one, PLACES_OF_ADDRESS as usize);
-        assert!(places.keep(0, None, address(2), 0, RATE).is_some());
-        let others = (0..PLACES + 10).filter(|_| places.keep(0, None, None, 0, RATE).is_some()).count();
+        assert!(places.keep(0, None, 0, address(2), 0, RATE).is_some());
+        let others = (0..PLACES + 10).filter(|_| places.keep(0, None, 0, None, 0, RATE).is_some()).count();
         assert_eq!(others + of_one + 1, PLACES);
         assert_eq!(places.live.len(), PLACES);
         // All are gone a while later, and nothing of them is left.
-        assert!(places.keep(600_000, None, address(1), 0, RATE).is_some());
+        assert!(places.keep(600_000, None, 600_000, address(1), 0, RATE).is_some());
         assert_eq!((places.live.len(), places.addresses.len(), places.ends.len()), (1, 1, 1));
     }
 }

@@ -104,8 +104,10 @@ impl<T> RequestQueue<T> {
     pub fn keep_place(&mut self, now: u64, from: &Applicant, capacity: Capacity) -> Option<Told> {
         let ticket = from.place.as_deref().and_then(|cookie| self.places.read(cookie, now));
         let rate = self.admission.rate(capacity.limit, capacity.cores).unwrap_or(1.0);
+        let most = self.admission.patience(Rank::Visitor);
+        let delay = from.address.map_or(0, |address| self.shares.last_delay(now, address, most));
         // A place is had before the line is joined: what is in that is ahead.
-        self.places.keep(now, ticket, from.address, self.waiters.len(), rate)
+        self.places.keep(now, ticket, now + delay, from.address, self.waiters.len(), rate)
     }
 
     /// Takes out the next to be served by a worker that is at home on `thread`; `unproven`: whether one more unproven
