@@ -161,6 +161,8 @@ rows! {
     PHP_LANE_RUNNING = Gauge "php_lane_running" "PHP workers that run for a pool of a site, by `pool` and `lane` (front, admin, background)."
     PHP_LANE_LIMIT = Gauge "php_lane_limit" "Most PHP workers that may run for it, with those that it may borrow, by `pool` and `lane`."
     PHP_LANE_WAITING = Gauge "php_lane_waiting" "Requests that wait for a PHP worker, by `pool` and `lane`."
+    PHP_LANE_EXPECTED_WAIT = Gauge "php_lane_expected_wait_seconds" "How long a visitor who came now would wait for a PHP worker, as estimated, by `pool` and `lane`."
+    PHP_LANE_WAITING_ROOM = Gauge "php_lane_waiting_room" "Browsers that have a place in the waiting room, by `pool` and `lane`."
     PHP_LANE_SERVED = Counter "php_lane_served_total" "Requests that got a PHP worker, by `pool` and `lane`."
     PHP_LANE_REFUSED = Counter "php_lane_refused_total" "Requests that were refused at once, by `pool` and `lane`."
     PHP_LANE_LATE = Counter "php_lane_late_total" "Requests that were refused because they had waited too long, by `pool` and `lane`."
