@@ -1,0 +1,154 @@
+<?php
+namespace Millrace\WordPress;
+
+/**
+ * Changes of options, by whatever way: wp-admin, REST, XML-RPC, an app, cron, any plugin's code.
+ *
+ * Which pages depend on an option cannot be told cheaply, so the rule is: **every change of an option purges all pages, softly,
+ * unless it is bookkeeping.** Two errors are possible: too few purges leave a stale site, too many leave no cache, because many
+ * plugins write an option for every page view. In this order:
+ *
+ * 1. `NOISE`: never. Transients, cron, sessions, locks and what else no page shows.
+ * 2. `TRADE`: always and hard. What a shop of WooCommerce sells, to whom, at which price, and whether it is open: a closed shop
+ *    must not be served, not even when PHP fails.
+ * 3. `SHOWN`: always. WordPress's own options that are on all pages.
+ * 4. An administrator asks for a change - by any method but GET, HEAD and OPTIONS, or by a link with a nonce: always. Those are
+ *    the settings pages of all plugins, REST, XML-RPC and the apps.
+ * 5. Anything else - a visitor's request, cron, an administrator who only looks at a page: unless the name says that it is
+ *    bookkeeping (`BOOKKEEPING`) or WordPress does not load the option with every page (autoload), and unless it changes too
+ *    often: after `MOST` changes with less than `QUIET` seconds between them it is bookkeeping until it has been quiet for so
+ *    long, and all such options together purge `MOST_OF_ALL` times an hour. Numbers and digests in names do not count:
+ *    `cart_17` and `cart_18` are one. That is remembered in one transient, which is written at most once a minute for each
+ *    option that goes on changing. A setting that is lost so - changed by cron every few minutes - is on the pages when their
+ *    lifetime is over.
+ *
+ * A hidden shop or site ("coming soon", "maintenance") of other plugins goes by the same rules, but hard.
+ */
+final class Options
+{
+    public const HOOKS = [
+        'updated_option' => ['changed', 1, 10],
+        'added_option' => ['changed', 1, 10],
+        'deleted_option' => ['deleted', 1, 10],
+        'add_site_option' => ['network', 1, 10],
+        'update_site_option' => ['network', 1, 10],
+        'delete_site_option' => ['network', 1, 10],
+    ];
+
+    private const NOISE = '/^(cron|rewrite_rules|_transient.*|_site_transient.*|_?wc_session.*|action_scheduler.*|schema-ActionScheduler.*'
+        . '|recently_(edited|activated)|uninstall_plugins|can_compress_scripts|fresh_site|recovery_(keys|mode.*)|wp_force_deactivated_plugins'
+        . '|(auto|core)_updater?\.lock|.*\.lock|dismissed_update_.*|auto_(core|plugin)_.*|finished_.*|theme_switched|https_detection_errors'
+        . '|adminhash|new_admin_email|mailserver_.*|.*user_roles|(initial_)?db_version|db_upgraded|user_count|blog_count'
+        . '|(auth|logged_in|nonce|secure_auth)_(key|salt)|woocommerce_(admin|task_list|onboarding|marketplace|helper|tracker|inbox'
+        . '|meta_box_errors|queue_flush|newly_installed|remote_variant|maybe|analytics|db|schema|version)(_.*)?)$/Di';
+
+    private const TRADE = '/^woocommerce_(coming_soon|store_pages_only|private_link|share_key|currency|price_.*|prices_include_tax'
+        . '|currency_pos|calc_taxes|tax_.*|default_customer_address|default_country|store_(address|city|postcode).*|allowed_countries'
+        . '|all_except_countries|specific_.*|ship_to_.*|shipping_.*|(flat_rate|free_shipping|local_pickup|pickup_location)_.*|demo_store.*'
+        . '|manage_stock|stock_format|hide_out_of_stock_items|notify_(low|no)_stock_amount|catalog_.*|shop_page_(id|display)'
+        . '|category_archive_display|default_catalog_orderby|enable_(reviews|review_rating|ajax_add_to_cart|coupons)|permalinks)$/D';
+
+    /** Options of WordPress that show on all pages, or on more than can be told. */
+    private const SHOWN = [
+        'siteurl', 'home', 'blogname', 'blogdescription', 'blog_public', 'site_icon', 'site_logo', 'WPLANG', 'html_type',
+        'template', 'stylesheet', 'permalink_structure', 'category_base', 'tag_base',
+        'show_on_front', 'page_on_front', 'page_for_posts', 'posts_per_page', 'posts_per_rss', 'rss_use_excerpt',
+        'date_format', 'time_format', 'timezone_string', 'gmt_offset', 'start_of_week', 'use_smilies',
+        'default_comment_status', 'comment_registration', 'require_name_email', 'close_comments_for_old_posts',
+        'close_comments_days_old', 'thread_comments', 'thread_comments_depth', 'page_comments', 'comments_per_page',
+        'default_comments_page', 'comment_order', 'show_comments_cookies_opt_in', 'show_avatars', 'avatar_default',
+        'avatar_rating', 'wp_page_for_privacy_policy', 'active_plugins', 'users_can_register', 'active_sitewide_plugins',
+    ];
+
+    private const HIDDEN = '/(^|[_-])(coming[_-]?soon|maintenance([_-]mode)?|under[_-]?construction)([_-]|$)/i';
+
+    /** How plugins call what they write for themselves. */
+    private const BOOKKEEPING = '/(^|[_-])(locks?|logs?|logger|cached?|counts?|counters?|hits|views?|visits?|stats?|queued?|sessions?'
+        . '|last[_-].+|.+[_-](at|time|date|timestamp|expires?|expiry)|versions?|errors?|notices?|tokens?|nonces?|progress|heartbeat)$/Di';
+
+    private const QUIET = 1200;
+    private const MOST = 3;
+    private const MOST_OF_ALL = 10;
+    private const MEMORY = 'millrace_options';
+    private const REMEMBERED = 100;
+
+    /** Families of options that were judged in this request: the verdict. */
+    private static array $judged = [];
+
+    public static function changed($name): void
+    {
+        self::judge((string) $name, static fn () => isset(wp_load_alloptions()[$name]));
+    }
+
+    /** Whether it was loaded with every page can't be told any more. */
+    public static function deleted($name): void
+    {
+        self::judge((string) $name, static fn () => true);
+    }
+
+    /** An option of a network of sites. */
+    public static function network($name): void
+    {
+        if (is_multisite() && self::purges((string) $name, static fn () => true)) {
+            Changes::network();
+        }
+    }
+
+    private static function judge(string $name, callable $is_loaded): void
+    {
+        if ($name === 'sticky_posts') {
+            Changes::soft('home', 'front', 'feed', 'list-post', 'list-any');
+        } elseif ($name === 'sidebars_widgets' || strncmp($name, 'widget_', 7) === 0) {
+            Changes::soft('widgets');
+        } elseif (self::purges($name, $is_loaded)) {
+            preg_match(self::TRADE, $name) || preg_match(self::HIDDEN, $name) ? Changes::gone() : Changes::all();
+        }
+    }
+
+    /** The rules at the head of this file. */
+    private static function purges(string $name, callable $is_loaded): bool
+    {
+        if (preg_match(self::NOISE, $name)) {
+            return false;
+        }
+        if (preg_match(self::TRADE, $name) || in_array($name, self::SHOWN, true) || self::is_asked_for()) {
+            return true;
+        }
+        return !preg_match(self::BOOKKEEPING, $name) && $is_loaded() && self::is_seldom($name);
+    }
+
+    /** An administrator changes something, and does not only look at a page or leave it open. */
+    private static function is_asked_for(): bool
+    {
+        if (!did_action('init') || wp_doing_cron() || (wp_doing_ajax() && ($_REQUEST['action'] ?? '') === 'heartbeat')) {
+            return false;
+        }
+        $safe = in_array($_SERVER['REQUEST_METHOD'] ?? 'GET', ['GET', 'HEAD', 'OPTIONS'], true) && !isset($_GET['_wpnonce']);
+        return !$safe && (current_user_can('manage_options') || current_user_can('manage_woocommerce')
+            || current_user_can('edit_theme_options'));
+    }
+
+    private static function is_seldom(string $name): bool
+    {
+        $family = substr(preg_replace('/[0-9a-f]{8,}|\d+/i', '#', $name), 0, 100);
+        return self::$judged[$family] ??= self::count($family, time());
+    }
+
+    /** One more change of this family: whether it purges. */
+    private static function count(string $family, int $now): bool
+    {
+        $known = get_transient(self::MEMORY);
+        $known = is_array($known) ? $known : [];
+        [$all, $since] = $known['*'] ?? [0, $now];
+        [$all, $since] = $now - $since >= 3600 ? [0, $now] : [$all, $since];
+        [$changes, $last] = $known[$family] ?? [0, 0];
+        $changes = $now - $last > self::QUIET ? 1 : min($changes + 1, self::MOST + 1);
+        $purges = $changes <= self::MOST && $all < self::MOST_OF_ALL;
+        if ($purges || $now - $last >= 60) {
+            unset($known['*'], $known[$family]);
+            $known = array_slice($known, 1 - self::REMEMBERED, null, true) + [$family => [$changes, $now]];
+            set_transient(self::MEMORY, $known + ['*' => [$all + (int) $purges, $since]], DAY_IN_SECONDS);
+        }
+        return $purges;
+    }
+}
