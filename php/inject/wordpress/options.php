@@ -39,7 +39,9 @@ final class Options
         . '|recently_(edited|activated)|uninstall_plugins|can_compress_scripts|fresh_site|recovery_(keys|mode.*)|wp_force_deactivated_plugins'
         . '|(auto|core)_updater?\.lock|.*\.lock|dismissed_update_.*|auto_(core|plugin)_.*|finished_.*|theme_switched|https_detection_errors'
         . '|adminhash|new_admin_email|mailserver_.*|.*user_roles|(initial_)?db_version|db_upgraded|user_count|blog_count'
-        . '|(auth|logged_in|nonce|secure_auth)_(key|salt)|woocommerce_(admin|task_list|onboarding|marketplace|helper|tracker|inbox'
+        . '|wp_calendar_block_.*|(auth|logged_in|nonce|secure_auth)_(key|salt)|jetpack_sync_.*|jpsq_.*'
+        . '|wc_(pending_batch|remote|installing|blocks_db|admin)_.*|.+[_-](locks?|logs?|queue|jobdata|heartbeat|timestamp|last_run)'
+        . '|woocommerce_(admin|task_list|onboarding|marketplace|helper|tracker|inbox'
         . '|meta_box_errors|queue_flush|newly_installed|remote_variant|maybe|analytics|db|schema|version)(_.*)?)$/Di';
 
     private const TRADE = '/^woocommerce_(coming_soon|store_pages_only|private_link|share_key|currency|price_.*|prices_include_tax'
@@ -63,7 +65,7 @@ final class Options
     private const HIDDEN = '/(^|[_-])(coming[_-]?soon|maintenance([_-]mode)?|under[_-]?construction)([_-]|$)/i';
 
     /** How plugins call what they write for themselves. */
-    private const BOOKKEEPING = '/(^|[_-])(locks?|logs?|logger|cached?|counts?|counters?|hits|views?|visits?|stats?|queued?|sessions?'
+    private const BOOKKEEPING = '/(^|[_-])(locks?|logs?|logger|cached?|counts?|counters?|hits|views?|visits?|visitors?|stats?|queued?|sessions?'
         . '|last[_-].+|.+[_-](at|time|date|timestamp|expires?|expiry)|versions?|errors?|notices?|tokens?|nonces?|progress|heartbeat)$/Di';
 
     private const QUIET = 1200;
@@ -108,7 +110,9 @@ final class Options
     /** The rules at the head of this file. */
     private static function purges(string $name, callable $is_loaded): bool
     {
-        if (preg_match(self::NOISE, $name)) {
+        // WordPress keeps in NAME_children which terms are above others.
+        $children = substr($name, -9) === '_children' && taxonomy_exists(substr($name, 0, -9));
+        if ($children || preg_match(self::NOISE, $name)) {
             return false;
         }
         if (preg_match(self::TRADE, $name) || in_array($name, self::SHOWN, true) || self::is_asked_for()) {
@@ -143,11 +147,13 @@ final class Options
         [$all, $since] = $now - $since >= 3600 ? [0, $now] : [$all, $since];
         [$changes, $last] = $known[$family] ?? [0, 0];
         $changes = $now - $last > self::QUIET ? 1 : min($changes + 1, self::MOST + 1);
-        $purges = $changes <= self::MOST && $all < self::MOST_OF_ALL;
+        // Options that change in one request make one purge.
+        $again = in_array(true, self::$judged, true);
+        $purges = $changes <= self::MOST && ($again || $all < self::MOST_OF_ALL);
         if ($purges || $now - $last >= 60) {
             unset($known['*'], $known[$family]);
             $known = array_slice($known, 1 - self::REMEMBERED, null, true) + [$family => [$changes, $now]];
-            set_transient(self::MEMORY, $known + ['*' => [$all + (int) $purges, $since]], DAY_IN_SECONDS);
+            set_transient(self::MEMORY, $known + ['*' => [$all + (int) ($purges && !$again), $since]], DAY_IN_SECONDS);
         }
         return $purges;
     }
