@@ -33,6 +33,7 @@ final class Location
         'woocommerce_product_get_price', 'woocommerce_product_variation_get_price', 'woocommerce_get_price_html',
         'woocommerce_variation_prices', 'woocommerce_get_variation_prices_hash', 'woocommerce_get_tax_location',
         'woocommerce_customer_taxable_address', 'woocommerce_before_calculate_totals',
+        'woocommerce_customer_get_billing', 'woocommerce_customer_get_shipping',
         'woocommerce_customer_get_billing_country', 'woocommerce_customer_get_billing_state',
         'woocommerce_customer_get_billing_postcode', 'woocommerce_customer_get_billing_city',
         'woocommerce_customer_get_shipping_country', 'woocommerce_customer_get_shipping_state',

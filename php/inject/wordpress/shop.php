@@ -27,6 +27,7 @@ final class Shop
         // Around the changes of stock by an order, also where an administrator moves it on.
         'woocommerce_can_reduce_order_stock' => ['order_begins', 1, \PHP_INT_MAX],
         'woocommerce_can_restore_order_stock' => ['order_begins', 1, \PHP_INT_MAX],
+        'woocommerce_can_restock_refunded_items' => ['order_begins', 1, \PHP_INT_MAX],
         'woocommerce_reduce_order_stock' => ['order', 1, 10],
         'woocommerce_restore_order_stock' => ['order', 1, 10],
         'wp_loaded' => ['cart', 0, 0],

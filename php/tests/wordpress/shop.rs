@@ -137,6 +137,10 @@ fn orders_and_carts() {
     let purges = site.anonymous(back);
     kept.assert_some("cancelled", &purges, &["/product/shirt/"], &["/product/shoe/"]);
     assert!(purges.hard.is_empty(), "{purges:?}");
+    let refunded = "apply_filters('woocommerce_can_restock_refunded_items', true, null, []); do_action('woocommerce_product_set_stock', product('shirt'))";
+    let purges = site.change(refunded);
+    kept.assert_some("refunded", &purges, &["/product/shirt/"], &["/product/shoe/"]);
+    assert!(purges.hard.is_empty(), "{purges:?}");
 
     std::fs::write(site.root.join("wp-content/mu-plugins/wc.php"), "<?php function WC() {}").unwrap();
     let purge = |site: &mut Site, uri: &str, method: &str| {
