@@ -188,7 +188,7 @@ fn options_of_endless_names_purge_a_bounded_number_of_times() {
     let mut emptied = 0;
     for first in 'g'..='z' {
         for second in 'g'..='z' {
-            if (first as u32 + second as u32) % 5 == 0 {
+            if (first as u32 + second as u32).is_multiple_of(5) {
                 let purges = site.anonymous(&format!("update_option('of_{first}{second}', 'x')"));
                 emptied += usize::from(!purges.nothing());
             }
