@@ -81,7 +81,7 @@ whole_site() {
   change 'switch_theme("twentytwentyfour");' && lacks /c/ twentytwentythree
 }
 
-# The settings of a shop, by a plugin of which nobody is logged in; and noise.
+# Settings of a shop, changed without a user; and noise.
 settings() {
   local path
   warm && change 'wp_set_current_user(0); update_option("woocommerce_currency", "CHF");' || return
@@ -94,13 +94,13 @@ settings() {
   change 'update_option("woocommerce_coming_soon", "no");' && lacks /a/ COMING-SOON && shows /a/ 'Text'
 }
 
-# What somebody puts into a cart changes no page; another form may have.
+# Adding to the cart changes no page; an unknown form may have.
 cart() {
   warm || return
   curl -s -o /dev/null --max-time 30 -d add-to-cart=7 "$base/a/" || return
   hit /a/ && hit / || return
   curl -s -o /dev/null --max-time 30 -d vote=7 "$base/a/" && get /a/ || return
-  case $state in *'; hit'*) echo "still a hit after a POST that nobody knows: $state"; return 1 ;; esac
+  case $state in *'; hit'*) echo "still a hit after the POST of an unknown form: $state"; return 1 ;; esac
 }
 
 author() {

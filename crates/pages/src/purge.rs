@@ -9,8 +9,8 @@
 //! hard, /a/?b=1, /shop/*    a URL with its query; all paths that begin so
 //! https://other.test/a/     a URL of another host of the site
 //! *                         the whole site
-//! only, post:17             that, and nothing by RFC 9111 section 4.4: the application knows what it has changed
-//! only                      nothing at all
+//! only, post:17             just this: a POST invalidates nothing by RFC 9111 section 4.4
+//! only                      nothing
 //! ```
 //!
 //! A comma in a URL is to be written `%2C`.
@@ -88,9 +88,9 @@ struct List<'a> {
     rules: &'a Rules,
     place: &'a Place<'a>,
     found: Vec<(Purge, Hardness)>,
-    /// What nobody has said, but RFC 9111 section 4.4 asks for.
+    /// What RFC 9111 section 4.4 invalidates without a word of the application.
     implied: Vec<Purge>,
-    /// The application has said that nothing else has changed than what it names.
+    /// The application names all that it has changed (`only`).
     only: bool,
 }
 

@@ -36,7 +36,7 @@ final class Changes
         }
     }
 
-    /** All pages of the site, and not even for the case that PHP fails are they there any more. */
+    /** All pages of the site, hard; of a network, those of the current site. */
     public static function gone(): void
     {
         if (is_multisite()) {

@@ -2,21 +2,21 @@
 namespace Millrace\WordPress;
 
 /**
- * Pages that differ by the visitor's address, which no key of the cache knows: they are not kept.
+ * Pages that depend on the visitor's address, which is not part of the cache key: they are not kept.
  *
- * WooCommerce takes a visitor's country from the address where the option woocommerce_default_customer_address says so:
+ * WooCommerce derives the country from the address according to the option woocommerce_default_customer_address:
  *
- * - `geolocation`: the same URL shows each country its own taxes and prices. Not kept is each page of the shop, and every other
- *   page on which a price, a tax or the customer's address was asked for once WordPress had loaded - a blog post without products
- *   is kept. The option decides, not whether an address was looked up: WooCommerce shows crawlers the shop's own country, and
- *   their pages would be everybody's.
- * - `geolocation_ajax`, "with page caching support": a URL without ?v=HASH is redirected by a 307, which is not kept, to one with
- *   the hash of the visitor's place; that page is kept, it has a URL of its own, and WooCommerce's script sends visitors with
- *   another hash on. Without ?v= - where a plugin has taken the redirect away - as `geolocation`.
- * - anything else: as without.
+ * - `geolocation`: one URL shows each country its own taxes and prices. Pages of the shop are not kept, nor is any other page that
+ *   reads a price, a tax or the customer's address after WordPress has loaded; a blog post without products is kept. The option
+ *   decides, not the look-up: WooCommerce skips the look-up for crawlers and shows them the shop's own country, and such a page
+ *   would be served to everyone.
+ * - `geolocation_ajax`, "with page caching support": WooCommerce redirects a URL without ?v=HASH by a 307, which is not kept, to
+ *   one with the hash of the visitor's place. That page has its own URL and is kept; WooCommerce's script redirects visitors
+ *   with another hash. A page without ?v= (a plugin has removed the redirect) is treated as with `geolocation`.
+ * - any other value: pages are kept as usual.
  *
- * In all of them a page is not kept for which a plugin has asked WC_Geolocation itself. What reads the address without it, or a
- * field such as CF-IPCountry, is not seen: such a plugin says Vary or Cache-Control: private.
+ * In all modes a page is not kept if a plugin calls WC_Geolocation itself. A plugin that reads the address, or a field such as
+ * CF-IPCountry, without it goes unnoticed: it must send Vary or Cache-Control: private.
  */
 final class Location
 {
@@ -28,7 +28,7 @@ final class Location
         'template_redirect' => ['shop', 0, \PHP_INT_MIN + 1],
     ];
 
-    /** What is asked for on the way to a price, a tax, or the customer's address. */
+    /** Filters that run when a page reads a price, a tax, or the customer's address. */
     private const USES = [
         'woocommerce_product_get_price', 'woocommerce_product_variation_get_price', 'woocommerce_get_price_html',
         'woocommerce_variation_prices', 'woocommerce_get_variation_prices_hash', 'woocommerce_get_tax_location',
@@ -40,9 +40,9 @@ final class Location
         'woocommerce_customer_get_shipping_postcode', 'woocommerce_customer_get_shipping_city',
     ];
 
-    /** WooCommerce itself makes out the default location of the customer. */
+    /** WooCommerce is determining the customer's default location. */
     private static bool $default = false;
-    /** A plugin has asked for the place of an address. */
+    /** A plugin has looked up an address. */
     private static bool $asked = false;
 
     public static function begin($location)
@@ -57,7 +57,7 @@ final class Location
         return $location;
     }
 
-    /** An address is looked up. WooCommerce does that for the default location, if it is set to. */
+    /** WC_Geolocation looks up an address: for the default location, if the option says so, or for a plugin. */
     public static function asked($country)
     {
         if (!(self::$default && in_array(self::mode(), ['geolocation', 'geolocation_ajax'], true))) {
@@ -67,7 +67,7 @@ final class Location
         return $country;
     }
 
-    /** From here on what is asked for is for the page: WooCommerce has made its customer. */
+    /** WooCommerce has set up its customer; from now on the page reads it. */
     public static function watch(): void
     {
         if (Page::$watched && self::$asked) {

@@ -2,27 +2,28 @@
 namespace Millrace\WordPress;
 
 /**
- * Changes of options, by whatever way: wp-admin, REST, XML-RPC, an app, cron, any plugin's code.
+ * Changes of options, from wp-admin, REST, XML-RPC, an app, cron, or any plugin's code.
  *
- * Which pages depend on an option cannot be told cheaply, so the rule is: **every change of an option purges all pages, softly,
- * unless it is bookkeeping.** Two errors are possible: too few purges leave a stale site, too many leave no cache, because many
- * plugins write an option for every page view. In this order:
+ * There is no cheap way to know which pages read an option. The rule is therefore: **every change of an option purges all
+ * pages, softly, unless it is bookkeeping.** Two errors are possible: with too few purges the site is stale; with too many there
+ * is no cache, because many plugins write an option on every page view. The checks, in this order:
  *
- * 1. `NOISE`: never. Transients, cron, sessions, locks and what else no page shows.
- * 2. `TRADE`: always and hard. What a shop of WooCommerce sells, to whom, at which price, and whether it is open: a closed shop
+ * 1. `NOISE` never purges: transients, cron, sessions, locks and other state that no page shows.
+ * 2. `TRADE` always purges, hard: what a WooCommerce shop sells, where, at which price, and whether it is open. A closed shop
  *    must not be served, not even when PHP fails.
- * 3. `SHOWN`: always. WordPress's own options that are on all pages.
- * 4. An administrator asks for a change - by any method but GET, HEAD and OPTIONS, or by a link with a nonce: always. Those are
- *    the settings pages of all plugins, REST, XML-RPC and the apps.
- * 5. Anything else - a visitor's request, cron, an administrator who only looks at a page: unless the name says that it is
- *    bookkeeping (`BOOKKEEPING`) or WordPress does not load the option with every page (autoload), and unless it changes too
- *    often: after `MOST` changes with less than `QUIET` seconds between them it is bookkeeping until it has been quiet for so
- *    long, and all such options together purge `MOST_OF_ALL` times an hour. Numbers and digests in names do not count:
- *    `cart_17` and `cart_18` are one. That is remembered in one transient, which is written at most once a minute for each
- *    option that goes on changing. A setting that is lost so - changed by cron every few minutes - is on the pages when their
- *    lifetime is over.
+ * 3. `SHOWN` always purges: WordPress's own options that appear on all pages.
+ * 4. A change that an administrator requests always purges: any method except GET, HEAD and OPTIONS, or a link with a nonce.
+ *    That covers the settings pages of all plugins, REST, XML-RPC and the apps.
+ * 5. Any other write - by a visitor's request, by cron, while an administrator views a page - purges unless
+ *    - the name is one of bookkeeping (`BOOKKEEPING`),
+ *    - WordPress does not load the option on every page (autoload), or
+ *    - it changes too often: after `MOST` changes with less than `QUIET` seconds between them the option counts as bookkeeping
+ *      until it has been quiet for that long. All such options together purge at most `MOST_OF_ALL` times an hour.
+ *    Numbers and digests in names are ignored: `cart_17` and `cart_18` are one family. One transient remembers the families; an
+ *    option that keeps changing writes it at most once a minute. The cost: a real setting that cron changes every few minutes
+ *    appears only when the lifetime of the pages is over.
  *
- * A hidden shop or site ("coming soon", "maintenance") of other plugins goes by the same rules, but hard.
+ * A "coming soon" or "maintenance" option of another plugin follows the same rules, but purges hard.
  */
 final class Options
 {
@@ -50,7 +51,7 @@ final class Options
         . '|manage_stock|stock_format|hide_out_of_stock_items|notify_(low|no)_stock_amount|catalog_.*|shop_page_(id|display)'
         . '|category_archive_display|default_catalog_orderby|enable_(reviews|review_rating|ajax_add_to_cart|coupons)|permalinks)$/D';
 
-    /** Options of WordPress that show on all pages, or on more than can be told. */
+    /** Options of WordPress that appear on all pages, or on an unknown number of them. */
     private const SHOWN = [
         'siteurl', 'home', 'blogname', 'blogdescription', 'blog_public', 'site_icon', 'site_logo', 'WPLANG', 'html_type',
         'template', 'stylesheet', 'permalink_structure', 'category_base', 'tag_base',
@@ -64,7 +65,7 @@ final class Options
 
     private const HIDDEN = '/(^|[_-])(coming[_-]?soon|maintenance([_-]mode)?|under[_-]?construction)([_-]|$)/i';
 
-    /** How plugins call what they write for themselves. */
+    /** Names that plugins give to state of their own. */
     private const BOOKKEEPING = '/(^|[_-])(locks?|logs?|logger|cached?|counts?|counters?|hits|views?|visits?|visitors?|stats?|queued?|sessions?'
         . '|last[_-].+|.+[_-](at|time|date|timestamp|expires?|expiry)|versions?|errors?|notices?|tokens?|nonces?|progress|heartbeat)$/Di';
 
@@ -74,7 +75,7 @@ final class Options
     private const MEMORY = 'millrace_options';
     private const REMEMBERED = 100;
 
-    /** Families of options that were judged in this request: the verdict. */
+    /** Families of options that this request has changed: whether the change purges. */
     private static array $judged = [];
 
     public static function changed($name): void
@@ -82,7 +83,7 @@ final class Options
         self::judge((string) $name, static fn () => isset(wp_load_alloptions()[$name]));
     }
 
-    /** Whether it was loaded with every page can't be told any more. */
+    /** The row is gone, and with it whether WordPress loaded it on every page. */
     public static function deleted($name): void
     {
         self::judge((string) $name, static fn () => true);
@@ -110,7 +111,7 @@ final class Options
     /** The rules at the head of this file. */
     private static function purges(string $name, callable $is_loaded): bool
     {
-        // WordPress keeps in NAME_children which terms are above others.
+        // WordPress caches the hierarchy of the terms of TAXONOMY in TAXONOMY_children.
         $children = substr($name, -9) === '_children' && taxonomy_exists(substr($name, 0, -9));
         if ($children || preg_match(self::NOISE, $name)) {
             return false;
@@ -121,7 +122,7 @@ final class Options
         return !preg_match(self::BOOKKEEPING, $name) && $is_loaded() && self::is_seldom($name);
     }
 
-    /** An administrator changes something, and does not only look at a page or leave it open. */
+    /** An administrator requests a change, and does not just view a page or leave it open. */
     private static function is_asked_for(): bool
     {
         if (!did_action('init') || wp_doing_cron() || (wp_doing_ajax() && ($_REQUEST['action'] ?? '') === 'heartbeat')) {
@@ -138,7 +139,7 @@ final class Options
         return self::$judged[$family] ??= self::count($family, time());
     }
 
-    /** One more change of this family: whether it purges. */
+    /** Counts a change of this family; returns whether it purges. */
     private static function count(string $family, int $now): bool
     {
         $known = get_transient(self::MEMORY);
@@ -147,7 +148,7 @@ final class Options
         [$all, $since] = $now - $since >= 3600 ? [0, $now] : [$all, $since];
         [$changes, $last] = $known[$family] ?? [0, 0];
         $changes = $now - $last > self::QUIET ? 1 : min($changes + 1, self::MOST + 1);
-        // Options that change in one request make one purge.
+        // Several options that change in one request cause one purge.
         $again = in_array(true, self::$judged, true);
         $purges = $changes <= self::MOST && ($again || $all < self::MOST_OF_ALL);
         if ($purges || $now - $last >= 60) {

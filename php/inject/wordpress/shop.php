@@ -4,11 +4,9 @@ namespace Millrace\WordPress;
 /**
  * Changes in a shop of WooCommerce; its settings are in Options.
  *
- * Prices are purged hard, because somebody buys by them; and so is stock that somebody edits who may edit the product. What an
- * order takes from the stock, or gives back, makes the pages of those products stale whose stock is counted, and no others: the
- * next visitor's page is a new one, while a crowd that comes for it is not without the old one. Nothing is purged by what is
- * put into a cart: to a cache that knows no better, a POST to the page of a product would make that page stale (RFC 9111
- * section 4.4).
+ * Prices purge hard, because customers buy by them; so does stock that an editor of the product changes. An order purges softly,
+ * and only products whose stock WooCommerce manages: the next visitor gets a new page, and a crowd keeps the old one meanwhile.
+ * Adding to the cart purges nothing; by RFC 9111 section 4.4 alone, a POST to a product's page would make that page stale.
  */
 final class Shop
 {
@@ -24,7 +22,7 @@ final class Shop
         'woocommerce_delete_product_variation' => ['variation', 1, 10],
         'wc_after_products_starting_sales' => ['sales', 1, 10],
         'wc_after_products_ending_sales' => ['sales', 1, 10],
-        // Around the changes of stock by an order, also where an administrator moves it on.
+        // They surround the stock changes of an order, including one that an administrator processes.
         'woocommerce_can_reduce_order_stock' => ['order_begins', 1, \PHP_INT_MAX],
         'woocommerce_can_restore_order_stock' => ['order_begins', 1, \PHP_INT_MAX],
         'woocommerce_can_restock_refunded_items' => ['order_begins', 1, \PHP_INT_MAX],
@@ -50,7 +48,7 @@ final class Shop
     private const STOCK = ['stock_quantity', 'stock_status', 'manage_stock', 'backorders', 'low_stock_amount'];
     private const LISTED = ['catalog_visibility', 'featured', 'price', 'stock_status'];
 
-    /** The stock changes by an order. */
+    /** An order is changing the stock. */
     private static bool $ordered = false;
 
     /** The number in stock: wherever the product is shown. */
@@ -109,7 +107,7 @@ final class Shop
         return $may;
     }
 
-    /** The stock of the products of an order has changed, of those whose stock is counted. */
+    /** An order has changed the stock of its products, where WooCommerce manages it. */
     public static function order($order): void
     {
         foreach (is_object($order) ? $order->get_items() : [] as $item) {
@@ -121,7 +119,7 @@ final class Shop
         self::$ordered = false;
     }
 
-    /** A POST that puts something into a cart: it changes no page. */
+    /** A POST that adds to the cart changes no page. */
     public static function cart(): void
     {
         $cart = ($_SERVER['REQUEST_METHOD'] ?? '') === 'POST' && (isset($_REQUEST['add-to-cart']) || isset($_GET['wc-ajax']));
@@ -131,8 +129,8 @@ final class Shop
     }
 
     /**
-     * The shop or the site is hidden ("coming soon"), but not for this visitor: he has the link for sharing, or a plugin lets
-     * him in. What he sees is not for others.
+     * The shop or the site is hidden ("coming soon"), but not for this visitor, by a share link or a plugin: the page is not for
+     * others.
      */
     public static function is_hidden(): bool
     {
@@ -161,7 +159,7 @@ final class Shop
         $hard ? Changes::hard(...$tags) : Changes::soft(...$tags);
     }
 
-    /** Somebody changes the product itself, and nobody buys it. */
+    /** The user edits the product; it is no order. */
     private static function is_edited($id): bool
     {
         return !self::$ordered && did_action('init') && current_user_can('edit_post', wp_get_post_parent_id($id) ?: $id);

@@ -1,5 +1,5 @@
-//! Pages that differ by the visitor's address. A plugin asks as WooCommerce does: for the default location when WordPress has
-//! begun, and for prices, taxes and the customer's address where it shows them.
+//! Pages that depend on the visitor's address. A plugin runs the filters as WooCommerce does: for the default location when
+//! WordPress starts, and for prices, taxes and the customer's address where a page shows them.
 
 use crate::site::Site;
 
@@ -71,7 +71,7 @@ fn with_plain_geolocation_pages_with_prices_are_not_kept() {
     // A post that shows prices, by REST.
     assert!(is_kept(&mut site, "/index.php?rest_route=/wp/v2/posts"));
     assert!(!is_kept(&mut site, "/index.php?rest_route=/wp/v2/pages&per_page=50"));
-    // Switched on and off, all that was kept goes.
+    // Switching it on or off purges all that was kept.
     assert!(site.change("update_option('woocommerce_default_customer_address', 'base')").gone());
     assert!(is_kept(&mut site, "/price/"));
     assert!(site.change("update_option('woocommerce_default_customer_address', 'geolocation')").gone());

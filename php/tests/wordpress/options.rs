@@ -1,10 +1,10 @@
-//! Options that change: by whatever way, the next visitor sees it; and what is only bookkeeping empties no cache.
+//! Options: the next visitor sees a change, whatever path it took; bookkeeping does not empty the cache.
 
 use crate::driver::Ask;
 use crate::site::{Purges, Site};
 
-/// A route of the REST interface that changes an option, for a token, as WooCommerce's keys and its app do; and a counter and
-/// a note that each page view writes.
+/// A REST route that changes an option for a token, as WooCommerce's API keys and app do; and options that every page view
+/// writes.
 const PLUGIN: &str = r#"
     add_filter('determine_current_user', fn ($user) => ($_SERVER['HTTP_AUTHORIZATION'] ?? '') === 'Bearer of-the-app' ? 1 : $user, 99);
     add_action('rest_api_init', fn () => register_rest_route('shop/v1', '/setting', ['methods' => 'PUT, POST', 'permission_callback' => '__return_true',
@@ -18,7 +18,7 @@ const PLUGIN: &str = r#"
     });
 "#;
 
-/// What must not be served any more.
+/// They purge hard.
 const TRADE: [&str; 12] = [
     "woocommerce_coming_soon",
     "woocommerce_store_pages_only",
@@ -34,7 +34,7 @@ const TRADE: [&str; 12] = [
     "woocommerce_calc_taxes",
 ];
 
-/// What all pages may show.
+/// They purge softly.
 const SETTINGS: [&str; 6] = [
     "some_plugin_settings",
     "woocommerce_enable_myaccount_registration",
@@ -64,7 +64,7 @@ impl Site {
             .set("HTTP_AUTHORIZATION", "Bearer of-the-app")
     }
 
-    /// Changes an option by each way that there is: what that purged.
+    /// Changes an option on each path; returns what that purged.
     fn ways(&mut self, name: &str) -> Vec<(&'static str, Purges)> {
         let value = |way: &str| format!("['{way}' => '{name}']");
         let mut ways = vec![
@@ -82,7 +82,7 @@ impl Site {
             assert_eq!(answer.text(), "true", "{name} by {method}: {answer:?}");
             ways.push((if method == "PUT" { "REST" } else { "the app" }, Purges::of(&answer)));
         }
-        // An options page of a plugin, as options.php: its link has a nonce.
+        // A link of a plugin's settings page.
         let link = format!(
             "$_SERVER['REQUEST_METHOD'] = 'GET'; $_GET['_wpnonce'] = 'x'; update_option('{name}', 'link')"
         );
@@ -99,9 +99,9 @@ fn settings_purge_by_whatever_way_they_change() {
         for (way, purges) in site.ways(name) {
             assert!(purges.gone(), "{name}, {way}: {purges:?}");
         }
-        // Nobody is logged in: a web hook, a plugin with a token of its own.
+        // No user is logged in: a web hook, a plugin with its own token.
         let purges = site.anonymous(&format!("update_option('{name}', 'hook')"));
-        assert!(purges.gone(), "{name}, by nobody: {purges:?}");
+        assert!(purges.gone(), "{name}, without a user: {purges:?}");
         let purges = site.anonymous(&format!("define('DOING_CRON', true); update_option('{name}', 'cron')"));
         assert!(purges.gone(), "{name}, by cron: {purges:?}");
     }
@@ -142,14 +142,14 @@ fn tables_of_the_shop_purge() {
     }
 }
 
-/// A setting that a visitor's request or cron changes is seen; what each of them writes is not taken for one.
+/// A visitor's request or cron changes a setting: it purges. What each of them writes soon counts as noise.
 #[test]
 #[ignore = "needs a WordPress: tests/hooks/run"]
 fn what_every_visitor_writes_empties_no_cache() {
     let mut site = Site::start(PLUGIN);
     assert!(site.anonymous("update_option('campaign', 'on')").all(), "a setting");
     assert!(site.anonymous("define('DOING_CRON', true); update_option('campaign', 'off')").all());
-    // Fifty visitors: one more note for each, in each request another. The names differ in numbers alone.
+    // Fifty page views that write options; some names differ only in numbers.
     let mut emptied = 0;
     for visitor in 0..50 {
         let ask = site.ask_page(&format!("/a/?view={visitor}"));
@@ -159,9 +159,9 @@ fn what_every_visitor_writes_empties_no_cache() {
         emptied += usize::from(!purges.nothing());
         assert!(visitor < 3 || purges.nothing(), "visitor {visitor}: {purges:?}");
     }
-    assert_eq!(emptied, 3, "what is noise cannot be known at once");
-    assert!(site.anonymous("update_option('campaign', 'on again')").all(), "another option is not concerned");
-    // By an administrator it is a change like any other.
+    assert_eq!(emptied, 3, "noise is not known at once");
+    assert!(site.anonymous("update_option('campaign', 'on again')").all(), "another option still purges");
+    // An administrator's change always purges.
     assert!(site.change("update_option('greeting', 'Hello')").all());
     for (what, code) in [
         ("a counter", "update_option('visitors', 17)"),
@@ -178,7 +178,7 @@ fn what_every_visitor_writes_empties_no_cache() {
     assert!(site.change(beats).nothing(), "a page stays open");
 }
 
-/// Names that no rule can tell apart: together they are bounded.
+/// Endless new names, without numbers that a family ignores: all together are bounded.
 #[test]
 #[ignore = "needs a WordPress: tests/hooks/run"]
 fn options_of_endless_names_purge_a_bounded_number_of_times() {
@@ -195,7 +195,7 @@ fn options_of_endless_names_purge_a_bounded_number_of_times() {
         }
     }
     assert_eq!(emptied, 10);
-    // What WordPress remembers of them is bounded, too.
+    // So is the memory of them.
     assert_eq!(
         site.value("count(get_transient('millrace_options')) <= 100 ? 'bounded' : 'grows'"),
         "bounded"
@@ -204,7 +204,7 @@ fn options_of_endless_names_purge_a_bounded_number_of_times() {
         site.anonymous("update_option('woocommerce_currency', 'CHF')").gone(),
         "what matters is not bounded"
     );
-    assert!(site.change("update_option('of_zz', 'y')").all(), "nor what somebody asks for");
+    assert!(site.change("update_option('of_zz', 'y')").all(), "nor what an administrator requests");
 }
 
 /// After twenty quiet minutes a change counts again.

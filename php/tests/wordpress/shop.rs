@@ -48,7 +48,7 @@ fn products() {
     // Where the shirt is shown.
     let shirt = ["/shop/", "/product/shirt/", "/product_cat/shirts/"];
     let unrelated = ["/product/shoe/", "/product_cat/shoes/", "/a/", "/", "/about/"];
-    // Stock: gone if the product is edited; if somebody buys, a new page for the next visitor, and the old one for a crowd.
+    // Stock: an edit purges hard, an order softly.
     let stock = [
         "do_action('woocommerce_product_set_stock', product('shirt'))",
         "do_action('woocommerce_variation_set_stock', product('shirt-red', 'product_variation'))",
@@ -100,8 +100,7 @@ fn products() {
     assert!(purges.nothing(), "nobody sees it: {purges:?}");
 }
 
-/// An order, as wc_reduce_stock_levels() goes through it: by a visitor, by a payment service, and by an administrator who moves
-/// it on.
+/// The hooks of wc_reduce_stock_levels(): for a visitor, a payment service, and an administrator who processes the order.
 #[test]
 #[ignore = "needs a WordPress: tests/hooks/run"]
 fn orders_and_carts() {
@@ -127,9 +126,9 @@ fn orders_and_carts() {
         }
     }
     for purges in [site.anonymous(&uncounted), site.change(&uncounted)] {
-        assert!(purges.nothing(), "no page shows that it was bought: {purges:?}");
+        assert!(purges.nothing(), "no page shows the order: {purges:?}");
     }
-    // After the order an edit in the same request is an edit again.
+    // An edit after the order, in the same request.
     let purges = site.change(&format!("{counted}; do_action('woocommerce_product_set_stock', $shirt)"));
     kept.assert_gone("edited", &purges, &["/product/shirt/"]);
     let back = "$order = new TestOrder([new TestItem(product('shirt'))]); apply_filters('woocommerce_can_restore_order_stock', true, $order);
@@ -152,11 +151,11 @@ fn orders_and_carts() {
     for uri in ["/product/shirt/?add-to-cart=7", "/?wc-ajax=add_to_cart"] {
         assert_eq!(purge(&mut site, uri, "POST"), "only", "{uri}: into a cart");
     }
-    assert_eq!(purge(&mut site, "/product/shirt/", "POST"), "", "a form that nobody knows");
+    assert_eq!(purge(&mut site, "/product/shirt/", "POST"), "", "an unknown form");
     assert_eq!(purge(&mut site, "/product/shirt/?add-to-cart=7", "GET"), "");
 }
 
-/// The shop is not open yet; who has the link sees it, and nobody else by that.
+/// The shop is not open yet: pages that share links open are not kept.
 #[test]
 #[ignore = "needs a WordPress: tests/hooks/run"]
 fn a_hidden_shop_is_not_shown_by_its_guests() {
