@@ -13,7 +13,8 @@ namespace Millrace\WordPress;
  *    must not be served, not even when PHP fails.
  * 3. `SHOWN` always purges: WordPress's own options that appear on all pages.
  * 4. A change that an administrator requests always purges: any method except GET, HEAD and OPTIONS, or a link with a nonce.
- *    That covers the settings pages of all plugins, REST, XML-RPC and the apps.
+ *    That covers the settings pages of all plugins, REST, XML-RPC and the apps. Pages of wp-admin that stay open poll by AJAX and
+ *    REST: there an option purges `MOST_ASKED` times, counted as below.
  * 5. Any other write - by a visitor's request, by cron, while an administrator views a page - purges unless
  *    - the name is one of bookkeeping (`BOOKKEEPING`),
  *    - WordPress does not load the option on every page (autoload), or
@@ -71,6 +72,7 @@ final class Options
 
     private const QUIET = 1200;
     private const MOST = 3;
+    private const MOST_ASKED = 30;
     private const MOST_OF_ALL = 10;
     private const MEMORY = 'millrace_options';
     private const REMEMBERED = 100;
@@ -116,10 +118,14 @@ final class Options
         if ($children || preg_match(self::NOISE, $name)) {
             return false;
         }
-        if (preg_match(self::TRADE, $name) || in_array($name, self::SHOWN, true) || self::is_asked_for()) {
+        if (preg_match(self::TRADE, $name) || in_array($name, self::SHOWN, true)) {
             return true;
         }
-        return !preg_match(self::BOOKKEEPING, $name) && $is_loaded() && self::is_seldom($name);
+        if (self::is_asked_for()) {
+            $may_poll = wp_doing_ajax() || defined('REST_REQUEST');
+            return !$may_poll || self::is_seldom($name, self::MOST_ASKED, \PHP_INT_MAX);
+        }
+        return !preg_match(self::BOOKKEEPING, $name) && $is_loaded() && self::is_seldom($name, self::MOST, self::MOST_OF_ALL);
     }
 
     /** An administrator requests a change, and does not just view a page or leave it open. */
@@ -133,28 +139,29 @@ final class Options
             || current_user_can('edit_theme_options'));
     }
 
-    private static function is_seldom(string $name): bool
+    private static function is_seldom(string $name, int $most, int $of_all): bool
     {
         $family = substr(preg_replace('/[0-9a-f]{8,}|\d+/i', '#', $name), 0, 100);
-        return self::$judged[$family] ??= self::count($family, time());
+        return self::$judged[$family] ??= self::count($family, time(), $most, $of_all);
     }
 
     /** Counts a change of this family; returns whether it purges. */
-    private static function count(string $family, int $now): bool
+    private static function count(string $family, int $now, int $most, int $of_all): bool
     {
         $known = get_transient(self::MEMORY);
         $known = is_array($known) ? $known : [];
         [$all, $since] = $known['*'] ?? [0, $now];
         [$all, $since] = $now - $since >= 3600 ? [0, $now] : [$all, $since];
         [$changes, $last] = $known[$family] ?? [0, 0];
-        $changes = $now - $last > self::QUIET ? 1 : min($changes + 1, self::MOST + 1);
+        $changes = $now - $last > self::QUIET ? 1 : $changes + 1;
         // Several options that change in one request cause one purge.
         $again = in_array(true, self::$judged, true);
-        $purges = $changes <= self::MOST && ($again || $all < self::MOST_OF_ALL);
+        $purges = $changes <= $most && ($again || $all < $of_all);
         if ($purges || $now - $last >= 60) {
             unset($known['*'], $known[$family]);
             $known = array_slice($known, 1 - self::REMEMBERED, null, true) + [$family => [$changes, $now]];
-            set_transient(self::MEMORY, $known + ['*' => [$all + (int) ($purges && !$again), $since]], DAY_IN_SECONDS);
+            $all += (int) ($purges && !$again && $of_all === self::MOST_OF_ALL);
+            set_transient(self::MEMORY, $known + ['*' => [$all, $since]], DAY_IN_SECONDS);
         }
         return $purges;
     }

@@ -178,6 +178,21 @@ fn what_every_visitor_writes_empties_no_cache() {
     assert!(site.change(beats).nothing(), "a page stays open");
 }
 
+/// A page of wp-admin that stays open asks every ten seconds, and a plugin writes down that it did.
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn pages_of_the_administration_that_poll_empty_no_cache() {
+    let mut site = Site::start(PLUGIN);
+    let poll = "define('DOING_AJAX', true); update_option('panel_state', microtime())";
+    let emptied = (0..35).filter(|_| site.change(poll).all()).count();
+    assert_eq!(emptied, 30, "an administrator who saves often is not a poll at once");
+    assert!(site.change("update_option('panel_state', 'saved')").all(), "a form of wp-admin");
+    assert!(site.change("define('DOING_AJAX', true); update_option('another_panel', 'saved')").all());
+    assert!(site.change("define('DOING_AJAX', true); update_option('woocommerce_currency', 'EUR')").gone());
+    let ask = site.rest("panel_state", "rest").set("REQUEST_METHOD", "PUT");
+    assert!(Purges::of(&site.worker.run(&ask)).nothing(), "REST polls, too");
+}
+
 /// Endless new names, without numbers that a family ignores: all together are bounded.
 #[test]
 #[ignore = "needs a WordPress: tests/hooks/run"]
