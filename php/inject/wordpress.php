@@ -1,7 +1,8 @@
 <?php
 /**
  * Run by the worker before WordPress, in the same request (variable MILLRACE_INJECT of the request frame): with it
- * WordPress fills and purges Millrace's page cache by itself. Nothing is written to the site or its database.
+ * WordPress fills and purges Millrace's page cache by itself. Nothing is written to the site or its database but one transient
+ * (Options).
  *
  * WordPress takes hooks that were put into $wp_filter before it loads (wp-includes/plugin.php,
  * WP_Hook::build_preinitialized_hooks): [hook][priority][] = function and number of arguments. Everything here is in the
@@ -10,7 +11,8 @@
  * - Hooks: puts the tables of the other classes into $wp_filter, and takes them out if LiteSpeed Cache does this work;
  * - Page: may this page be kept, and for how long;
  * - Shown: what it shows, as tags; Tags: how tags are called;
- * - Posts, People, Site, Shop: what changes, as purges; Changes: how they are said;
+ * - Location: pages that differ by the visitor's address;
+ * - Posts, People, Site, Options, Shop: what changes, as purges; Changes: how they are said;
  * - Bar: the menu in the admin bar, Site Health.
  *
  * All files are loaded at once: later, when open_basedir holds, they could not be. opcache keeps them.
@@ -26,7 +28,9 @@ require __DIR__ . '/wordpress/changes.php';
 require __DIR__ . '/wordpress/posts.php';
 require __DIR__ . '/wordpress/people.php';
 require __DIR__ . '/wordpress/site.php';
+require __DIR__ . '/wordpress/options.php';
 require __DIR__ . '/wordpress/shop.php';
+require __DIR__ . '/wordpress/location.php';
 require __DIR__ . '/wordpress/bar.php';
 
 Hooks::register();

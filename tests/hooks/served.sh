@@ -30,6 +30,15 @@ add_action('wp_loaded', function () {
         echo "\ndone";
         exit;
     }
+    isset($_POST['add-to-cart']) && setcookie('woocommerce_items_in_cart', '1', 0, '/');
+});
+// A shop.
+function WC() {}
+add_action('wp_footer', fn () => print 'CURRENCY-' . get_option('woocommerce_currency', 'none') . ' BANNER-' . get_option('banner', 'none'));
+add_filter('template_include', function ($template) {
+    if (get_option('woocommerce_coming_soon') !== 'yes') return $template;
+    nocache_headers();
+    echo 'COMING-SOON';
 });
 PHP
   sed -i "1a define( 'WP_HTTP_BLOCK_EXTERNAL', true ); define( 'WP_ACCESSIBLE_HOSTS', '127.0.0.1' );" "$site/wp-config.php"
@@ -70,6 +79,28 @@ whole_site() {
   warm && change 'update_option("blogname", "NEW-NAME");' && shows / NEW-NAME && shows /c/ NEW-NAME && shows /about-us/ NEW-NAME || return
   change 'switch_theme("twentytwentythree");' && shows / twentytwentythree && shows /c/ twentytwentythree || return
   change 'switch_theme("twentytwentyfour");' && lacks /c/ twentytwentythree
+}
+
+# Settings of a shop, changed without a user; and noise.
+settings() {
+  local path
+  warm && change 'wp_set_current_user(0); update_option("woocommerce_currency", "CHF");' || return
+  for path in / /a/ /about-us/; do shows "$path" CURRENCY-CHF || return; done
+  warm && change 'wp_set_current_user(0); update_option("banner", "SALE");' && shows /a/ BANNER-SALE && shows / BANNER-SALE || return
+  warm && change 'wp_set_current_user(0); set_transient("x", time()); update_option("mail_log", time()); update_option("wp_last_run", time());' || return
+  for path in "${pages[@]}"; do hit "$path" || return; done
+  change 'update_option("woocommerce_coming_soon", "yes");' || return
+  for path in "${pages[@]}"; do [ "$path" = /feed/ ] || shows "$path" COMING-SOON || return; done
+  change 'update_option("woocommerce_coming_soon", "no");' && lacks /a/ COMING-SOON && shows /a/ 'Text'
+}
+
+# Adding to the cart changes no page; an unknown form may have.
+cart() {
+  warm || return
+  curl -s -o /dev/null --max-time 30 -d add-to-cart=7 "$base/a/" || return
+  hit /a/ && hit / || return
+  curl -s -o /dev/null --max-time 30 -d vote=7 "$base/a/" && get /a/ || return
+  case $state in *'; hit'*) echo "still a hit after the POST of an unknown form: $state"; return 1 ;; esac
 }
 
 author() {
@@ -127,6 +158,8 @@ served() {
   check 'served: a comment' comment
   check 'served: a term' term
   check 'served: the name of the site, and the theme' whole_site
+  check 'served: the settings of a shop' settings
+  check 'served: into a cart' cart
   check 'served: the name of an author' author
   check 'served: a post is trashed and comes back' unpublish
   check 'served: a scheduled post is due' scheduled

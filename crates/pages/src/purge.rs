@@ -9,6 +9,8 @@
 //! hard, /a/?b=1, /shop/*    a URL with its query; all paths that begin so
 //! https://other.test/a/     a URL of another host of the site
 //! *                         the whole site
+//! only, post:17             just this: a POST invalidates nothing by RFC 9111 section 4.4
+//! only                      nothing
 //! ```
 //!
 //! A comma in a URL is to be written `%2C`.
@@ -43,7 +45,7 @@ pub fn purges<'a, F>(
 where
     F: Iterator<Item = (&'a str, &'a [u8])>,
 {
-    let mut list = List { rules, place, found: Vec::new() };
+    let mut list = List::new(rules, place);
     // RFC 9110 section 9.2.1, and the other safe methods of the registry. Any other may have changed something.
     let safe = matches!(
         method,
@@ -71,7 +73,7 @@ where
 
 /// The purges of notes alone: those that come while a script runs, or after its answer.
 pub fn noted(rules: &Rules, place: &Place<'_>, notes: &[u8]) -> Vec<(Purge, Hardness)> {
-    let mut list = List { rules, place, found: Vec::new() };
+    let mut list = List::new(rules, place);
     list.notes(notes);
     list.finish()
 }
@@ -79,16 +81,24 @@ pub fn noted(rules: &Rules, place: &Place<'_>, notes: &[u8]) -> Vec<(Purge, Hard
 /// What an item of the grammar above stands for, for commands and for the HTTP method PURGE. `place` is the site and the host
 /// that paths without one are for.
 pub fn item(rules: &Rules, place: &Place<'_>, item: &[u8]) -> Option<Purge> {
-    List { rules, place, found: Vec::new() }.item(item.trim_ascii())
+    List::new(rules, place).item(item.trim_ascii())
 }
 
 struct List<'a> {
     rules: &'a Rules,
     place: &'a Place<'a>,
     found: Vec<(Purge, Hardness)>,
+    /// What RFC 9111 section 4.4 invalidates without a word of the application.
+    implied: Vec<Purge>,
+    /// The application names all that it has changed (`only`).
+    only: bool,
 }
 
-impl List<'_> {
+impl<'a> List<'a> {
+    fn new(rules: &'a Rules, place: &'a Place<'a>) -> List<'a> {
+        List { rules, place, found: Vec::new(), implied: Vec::new(), only: false }
+    }
+
     fn push(&mut self, what: Purge, how: Hardness) {
         // Long lists are left to `finish`: to compare all with all takes too long.
         if self.found.len() <= MOST_PURGES && !self.found.contains(&(what.clone(), how)) {
@@ -97,6 +107,12 @@ impl List<'_> {
     }
 
     fn finish(mut self) -> Vec<(Purge, Hardness)> {
+        if !self.only && !self.implied.is_empty() {
+            let said = std::mem::take(&mut self.found);
+            let how = self.invalidation();
+            std::mem::take(&mut self.implied).into_iter().for_each(|what| self.push(what, how));
+            said.into_iter().for_each(|(what, how)| self.push(what, how));
+        }
         if self.found.len() > MOST_PURGES {
             let hard = self.found.iter().any(|(_, how)| *how == Hardness::Hard);
             let how = if hard { Hardness::Hard } else { Hardness::Soft };
@@ -120,6 +136,7 @@ impl List<'_> {
             match item {
                 _ if at == 0 && item.eq_ignore_ascii_case(b"soft") => {}
                 _ if at == 0 && item.eq_ignore_ascii_case(b"hard") => how = Hardness::Hard,
+                _ if at == 0 && item.eq_ignore_ascii_case(b"only") => self.only = true,
                 _ => {
                     if let Some(what) = self.item(item) {
                         self.push(what, how);
@@ -219,7 +236,7 @@ impl List<'_> {
         let mut query = Vec::new();
         self.place.write_query(self.rules, &mut query);
         let tag = Tag::url(self.place.site, self.place.host, self.place.path, &query);
-        self.push(Purge::Tag(tag), self.invalidation());
+        self.implied.push(Purge::Tag(tag));
     }
 
     /// `Location` and `Content-Location`, of the same origin only.
@@ -253,7 +270,7 @@ impl List<'_> {
         let place = Place { path: &normal, query, ..*self.place };
         place.write_query(self.rules, &mut written);
         let tag = Tag::url(place.site, place.host, place.path, &written);
-        self.push(Purge::Tag(tag), self.invalidation());
+        self.implied.push(Purge::Tag(tag));
     }
 
     /// A relative reference, from the folder of the request's path (RFC 3986 section 5.2.3).

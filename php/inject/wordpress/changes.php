@@ -36,6 +36,26 @@ final class Changes
         }
     }
 
+    /** All pages of the site, hard; of a network, those of the current site. */
+    public static function gone(): void
+    {
+        if (is_multisite()) {
+            self::hard('all');
+        } elseif (!(self::$said['*'] ?? false)) {
+            self::$said['*'] = true;
+            millrace_purge('hard', '*');
+        }
+    }
+
+    /** All pages of all sites of a network. */
+    public static function network(): void
+    {
+        if (!isset(self::$said['*'])) {
+            self::$said['*'] = false;
+            millrace_purge('soft', '*');
+        }
+    }
+
     private static function say(string $how, array $tags): void
     {
         $new = [];

@@ -167,6 +167,7 @@ final class Page
         return is_preview() || is_customize_preview() || is_trackback() || isset($_GET['unapproved'])
             || (defined('DONOTCACHEPAGE') && DONOTCACHEPAGE)
             || (is_singular() && post_password_required())
+            || Shop::is_hidden()
             || (function_exists('is_cart') && is_cart())
             || (function_exists('is_checkout') && is_checkout())
             || (function_exists('is_account_page') && is_account_page())

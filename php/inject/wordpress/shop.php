@@ -1,7 +1,13 @@
 <?php
 namespace Millrace\WordPress;
 
-/** Changes in a shop of WooCommerce: prices and stock are purged hard, because somebody buys by them. */
+/**
+ * Changes in a shop of WooCommerce; its settings are in Options.
+ *
+ * Prices purge hard, because customers buy by them; so does stock that an editor of the product changes. An order purges softly,
+ * and only products whose stock WooCommerce manages: the next visitor gets a new page, and a crowd keeps the old one meanwhile.
+ * Adding to the cart purges nothing; by RFC 9111 section 4.4 alone, a POST to a product's page would make that page stale.
+ */
 final class Shop
 {
     public const HOOKS = [
@@ -16,39 +22,60 @@ final class Shop
         'woocommerce_delete_product_variation' => ['variation', 1, 10],
         'wc_after_products_starting_sales' => ['sales', 1, 10],
         'wc_after_products_ending_sales' => ['sales', 1, 10],
+        // They surround the stock changes of an order, including one that an administrator processes.
+        'woocommerce_can_reduce_order_stock' => ['order_begins', 1, \PHP_INT_MAX],
+        'woocommerce_can_restore_order_stock' => ['order_begins', 1, \PHP_INT_MAX],
+        'woocommerce_can_restock_refunded_items' => ['order_begins', 1, \PHP_INT_MAX],
         'woocommerce_reduce_order_stock' => ['order', 1, 10],
         'woocommerce_restore_order_stock' => ['order', 1, 10],
-        'woocommerce_order_status_cancelled' => ['cancelled', 2, 10],
+        'wp_loaded' => ['cart', 0, 0],
         'woocommerce_settings_saved' => ['all', 0, 10],
+        'woocommerce_attribute_added' => ['all', 0, 10],
         'woocommerce_attribute_updated' => ['all', 0, 10],
         'woocommerce_attribute_deleted' => ['all', 0, 10],
-        'woocommerce_tax_rate_added' => ['all', 0, 10],
-        'woocommerce_tax_rate_updated' => ['all', 0, 10],
-        'woocommerce_tax_rate_deleted' => ['all', 0, 10],
+        // Tables of their own.
+        'woocommerce_tax_rate_added' => ['gone', 0, 10],
+        'woocommerce_tax_rate_updated' => ['gone', 0, 10],
+        'woocommerce_tax_rate_deleted' => ['gone', 0, 10],
+        'woocommerce_after_shipping_zone_object_save' => ['gone', 0, 10],
+        'woocommerce_delete_shipping_zone' => ['gone', 0, 10],
+        'woocommerce_shipping_zone_method_added' => ['gone', 0, 10],
+        'woocommerce_shipping_zone_method_deleted' => ['gone', 0, 10],
+        'woocommerce_shipping_zone_method_status_toggled' => ['gone', 0, 10],
     ];
 
     private const PRICES = ['price', 'regular_price', 'sale_price', 'date_on_sale_from', 'date_on_sale_to', 'tax_status', 'tax_class'];
     private const STOCK = ['stock_quantity', 'stock_status', 'manage_stock', 'backorders', 'low_stock_amount'];
     private const LISTED = ['catalog_visibility', 'featured', 'price', 'stock_status'];
 
+    /** An order is changing the stock. */
+    private static bool $ordered = false;
+
     /** The number in stock: wherever the product is shown. */
     public static function stock($product): void
     {
-        self::changed($product);
+        if (is_object($product)) {
+            self::changed($product, self::is_edited($product->get_id()));
+        }
     }
 
     /** In stock or not: some shops take it out of their lists then. */
     public static function availability($id): void
     {
-        self::sales([$id]);
+        $product = wp_get_post_parent_id($id) ?: $id;
+        self::purge(self::is_edited($id), "post-$id", "post-$product");
+        self::lists($product);
     }
 
     public static function properties($product, $properties): void
     {
-        if (array_intersect((array) $properties, [...self::PRICES, ...self::STOCK])) {
-            self::changed($product);
+        $properties = is_object($product) ? (array) $properties : [];
+        if (array_intersect($properties, self::PRICES)) {
+            self::changed($product, true);
+        } elseif (array_intersect($properties, self::STOCK)) {
+            self::stock($product);
         }
-        if (is_object($product) && array_intersect((array) $properties, self::LISTED)) {
+        if (array_intersect($properties, self::LISTED)) {
             self::lists($product->get_parent_id() ?: $product->get_id());
         }
     }
@@ -64,7 +91,7 @@ final class Shop
         Changes::soft("post-$id", ...($parent ? ["post-$parent"] : []));
     }
 
-    /** Products whose price or availability has changed. */
+    /** Products whose price has changed. */
     public static function sales($ids): void
     {
         foreach ((array) $ids as $id) {
@@ -74,20 +101,46 @@ final class Shop
         }
     }
 
-    /** The stock of all products of an order has changed. */
+    public static function order_begins($may)
+    {
+        self::$ordered = (bool) $may;
+        return $may;
+    }
+
+    /** An order has changed the stock of its products, where WooCommerce manages it. */
     public static function order($order): void
     {
         foreach (is_object($order) ? $order->get_items() : [] as $item) {
             $product = is_callable([$item, 'get_product']) ? $item->get_product() : null;
-            if ($product) {
-                self::changed($product);
+            if ($product && is_callable([$product, 'managing_stock']) && $product->managing_stock()) {
+                self::changed($product, false);
             }
+        }
+        self::$ordered = false;
+    }
+
+    /** A POST that adds to the cart changes no page. */
+    public static function cart(): void
+    {
+        $cart = ($_SERVER['REQUEST_METHOD'] ?? '') === 'POST' && (isset($_REQUEST['add-to-cart']) || isset($_GET['wc-ajax']));
+        if ($cart && function_exists('WC') && !headers_sent()) {
+            header('Millrace-Purge: only', false);
         }
     }
 
-    public static function cancelled($id, $order = null): void
+    /**
+     * The shop or the site is hidden ("coming soon"), but not for this visitor, by a share link or a plugin: the page is not for
+     * others.
+     */
+    public static function is_hidden(): bool
     {
-        self::order($order);
+        return function_exists('WC') && get_option('woocommerce_coming_soon') === 'yes'
+            && (isset($_GET['woo-share']) || isset($_COOKIE['woo-share']) || has_filter('woocommerce_coming_soon_exclude'));
+    }
+
+    public static function gone(): void
+    {
+        Changes::gone();
     }
 
     public static function all(): void
@@ -95,13 +148,21 @@ final class Shop
         Changes::all();
     }
 
-    private static function changed($product): void
+    private static function changed($product, bool $hard): void
     {
-        if (!is_object($product)) {
-            return;
-        }
         $parent = $product->get_parent_id();
-        Changes::hard('post-' . $product->get_id(), ...($parent ? ["post-$parent"] : []));
+        self::purge($hard, 'post-' . $product->get_id(), ...($parent ? ["post-$parent"] : []));
+    }
+
+    private static function purge(bool $hard, string ...$tags): void
+    {
+        $hard ? Changes::hard(...$tags) : Changes::soft(...$tags);
+    }
+
+    /** The user edits the product; it is no order. */
+    private static function is_edited($id): bool
+    {
+        return !self::$ordered && did_action('init') && current_user_can('edit_post', wp_get_post_parent_id($id) ?: $id);
     }
 
     /** Shop, categories and lists that a product is on. */

@@ -6,6 +6,8 @@ mod driver;
 
 mod changes;
 mod cost;
+mod location;
+mod options;
 mod pages;
 mod shop;
 mod site;

@@ -213,6 +213,11 @@ impl Purges {
         self.soft.contains("*")
     }
 
+    /// Whether it took away all of the site.
+    pub fn gone(&self) -> bool {
+        self.hard.contains("*")
+    }
+
     pub fn nothing(&self) -> bool {
         self.soft.is_empty() && self.hard.is_empty()
     }

@@ -149,6 +149,18 @@ fn unsafe_methods_invalidate() {
 }
 
 #[test]
+fn only_what_is_named() {
+    let only = |value: &str| found("POST", 303, &[("Location", "/x"), ("Millrace-Purge", value)]);
+    assert!(only("only").is_empty(), "what is put into a cart changes no page");
+    assert_eq!(only("Only, a, hard"), [(name("a"), Soft), (name("hard"), Soft)]);
+    // Another field of the same answer, in whichever order.
+    let fields = [("Millrace-Purge", "hard, a"), ("Millrace-Purge", "only")];
+    assert_eq!(found("POST", 200, &fields), [(name("a"), Hard)]);
+    assert_eq!(found("POST", 200, &[("Millrace-Purge", "a, only")]).len(), 3, "a tag of that name");
+    assert_eq!(noted(&Rules::profile(), &PLACE, b"only, a"), [(name("a"), Soft)]);
+}
+
+#[test]
 fn groups() {
     // RFC 9875 section 3
     let fields = [("Cache-Group-Invalidation", "\"a\", \"b\";x, tok"), ("cache-group-invalidation", "\"c")];

@@ -22,6 +22,8 @@ const WORDPRESS: &[(&str, &str)] = files![
     "wordpress/bar.php"
     "wordpress/changes.php"
     "wordpress/hooks.php"
+    "wordpress/location.php"
+    "wordpress/options.php"
     "wordpress/page.php"
     "wordpress/people.php"
     "wordpress/posts.php"

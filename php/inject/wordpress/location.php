@@ -1,0 +1,109 @@
+<?php
+namespace Millrace\WordPress;
+
+/**
+ * Pages that depend on the visitor's address, which is not part of the cache key: they are not kept.
+ *
+ * WooCommerce derives the country from the address according to the option woocommerce_default_customer_address:
+ *
+ * - `geolocation`: one URL shows each country its own taxes and prices. Pages of the shop are not kept, nor is any other page that
+ *   reads a price, a tax or the customer's address after WordPress has loaded; a blog post without products is kept. The option
+ *   decides, not the look-up: WooCommerce skips the look-up for crawlers and shows them the shop's own country, and such a page
+ *   would be served to everyone.
+ * - `geolocation_ajax`, "with page caching support": WooCommerce redirects a URL without ?v=HASH by a 307, which is not kept, to
+ *   one with the hash of the visitor's place. That page has its own URL and is kept; WooCommerce's script redirects visitors
+ *   with another hash. A page without ?v= (a plugin has removed the redirect) is treated as with `geolocation`.
+ * - any other value: pages are kept as usual.
+ *
+ * In all modes a page is not kept if a plugin calls WC_Geolocation itself. A plugin that reads the address, or a field such as
+ * CF-IPCountry, without it goes unnoticed: it must send Vary or Cache-Control: private.
+ */
+final class Location
+{
+    public const HOOKS = [
+        'woocommerce_customer_default_location' => ['begin', 1, \PHP_INT_MIN],
+        'woocommerce_customer_default_location_array' => ['end', 1, \PHP_INT_MAX],
+        'woocommerce_geolocate_ip' => ['asked', 1, \PHP_INT_MIN],
+        'wp_loaded' => ['watch', 0, \PHP_INT_MAX],
+        'template_redirect' => ['shop', 0, \PHP_INT_MIN + 1],
+    ];
+
+    /** Filters that run when a page reads a price, a tax, or the customer's address. */
+    private const USES = [
+        'woocommerce_product_get_price', 'woocommerce_product_variation_get_price', 'woocommerce_get_price_html',
+        'woocommerce_variation_prices', 'woocommerce_get_variation_prices_hash', 'woocommerce_get_tax_location',
+        'woocommerce_customer_taxable_address', 'woocommerce_before_calculate_totals',
+        'woocommerce_customer_get_billing', 'woocommerce_customer_get_shipping',
+        'woocommerce_customer_get_billing_country', 'woocommerce_customer_get_billing_state',
+        'woocommerce_customer_get_billing_postcode', 'woocommerce_customer_get_billing_city',
+        'woocommerce_customer_get_shipping_country', 'woocommerce_customer_get_shipping_state',
+        'woocommerce_customer_get_shipping_postcode', 'woocommerce_customer_get_shipping_city',
+    ];
+
+    /** WooCommerce is determining the customer's default location. */
+    private static bool $default = false;
+    /** A plugin has looked up an address. */
+    private static bool $asked = false;
+
+    public static function begin($location)
+    {
+        self::$default = true;
+        return $location;
+    }
+
+    public static function end($location)
+    {
+        self::$default = false;
+        return $location;
+    }
+
+    /** WC_Geolocation looks up an address: for the default location, if the option says so, or for a plugin. */
+    public static function asked($country)
+    {
+        if (!(self::$default && in_array(self::mode(), ['geolocation', 'geolocation_ajax'], true))) {
+            self::$asked = true;
+            self::used();
+        }
+        return $country;
+    }
+
+    /** WooCommerce has set up its customer; from now on the page reads it. */
+    public static function watch(): void
+    {
+        if (Page::$watched && self::$asked) {
+            Page::refuse();
+        } elseif (Page::$watched && self::decides()) {
+            foreach (self::USES as $hook) {
+                add_filter($hook, self::class . '::used', \PHP_INT_MIN);
+            }
+        }
+    }
+
+    public static function used($value = null)
+    {
+        if (Page::$watched) {
+            Page::refuse();
+        }
+        return $value;
+    }
+
+    public static function shop(): void
+    {
+        if (Page::$watched && function_exists('is_woocommerce') && is_woocommerce() && self::decides()) {
+            Page::refuse();
+        }
+    }
+
+    /** The visitor's address decides what WooCommerce shows at this URL. */
+    private static function decides(): bool
+    {
+        $mode = self::mode();
+        return $mode === 'geolocation' || ($mode === 'geolocation_ajax' && empty($_GET['v']));
+    }
+
+    private static function mode(): string
+    {
+        $mode = function_exists('WC') || class_exists('WC_Geolocation', false) ? get_option('woocommerce_default_customer_address') : '';
+        return is_string($mode) ? $mode : '';
+    }
+}
