@@ -6,16 +6,22 @@ use tokio::sync::Notify;
 
 /// Most that stand in line. Of more, the one that would come last leaves.
 const MOST: usize = 128;
-/// A worker that died over a suspect holds one of its class's places for so many milliseconds for each of these: so many
-/// milliseconds lie between two deaths of a class, on average.
-pub const HOLD_MS: u64 = 25;
+/// A worker that died over a suspect holds one of its class's places for so many milliseconds for each of these places: so many
+/// milliseconds lie between two deaths of a class, on average. Of those alike hardly one is a visitor.
+pub const HOLD_MS: [u64; CLASSES] = [16, 16, 100];
+/// The part of the workers that runs for a class.
+const PART: [usize; CLASSES] = [2, 4, 8];
+
+const CLASSES: usize = 3;
 
 /// How suspect a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// It is for a page that kills.
     Other,
-    /// It is like requests that have killed, and comes from where one of them came from.
+    /// It comes from where one came from that has killed, and has the same parameters and cookies, with other values.
+    Akin,
+    /// It comes from there, and has a parameter in common with requests that have killed.
     Alike,
 }
 
@@ -34,9 +40,9 @@ pub enum Turn {
 #[derive(Debug)]
 pub struct Line {
     /// How many may run, of each class.
-    most: [usize; 2],
+    most: [usize; CLASSES],
     /// How many run, of each class.
-    running: [usize; 2],
+    running: [usize; CLASSES],
     /// Places that dead workers hold, until when.
     held: Vec<(Class, u64)>,
     waiters: Vec<Waiter>,
@@ -59,10 +65,10 @@ impl Waiter {
 }
 
 impl Line {
-    /// Of so many workers up to half run for others, and up to an eighth for those alike; one at least.
+    /// Of so many workers up to half run for others, a quarter for those akin, and an eighth for those alike; one at least.
     pub fn new(workers: usize) -> Line {
-        let most = [(workers / 2).max(1), (workers / 8).max(1)];
-        Line { most, running: [0; 2], held: Vec::new(), waiters: Vec::new(), number: 0 }
+        let most = PART.map(|part| (workers / part).max(1));
+        Line { most, running: [0; CLASSES], held: Vec::new(), waiters: Vec::new(), number: 0 }
     }
 
     /// A request gets into line; returns its number.
@@ -107,7 +113,7 @@ impl Line {
         let running = &mut self.running[class as usize];
         *running = running.saturating_sub(1);
         if let Some(now) = died {
-            self.held.push((class, now + HOLD_MS * self.most[class as usize] as u64));
+            self.held.push((class, now + HOLD_MS[class as usize] * self.most[class as usize] as u64));
         }
         self.wake();
     }
@@ -126,7 +132,7 @@ impl Line {
 
     /// Has the first of each class ask again.
     fn wake(&self) {
-        for class in [Class::Other, Class::Alike] {
+        for class in [Class::Other, Class::Akin, Class::Alike] {
             if let Some(first) = self.first(class) {
                 first.wake.notify_one();
             }
@@ -153,7 +159,9 @@ mod tests {
         let mut line = line(16, &[(Alike, 1); 20]);
         let goes = |line: &mut Line| (1..=20).filter(|number| line.turn(*number, 0) == Turn::Go).count();
         assert_eq!(goes(&mut line), 2);
-        (0..20).for_each(|_| drop(line.queue(Other, 0, Arc::new(Notify::new()))));
+        for _ in 0..20 {
+            line.queue(Other, 0, Arc::new(Notify::new()));
+        }
         assert_eq!((21..=40).filter(|number| line.turn(*number, 0) == Turn::Go).count(), 8);
         line.leave(Alike, None);
         assert_eq!(goes(&mut line), 1);
@@ -164,9 +172,9 @@ mod tests {
         let mut line = line(8, &[(Alike, 1), (Alike, 1), (Other, 0)]);
         assert_eq!(line.turn(1, 5), Turn::Go);
         line.leave(Alike, Some(10));
-        assert_eq!(line.turn(2, 12), Turn::Wait(Some(10 + HOLD_MS - 12)));
+        assert_eq!(line.turn(2, 12), Turn::Wait(Some(10 + 100 - 12)));
         assert_eq!(line.turn(3, 12), Turn::Go, "others have places of their own");
-        assert_eq!(line.turn(2, 10 + HOLD_MS), Turn::Go);
+        assert_eq!(line.turn(2, 10 + 100), Turn::Go);
     }
 
     #[test]
@@ -188,7 +196,8 @@ mod tests {
         let other = line.queue(Other, 0, Arc::new(Notify::new()));
         assert_eq!(line.turn(MOST as u64, 0), Turn::Out);
         assert_eq!(line.turn(other, 0), Turn::Go);
-        let (a, b) = (line.queue(Alike, 9, Arc::new(Notify::new())), line.queue(Alike, 9, Arc::new(Notify::new())));
+        let (a, b) =
+            (line.queue(Alike, 9, Arc::new(Notify::new())), line.queue(Alike, 9, Arc::new(Notify::new())));
         assert_eq!((line.turn(a, 0), line.turn(b, 0)), (Turn::Wait(None), Turn::Out));
     }
 

@@ -113,7 +113,7 @@ impl Marks {
         {
             self.mark(distrust(print.page), now).died(now);
         }
-        for digest in [print.script, print.page, print.source].into_iter().chain(print.traits.iter().copied()) {
+        for digest in print.common() {
             self.mark(digest, now).died(now);
         }
         let first = self.pause;
@@ -129,8 +129,7 @@ impl Marks {
 
     /// A request has been answered, and its worker lives.
     pub fn ended_well(&mut self, print: &Print, now: u64) {
-        let all = [print.script, print.page, print.source];
-        for digest in all.into_iter().chain(print.exact).chain(print.traits.iter().copied()) {
+        for digest in print.common().chain(print.exact) {
             if let Some(mark) = self.marks.get_mut(&digest).filter(|mark| !mark.is_over(now, self.pause)) {
                 mark.goods = mark.goods.saturating_add(1);
             }
@@ -158,16 +157,19 @@ impl Marks {
         if self.trusted.contains(&exact) && self.heat(distrust(print.page)) <= KILLS {
             return Verdict::Free;
         }
-        let likeness = print.traits.iter().map(|digest| self.heat(*digest)).max().unwrap_or(0);
         // A request that has killed once is as like those that do as can be.
-        let likeness = likeness.max(self.marks.get(&exact).map_or(0, |mark| mark.deaths));
+        let again = self.marks.get(&exact).map_or(0, |mark| mark.deaths);
+        let shape = print.shape.map_or(0, |shape| self.heat(shape));
+        let traits = print.traits.iter().map(|digest| self.heat(*digest)).fold(again, u32::saturating_add);
+        let heat = traits.saturating_add(shape);
         let (page, source) = (self.heat(print.page), self.deaths(print.source));
-        match (page >= KILLS, likeness > 0 && source > 0) {
-            (true, true) => Verdict::Suspect(Class::Alike, likeness),
-            (true, false) => Verdict::Suspect(Class::Other, likeness),
-            (false, true) if source >= ROAMS => Verdict::Suspect(Class::Alike, likeness),
-            (false, _) => Verdict::Free,
-        }
+        let class = match (source, traits, shape) {
+            (1.., 1.., _) => Class::Alike,
+            (1.., 0, 1..) => Class::Akin,
+            _ => Class::Other,
+        };
+        let roams = source >= ROAMS && class != Class::Other;
+        if page >= KILLS || roams { Verdict::Suspect(class, heat) } else { Verdict::Free }
     }
 
     /// Whether anything is left to be watched. Forgets what is over.
@@ -226,8 +228,15 @@ mod tests {
 
     /// A request of script 1; of page `page`, from `source`, number `exact`, with these parameters.
     fn print(page: u64, source: u64, exact: u64, traits: &[u64]) -> Print {
-        let traits = traits.iter().map(|number| 40_000 + number).collect();
-        Print { script: 1, page: 10_000 + page, source: 20_000 + source, exact: Some(30_000 + exact), traits }
+        let shape = traits.len() as u64;
+        Print {
+            script: 1,
+            page: 10_000 + page,
+            source: 20_000 + source,
+            exact: Some(30_000 + exact),
+            shape: Some(50_000 + shape),
+            traits: traits.iter().map(|number| 1_000_000 + number).collect(),
+        }
     }
 
     fn kill(marks: &mut Marks, print: &Print, now: u64) -> (Option<u64>, Option<u64>) {
@@ -244,12 +253,13 @@ mod tests {
         assert_eq!(kill(&mut marks, &deadly, 20), (Some(1_000), Some(1_000)));
         assert_eq!(marks.verdict(&deadly, 21), Verdict::Refuse);
         assert_eq!(marks.verdict(&print(1, 2, 1, &[1]), 21), Verdict::Refuse, "by its digest");
-        assert_eq!(marks.verdict(&print(1, 1, 2, &[2]), 21), Verdict::Suspect(Class::Other, 0));
-        assert_eq!(marks.verdict(&print(1, 2, 3, &[1]), 21), Verdict::Suspect(Class::Other, 2));
-        assert_eq!(marks.verdict(&print(1, 1, 4, &[1]), 21), Verdict::Suspect(Class::Alike, 2));
+        assert_eq!(marks.verdict(&print(1, 1, 2, &[2]), 21), Verdict::Suspect(Class::Akin, 2));
+        assert_eq!(marks.verdict(&print(1, 1, 2, &[2, 3]), 21), Verdict::Suspect(Class::Other, 0));
+        assert_eq!(marks.verdict(&print(1, 2, 3, &[1]), 21), Verdict::Suspect(Class::Other, 4));
+        assert_eq!(marks.verdict(&print(1, 1, 4, &[1]), 21), Verdict::Suspect(Class::Alike, 4));
         assert_eq!(marks.verdict(&print(2, 1, 5, &[1]), 21), Verdict::Free, "the same script elsewhere");
         assert!(marks.is_any_left(1_019) && marks.knows(1));
-        assert_eq!(marks.verdict(&deadly, 1_020), Verdict::Suspect(Class::Alike, 2), "it is tried again");
+        assert_eq!(marks.verdict(&deadly, 1_020), Verdict::Suspect(Class::Alike, 6), "it is tried again");
         assert!(!marks.is_any_left(2_020) && !marks.knows(1));
     }
 
@@ -259,9 +269,9 @@ mod tests {
         for number in 0..50 {
             assert_eq!(kill(&mut marks, &print(1, 1, number, &[1, 100 + number]), number).0, None);
         }
-        assert_eq!(marks.verdict(&print(1, 1, 99, &[1, 199]), 60), Verdict::Suspect(Class::Alike, 50));
-        assert_eq!(marks.verdict(&print(1, 1, 98, &[2, 198]), 60), Verdict::Suspect(Class::Other, 0));
-        assert_eq!(marks.verdict(&print(1, 2, 97, &[1, 197]), 60), Verdict::Suspect(Class::Other, 50));
+        assert_eq!(marks.verdict(&print(1, 1, 99, &[1, 199]), 60), Verdict::Suspect(Class::Alike, 100));
+        assert_eq!(marks.verdict(&print(1, 1, 98, &[2, 198]), 60), Verdict::Suspect(Class::Akin, 50));
+        assert_eq!(marks.verdict(&print(1, 2, 97, &[1, 197]), 60), Verdict::Suspect(Class::Other, 100));
     }
 
     #[test]
@@ -270,8 +280,8 @@ mod tests {
         for number in 0..3 {
             kill(&mut marks, &print(number, 1, number, &[1]), number);
         }
-        assert_eq!(marks.verdict(&print(9, 1, 9, &[1]), 9), Verdict::Suspect(Class::Alike, 3));
-        assert_eq!(marks.verdict(&print(9, 1, 9, &[2]), 9), Verdict::Free);
+        assert_eq!(marks.verdict(&print(9, 1, 9, &[1]), 9), Verdict::Suspect(Class::Alike, 6));
+        assert_eq!(marks.verdict(&print(9, 1, 9, &[2, 3]), 9), Verdict::Free);
         assert_eq!(marks.verdict(&print(9, 2, 9, &[1]), 9), Verdict::Free);
     }
 
@@ -282,7 +292,7 @@ mod tests {
             kill(&mut marks, &print(1, 1, number, &[1]), number);
         }
         let good = print(1, 1, 7, &[2]);
-        assert_eq!(marks.verdict(&good, 5), Verdict::Suspect(Class::Other, 0));
+        assert_eq!(marks.verdict(&good, 5), Verdict::Suspect(Class::Akin, 2));
         marks.ended_well(&good, 5);
         assert_eq!(marks.verdict(&good, 5), Verdict::Free);
         for number in 10..13 {
@@ -291,7 +301,7 @@ mod tests {
             assert_eq!(marks.verdict(&turncoat, 6), Verdict::Free);
             kill(&mut marks, &turncoat, 6);
         }
-        assert_eq!(marks.verdict(&good, 7), Verdict::Suspect(Class::Alike, 3));
+        assert_eq!(marks.verdict(&good, 7), Verdict::Suspect(Class::Alike, 8));
     }
 
     #[test]
@@ -330,7 +340,9 @@ mod tests {
         assert!((0..9).all(|now| marks.died(&print(1, 1, 1, &[]), now).is_none()));
         let mut marks = Marks::new(1_000_000);
         let deadly = print(1, 1, 1, &[1]);
-        (0..2).for_each(|now| drop(kill(&mut marks, &deadly, now)));
+        for now in 0..2 {
+            kill(&mut marks, &deadly, now);
+        }
         for number in 0..10 * MOST as u64 {
             marks.ended_well(&print(1, 1, 100 + number, &[]), number);
             kill(&mut marks, &print(3 + number, number, 100_000 + number, &[5 + number]), 2 + number);

@@ -4,7 +4,8 @@
 //! page - a script and a path - goes on, but is *suspect* for that long: an attacker can vary his request each time. So of
 //! suspect requests
 //!
-//! - a few run at a time, and those that look like the deadly ones and come from where they came from fewer still ([`line`]);
+//! - a few run at a time, and those that look like the deadly ones and come from where they came from fewer still
+//!   ([`line::Class`]);
 //! - each worker that dies holds its place for a moment, which bounds how many are started again in a second;
 //! - none is run twice by us;
 //! - what has been answered well since, and comes again, runs like any other.

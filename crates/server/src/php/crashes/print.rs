@@ -7,8 +7,10 @@ use crate::php::card::Task;
 use crate::request::{Content, Request};
 use crate::route::Script;
 
-/// Traits that count of one request; of more, the first.
-const TRAITS: usize = 16;
+/// Parameters that count of one request; of more, the first.
+const PAIRS: usize = 8;
+/// Bytes with which a value begins like another.
+const BEGINS: usize = 3;
 /// Bytes of content that are part of the digest. Of more, these and how many there are.
 const CONTENT: usize = 64 << 10;
 /// Content in which fields of a form are looked for, bytes.
@@ -38,11 +40,19 @@ pub struct Print {
     pub source: u64,
     /// Of this very request; `None`: not all of it is known any more.
     pub exact: Option<u64>,
-    /// Of what it has in common with others of its script: parameters, and which there are.
+    /// Of the method with the names of parameters and cookies.
+    pub shape: Option<u64>,
+    /// Of its parameters, as they are and by the beginnings of their values.
     pub traits: Vec<u64>,
 }
 
 impl Print {
+    /// What it has in common with others.
+    pub fn common(&self) -> impl Iterator<Item = u64> {
+        let all = [self.script, self.page, self.source].into_iter();
+        all.chain(self.shape).chain(self.traits.iter().copied())
+    }
+
     /// The digest of a script.
     pub fn script(keys: &RandomState, script: &[u8]) -> u64 {
         keys.hash_one((0u8, script))
@@ -57,7 +67,8 @@ impl Print {
             page: page(keys, script, task.path()),
             source: source(keys, script, task.client),
             exact: None,
-            traits: pairs(query.unwrap_or_default()).map(|pair| trait_of(keys, script, pair)).collect(),
+            shape: None,
+            traits: traits(keys, script, query.unwrap_or_default(), &[]),
         }
     }
 
@@ -70,7 +81,8 @@ impl Print {
             page: page(keys, filename, request.raw_path()),
             source: source(keys, filename, ip),
             exact: Some(exact(keys, request, filename, ip)),
-            traits: traits(keys, request, filename),
+            shape: Some(shape(keys, request, filename)),
+            traits: traits(keys, filename, request.query().unwrap_or_default(), form(request)),
         }
     }
 }
@@ -91,7 +103,8 @@ fn source(keys: &RandomState, script: &[u8], ip: Option<IpAddr>) -> u64 {
 /// The address counts: who finds a request that kills for a reason of his own does not take it away from others.
 fn exact(keys: &RandomState, request: &Request, script: &[u8], ip: Option<IpAddr>) -> u64 {
     let mut digest = keys.build_hasher();
-    (3u8, script, ip, request.head.method(), request.authority(), request.head.path_query()).hash(&mut digest);
+    (3u8, script, ip, request.head.method(), request.authority(), request.head.path_query())
+        .hash(&mut digest);
     for (number, name) in FIELDS.iter().enumerate() {
         for (_, value) in request.head.fields().filter(|(other, _)| other.eq_ignore_ascii_case(name)) {
             (number, value).hash(&mut digest);
@@ -105,21 +118,28 @@ fn exact(keys: &RandomState, request: &Request, script: &[u8], ip: Option<IpAddr
     digest.finish()
 }
 
-/// Each parameter with its value; and the method with the names of parameters and cookies.
-fn traits(keys: &RandomState, request: &Request, script: &[u8]) -> Vec<u64> {
+/// The method with the names of parameters and cookies.
+fn shape(keys: &RandomState, request: &Request, script: &[u8]) -> u64 {
     let query = pairs(request.query().unwrap_or_default());
-    let mut traits: Vec<u64> = Vec::with_capacity(TRAITS);
-    let mut names: Vec<(u8, &[u8])> = Vec::new();
-    for pair in query.chain(pairs(form(request))).take(TRAITS - 1) {
-        traits.push(trait_of(keys, script, pair));
-        names.push((0, name(pair)));
-    }
+    let mut names: Vec<(u8, &[u8])> = query.chain(pairs(form(request))).map(|pair| (0, name(pair))).collect();
     let cookies = request.head.field("Cookie").unwrap_or_default();
     let cookies = cookies.split(|byte| *byte == b';').map(|cookie| name(cookie.trim_ascii()));
-    names.extend(cookies.take(TRAITS).filter(|name| !name.is_empty()).map(|name| (1, name)));
+    names.extend(cookies.take(PAIRS).filter(|name| !name.is_empty()).map(|name| (1, name)));
     names.sort_unstable();
     names.dedup();
-    traits.push(keys.hash_one((5u8, script, request.head.method(), names)));
+    keys.hash_one((5u8, script, request.head.method(), names))
+}
+
+/// Each parameter with its value, and with the first bytes of that.
+fn traits(keys: &RandomState, script: &[u8], query: &[u8], form: &[u8]) -> Vec<u64> {
+    let mut traits = Vec::new();
+    for pair in pairs(query).chain(pairs(form)).take(PAIRS) {
+        traits.push(keys.hash_one((4u8, script, pair)));
+        let begins = name(pair).len() + 1 + BEGINS;
+        if begins < pair.len() {
+            traits.push(keys.hash_one((4u8, script, &pair[..begins])));
+        }
+    }
     traits
 }
 
@@ -133,12 +153,8 @@ fn form(request: &Request) -> &[u8] {
     }
 }
 
-fn trait_of(keys: &RandomState, script: &[u8], pair: &[u8]) -> u64 {
-    keys.hash_one((4u8, script, pair))
-}
-
 fn pairs(query: &[u8]) -> impl Iterator<Item = &[u8]> {
-    query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()).take(TRAITS - 1)
+    query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()).take(PAIRS)
 }
 
 fn name(pair: &[u8]) -> &[u8] {

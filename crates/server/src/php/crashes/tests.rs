@@ -35,14 +35,18 @@ fn what_makes_a_request_another() {
         assert_ne!(first.exact, other.exact);
         assert_eq!(first.page, other.page);
     }
-    let mut post = request("POST", "/a", "192.0.2.1", &[("Content-Type", "application/x-www-form-urlencoded")]);
+    let mut post =
+        request("POST", "/a", "192.0.2.1", &[("Content-Type", "application/x-www-form-urlencoded")]);
     post.content = Content::Memory(b"action=boom&n=1".to_vec());
     let one = print(&post);
     post.content = Content::Memory(b"action=boom&n=2".to_vec());
     let two = print(&post);
     assert_ne!(one.exact, two.exact);
-    assert_eq!((one.traits[0], one.traits[2]), (two.traits[0], two.traits[2]), "the action, and the names");
-    assert_ne!(one.traits[1], two.traits[1]);
+    assert_eq!((one.shape, &one.traits[..2]), (two.shape, &two.traits[..2]), "the names, and the action");
+    assert_ne!(one.traits[2], two.traits[2]);
+    let begins = |target: &str| of("GET", target, "192.0.2.1", &[]).traits[1];
+    assert_eq!(begins("/?s=boom1"), begins("/?s=boot"));
+    assert_ne!(begins("/?s=boom1"), begins("/?s=fine"));
     let many: Vec<String> = (0..999).map(|number| format!("a{number}=1")).collect();
     assert!(of("GET", &format!("/?{}", many.join("&")), "192.0.2.1", &[]).traits.len() < 20);
     let network = |client: &str| of("GET", "/", client, &[]).source;
@@ -95,7 +99,9 @@ async fn a_few_at_a_time() {
         client: Some("192.0.2.1".parse().unwrap()),
         ..Task::default()
     };
-    (0..2).for_each(|_| drop(ban.died(&task(b"/a?s=boom"), 0)));
+    for _ in 0..2 {
+        ban.died(&task(b"/a?s=boom"), 0);
+    }
     let asked: Vec<_> = (0..9).map(|n| request("GET", &format!("/a?n={n}"), "192.0.2.2", &[])).collect();
     let brief = Duration::from_millis(20);
     let one = ban.enter(&asked[0], &script, brief, pin!(pending())).await.unwrap().unwrap();
@@ -112,7 +118,7 @@ async fn a_few_at_a_time() {
     let since = Instant::now();
     drop(third);
     let _fourth = ban.enter(&asked[5], &script, long, pin!(pending())).await.unwrap().unwrap();
-    assert!(since.elapsed() >= Duration::from_millis(line::HOLD_MS));
+    assert!(since.elapsed() >= Duration::from_millis(line::HOLD_MS[0]));
     // Another page of the script is free.
     let other = request("GET", "/b?s=boom", "192.0.2.1", &[]);
     assert!(!ban.enter(&other, &script, brief, pin!(pending())).await.unwrap().unwrap().is_suspect());

@@ -55,7 +55,12 @@ fn the_request_that_kills_is_not_run_for_a_while_and_others_of_its_page_are() {
         assert_eq!((scene.lines("ran"), scene.count(Counter::PhpCrashRefused)), (3, 3), "not run");
         assert_eq!(scene.post_to("/x.php/other", HELLO).await.text, "hello", "the same script, another page");
         let log = scene.logged("this request has killed PHP workers").await;
-        assert!(log.contains("/x.php kills PHP workers when it is asked for a.test/x.php: its requests run a few"), "{log}");
+        assert!(
+            log.contains(
+                "/x.php kills PHP workers when it is asked for a.test/x.php: its requests run a few"
+            ),
+            "{log}"
+        );
         assert!(log.contains("within the next 1s: POST a.test/x.php?note:"), "{log}");
         assert!(log.contains("SIGABRT") && log.contains("while it ran POST a.test/x.php?note:"), "{log}");
         while scene.post(&script).await.status != 502 {
