@@ -478,7 +478,7 @@ pub struct Php {
     pub terminate_grace: Duration,
     /// A request that takes longer is noted with PHP's backtrace. 0: only if its time is nearly up.
     pub slow_log: Duration,
-    /// How long a page is not run whose script has killed three workers within a minute. 0: it always is.
+    /// How long a request is not run that has killed two workers, and its page is suspect. 0: never.
     pub crash_pause: Duration,
     /// Requests that may wait for a worker; beyond: 503.
     pub queue: usize,

@@ -1,6 +1,7 @@
 //! What is known of a worker without the pool's lock.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,6 +11,7 @@ use millrace_sys::{Process, Signal};
 use rustix::net::{Shutdown, shutdown};
 use tokio::sync::Notify;
 
+use super::crashes::Print;
 use super::pool::lane::LaneId;
 use super::scoreboard::Scoreboard;
 use crate::request::Request;
@@ -70,6 +72,10 @@ pub struct Task {
     pub target: Vec<u8>,
     /// The script's path.
     pub script: Vec<u8>,
+    /// The client's address; `None`: it came by a Unix socket.
+    pub client: Option<IpAddr>,
+    /// What the request is like, if crashes of its script are watched.
+    pub print: Option<Print>,
 }
 
 impl Task {
@@ -85,6 +91,8 @@ impl Task {
         self.target.extend_from_slice(request.head.path_query());
         self.script.clear();
         self.script.extend_from_slice(&script.filename);
+        self.client = request.ends.client_ip();
+        self.print = None;
     }
 
     /// The target without its query.

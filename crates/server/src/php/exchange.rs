@@ -19,6 +19,7 @@ use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 
 use super::answer::{Answer, AnswerHead};
 use super::card::{Card, Task};
+use super::crashes::{Denied, Pass};
 use super::loopback::Ports;
 use super::pool::admission::Rank;
 use super::pool::queue::Asker;
@@ -37,6 +38,8 @@ use crate::stats::Counter;
 const ATTEMPTS: u32 = 5;
 /// For so long it is waited until it is known how a worker ended. Its host tells within milliseconds, if there is one.
 const ENDING: Duration = Duration::from_millis(100);
+/// So long a request waits for others of a page that kills, at most.
+const SUSPECT_WAIT: Duration = Duration::from_secs(10);
 /// Bytes of an answer that are read before the first of them leave, if they are there.
 const FIRST_BYTES: usize = 256 << 10;
 /// A larger frame is sent only by its own request, bytes. A socket takes some of this size at once.
@@ -83,17 +86,19 @@ pub async fn run(
     let mut gone = pin!(unless(site.lanes.outlives_its_client(lane), gone));
     let (mut attempts, mut repeated) = (0, false);
     loop {
-        let now = || pool.shared().since_epoch(thread.clock.now());
-        if pool.shared().ban.is_refused(&script.filename, request.raw_path(), now) {
-            stats.add(Counter::PhpCrashRefused, 1);
-            return Some(plain(500));
-        }
+        let patience = SUSPECT_WAIT.min(pool.shared().settings.pools[lane.index()].queue_timeout);
+        let pass = match pool.shared().ban.enter(request, script, patience, gone.as_mut()).await {
+            Ok(pass) => pass,
+            Err(denied) => return denial(thread, site, denied),
+        };
+        let suspect = pass.as_ref().is_some_and(Pass::is_suspect);
         let asker = || Asker {
             from: applicant(request, rank),
             local: local(request),
-            short: short(pool.shared(), site, request, script),
+            // A worker that got it ahead would run it without its pass.
+            short: if pass.is_some() { None } else { short(pool.shared(), site, request, script) },
         };
-        let lease = match pool.shared().acquire(thread, lane, rank, asker, gone.as_mut()).await {
+        let mut lease = match pool.shared().acquire(thread, lane, rank, asker, gone.as_mut()).await {
             Ok(lease) => lease,
             Err(refused) => {
                 let counter = match refused {
@@ -110,6 +115,11 @@ pub async fn run(
                 return Some(site.turned_away());
             }
         };
+        if pass.is_some() {
+            thread.clock.read();
+            stats.add(Counter::PhpCrashLimited, u64::from(suspect));
+            lease.worker().pass = pass;
+        }
         let failure = match attempt(lease, pool.shared(), thread, site, request, script).await {
             Ok(reply) => return Some(reply),
             Err(failure) => failure,
@@ -117,13 +127,31 @@ pub async fn run(
         attempts += 1;
         let again = match failure {
             Failure::NotBegun => attempts < ATTEMPTS,
-            Failure::Begun if request.is_idempotent() => !std::mem::replace(&mut repeated, true),
+            Failure::Begun if request.is_idempotent() && !suspect => !std::mem::replace(&mut repeated, true),
             _ => false,
         };
         if !again {
             return Some(refusal(thread, script, &failure));
         }
         stats.add(Counter::PhpRetried, 1);
+    }
+}
+
+/// The answer to a request that may not run: it has killed workers, or others of its page have.
+fn denial(thread: &Thread, site: &Site, denied: Denied) -> Option<Reply> {
+    match denied {
+        Denied::Killer => {
+            thread.stats.add(Counter::PhpCrashRefused, 1);
+            Some(plain(500))
+        }
+        Denied::Crowd => {
+            thread.stats.add(Counter::PhpCrashCrowd, 1);
+            Some(site.turned_away())
+        }
+        Denied::Gone => {
+            thread.stats.add(Counter::PhpGone, 1);
+            None
+        }
     }
 }
 
@@ -305,7 +333,11 @@ async fn send(
             .finish(body)
             .map_err(|TooLong| Failure::TooLong)?;
         let now = shared.since_epoch(thread.clock.now());
-        let task = |task: &mut Task| task.set(site, request, script);
+        let print = worker.pass.as_ref().map(Pass::print);
+        let task = |task: &mut Task| {
+            task.set(site, request, script);
+            task.print = print.cloned();
+        };
         worker.card.begin(task, now, shared.limit(worker.lane));
         worker.begin();
         thread.stats.add(Counter::PhpRequests, 1);

@@ -18,7 +18,7 @@
 //! - [`supervisor`]: the pool's own thread: it starts and restarts the host, has workers forked and ended, ends what
 //!   takes too long, and looks after workers that nobody waits for any more;
 //! - [`renewal`]: a new PHP takes over from the one that runs;
-//! - [`trace`]: where a worker is when it takes long, and was when it crashed; [`crashes`]: scripts that kill theirs;
+//! - [`trace`]: where a worker is when it takes long, and was when it crashed; [`crashes`]: requests that kill theirs;
 //! - [`loopback`]: scripts that wait for their own site;
 //! - [`host`]: starting the program `millrace-php`, and its control socket; [`inject`]: the PHP file it is given;
 //! - [`runner`]: the entry of this room: workers of our own, or [`fastcgi`]: php-fpm's;

@@ -21,6 +21,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::card::Card;
+use super::crashes::Pass;
 use super::pool::admission::Rank;
 use super::pool::lane::LaneId;
 use super::pool::waiters::{Offer, Place};
@@ -48,6 +49,8 @@ pub struct Worker {
     pub rank: Rank,
     /// Whether it counts as running for that lane.
     pub counted: bool,
+    /// What lets it run its request, if crashes of its script are watched.
+    pub pass: Option<Pass>,
     /// How much the process gives way, beyond the server.
     pub nice: u8,
     socket: Socket,
@@ -128,6 +131,7 @@ impl Worker {
             lane: LaneId::FRONT,
             rank: Rank::Visitor,
             counted: false,
+            pass: None,
             nice: 0,
             socket: Socket::Loose(socket),
             decoder: Decoder::default(),
@@ -322,6 +326,7 @@ impl Worker {
     pub fn give_up(&mut self) {
         self.phase = Phase::Gone;
         self.lost = true;
+        self.pass.iter_mut().for_each(Pass::set_lost);
     }
 
     /// Whether it was given up.

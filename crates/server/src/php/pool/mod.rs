@@ -49,7 +49,7 @@ use tokio::sync::oneshot;
 
 use super::answer::{OnPurge, Unheard};
 use super::card::{Card, Task};
-use super::crashes::Ban;
+use super::crashes::{Ban, Pass};
 use super::inject::Injected;
 use super::supervisor::{self, LEAVING_MS, LOST_MS};
 use super::worker::{Phase, Worker};
@@ -88,12 +88,13 @@ impl Pool {
     pub fn start(settings: &plan::Php, log: &Log, on_purge: OnPurge) -> Result<Arc<Pool>, String> {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| format!("no descriptor is left for a PHP pool: {error}"))?;
+        let epoch = Instant::now();
         let shared = Arc::new(Shared {
             settings: settings.clone(),
             log: log.clone(),
             on_purge,
-            epoch: Instant::now(),
-            ban: Ban::new(settings.crash_pause),
+            epoch,
+            ban: Ban::new(settings.crash_pause, settings.workers_first, epoch),
             injected: Injected::write()?,
             state: Mutex::new(State::new(settings)),
             wake,
@@ -151,8 +152,8 @@ pub struct Shared {
     pub log: Log,
     /// Who is told what scripts want purged.
     pub on_purge: OnPurge,
-    /// Scripts that kill their workers.
-    pub ban: Ban,
+    /// Requests that kill their workers.
+    pub ban: Arc<Ban>,
     /// The PHP files that it gives to workers.
     pub injected: Arc<Injected>,
     epoch: Instant,
@@ -207,6 +208,7 @@ impl Shared {
     /// A worker has finished its request: the next waiter gets it, or it becomes idle.
     pub fn release(self: &Arc<Self>, mut worker: Box<Worker>, now: u64) {
         debug_assert_eq!(worker.phase(), Phase::Ready);
+        worker.pass.take().map(Pass::ended_well);
         let took = worker.card.busy_since().map(|since| now.saturating_sub(since));
         worker.quick = took.is_some_and(|took| took <= QUICK_MS);
         let mut state = self.lock();
@@ -326,13 +328,21 @@ impl Shared {
     /// A worker died over its request.
     pub fn blame(&self, card: &Card, now: u64) {
         let task = card.task();
-        if let Some(pause) = self.ban.died(&task.script, task.path(), now) {
+        let blame = self.ban.died(&task, now);
+        if let Some(pause) = blame.page {
             let (script, path) =
                 (String::from_utf8_lossy(&task.script), String::from_utf8_lossy(task.path()));
             self.log.error(format_args!(
-                "{script} kills PHP workers when it is asked for {}{path}: it is answered 500 without being run for the \
-                 next {:?}; see php.crash_pause",
+                "{script} kills PHP workers when it is asked for {}{path}: its requests run a few at a time for the next {:?}; \
+                 see php.crash_pause",
                 task.host,
+                Duration::from_millis(pause)
+            ));
+        }
+        if let Some(pause) = blame.request {
+            self.log.error(format_args!(
+                "this request has killed PHP workers, and is answered 500 without being run when it comes again within the \
+                 next {:?}: {task}; see php.crash_pause",
                 Duration::from_millis(pause)
             ));
         }

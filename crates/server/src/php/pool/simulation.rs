@@ -59,10 +59,6 @@ struct Tally {
 }
 
 impl Tally {
-    fn mean(&self) -> f64 {
-        self.times.iter().sum::<u64>() as f64 / self.served.max(1) as f64
-    }
-
     /// The time that 99 of 100 were served within.
     fn p99(&mut self) -> u64 {
         self.times.sort_unstable();
@@ -266,8 +262,6 @@ impl Machine {
 
 /// 80 pages of 25 ms a second are what two cores can do.
 const CAPACITY: f64 = 80.0;
-/// Milliseconds.
-const PAGE_MS: u64 = 25;
 
 #[test]
 fn overload_of_any_size_serves_as_many_and_none_late() {

@@ -33,33 +33,86 @@ fn begun_is_run_again_once_if_idempotent() {
     });
 }
 
+/// The script is in the query: `ran` notes each run, and then the worker crashes.
+fn deadly(scene: &Scene, ran: &str) -> String {
+    format!("note:{};log:now;flush;raw:x;flush;crash", scene.file(ran))
+}
+
 #[test]
-fn a_page_that_kills_is_not_run_for_a_while() {
+fn the_request_that_kills_is_not_run_for_a_while_and_others_of_its_page_are() {
     let rig = Rig::logging(|php| php.crash_pause = Duration::from_secs(1));
     rig.play(async |scene| {
-        let script = format!("note:{};log:now;flush;raw:x;flush;crash", scene.file("ran"));
+        let script = deadly(&scene, "ran");
         let asked = Instant::now();
+        // Of the first nothing was watched.
         for _ in 0..3 {
             assert_eq!(scene.post(&script).await.status, 502);
         }
         for _ in 0..3 {
-            assert_eq!((scene.post(&script).await.status, scene.get(HELLO).await.status), (500, 500));
+            let answers = (scene.post(&script).await, scene.get(HELLO).await, scene.post(HELLO).await);
+            assert_eq!((answers.0.status, answers.1.status, answers.2.status), (500, 200, 200));
         }
-        assert_eq!((scene.lines("ran"), scene.count(Counter::PhpCrashRefused)), (3, 6), "not run");
+        assert_eq!((scene.lines("ran"), scene.count(Counter::PhpCrashRefused)), (3, 3), "not run");
         assert_eq!(scene.post_to("/x.php/other", HELLO).await.text, "hello", "the same script, another page");
-        let log = scene.logged("kills PHP workers").await;
+        let log = scene.logged("this request has killed PHP workers").await;
         assert!(
-            log.contains("/x.php kills PHP workers when it is asked for a.test/x.php: it is answered 500"),
+            log.contains(
+                "/x.php kills PHP workers when it is asked for a.test/x.php: its requests run a few"
+            ),
             "{log}"
         );
+        assert!(log.contains("within the next 1s: POST a.test/x.php?note:"), "{log}");
         assert!(log.contains("SIGABRT") && log.contains("while it ran POST a.test/x.php?note:"), "{log}");
-        while scene.get(HELLO).await.status != 200 {
+        while scene.post(&script).await.status != 502 {
             assert!(asked.elapsed() < Duration::from_secs(20), "it is never tried again");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         assert!(asked.elapsed() > Duration::from_millis(900));
-        let log = scene.logged("kills PHP workers").await;
-        assert_eq!(log.matches("kills PHP workers").count(), 1, "{log}");
+        let log = scene.logged("within the next 2s").await;
+        assert_eq!(log.matches("this request has killed").count(), 2, "{log}");
+    });
+}
+
+#[test]
+fn a_page_that_kills_is_run_once_for_each_request() {
+    let rig = Rig::logging(|php| php.crash_pause = Duration::from_secs(60));
+    rig.play(async |scene| {
+        for (number, runs) in [(0, 2), (1, 1), (2, 1)] {
+            let ran = format!("ran{number}");
+            assert_eq!(scene.get(&deadly(&scene, &ran)).await.status, 502);
+            assert_eq!(scene.lines(&ran), runs, "{number}");
+        }
+        assert_eq!(scene.get(HELLO).await.status, 200);
+    });
+}
+
+#[test]
+fn who_varies_a_request_that_kills_takes_no_more_than_his_share_of_the_workers() {
+    let rig = Rig::logging(|php| (php.crash_pause, php.workers) = (Duration::from_secs(60), 4));
+    rig.play(async |scene| {
+        for _ in 0..2 {
+            assert_eq!(scene.post(&deadly(&scene, "ran")).await.status, 502);
+        }
+        // Twenty at once, each another; they show how many run at a time.
+        let attack: Vec<_> = (0..20)
+            .map(|number| {
+                let (scene, file) = (scene.clone(), scene.file("at-once"));
+                let script = format!("log:now;flush;note:{file};raw:{number};flush;sleep:100;crash");
+                tokio::task::spawn_local(async move { scene.post(&script).await.status })
+            })
+            .collect();
+        while scene.lines("at-once") == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let most = scene.site.pool.as_ref().unwrap().status("").running;
+        assert!(most <= 2, "{most} of 4 workers");
+        assert_eq!(scene.post_to("/x.php/other", HELLO).await.text, "hello");
+        for one in attack {
+            assert_eq!(one.await.unwrap(), 502, "each is run, once");
+        }
+        assert_eq!(scene.lines("at-once"), 20);
+        assert!(scene.count(Counter::PhpCrashLimited) >= 20);
+        assert_eq!(scene.count(Counter::PhpCrashRefused), 0);
     });
 }
 

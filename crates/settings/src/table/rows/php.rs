@@ -179,9 +179,11 @@ pub(super) static PHP: &[Setting] = &[
         place: Place::Both,
         kind: Kind::Duration { min: S, max: DAY, zero: Some("never") },
         default: Default::Fixed("1m"),
-        line: "A page whose script has killed three workers within a minute is answered 500, without being run, for that long.",
-        reason: "A crash costs its worker, and others wait while it is replaced. Each time the page crashes again when it \
-                 is tried after that, the pause doubles, up to sixteen times.",
+        line: "A request that has killed two workers is answered 500, without being run, for that long; others of its \
+               page run, a few at a time.",
+        reason: "A crash costs its worker, and others wait while it is replaced. Each time the request crashes again when it \
+                 is tried after that, its pause doubles, up to sixteen times. One input that crashes never takes its page \
+                 away from others.",
         example: "\"10m\"",
         elsewhere: &["emergency_restart_threshold", "emergency_restart_interval"],
         ..ROW

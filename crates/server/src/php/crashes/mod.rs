@@ -1,0 +1,243 @@
+//! What a crash costs: the request that kills, not its page.
+//!
+//! A request that has killed [`marks::KILLS`] workers is answered 500 without being run for `php.crash_pause`. The rest of its
+//! page - a script and a path - goes on, but is *suspect* for that long: an attacker can vary his request each time. So of
+//! suspect requests
+//!
+//! - a few run at a time, and those that look like the deadly ones and come from where they came from fewer still
+//!   ([`line::Class`]);
+//! - each worker that dies holds its place for a moment, which bounds how many are started again in a second;
+//! - none is run twice by us;
+//! - what has been answered well since, and comes again, runs like any other.
+//!
+//! Nothing of that is ever decided by what a request looks like alone: what looks deadly waits behind the others, and runs.
+//!
+//! [`marks::Marks`] and [`line::Line`] are values without clock and lock; [`Ban`] holds them for event loops and
+//! supervisor. As long as nothing has crashed, an event loop reads one flag.
+
+pub mod line;
+pub mod marks;
+pub mod print;
+
+use std::hash::RandomState;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::card::Task;
+use crate::request::Request;
+use crate::route::Script;
+
+pub use line::Class;
+use line::{Line, Turn};
+use marks::{Marks, Verdict};
+pub use print::Print;
+
+/// What is known of requests whose workers died, under a lock.
+#[derive(Debug)]
+pub struct Ban {
+    /// Of digests: what a client sends can't be made to fit one.
+    keys: RandomState,
+    epoch: Instant,
+    inner: Mutex<Inner>,
+    /// Whether anything has crashed lately.
+    any: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Inner {
+    marks: Marks,
+    line: Line,
+}
+
+/// A request that may run while crashes are watched. Goes with the worker that runs it.
+#[derive(Debug)]
+pub struct Pass {
+    ban: Arc<Ban>,
+    print: Print,
+    class: Option<Class>,
+    lost: bool,
+}
+
+/// Why a request may not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denied {
+    /// It has killed workers.
+    Killer,
+    /// Too many wait that may kill theirs, or it has waited too long.
+    Crowd,
+    /// Its client has gone.
+    Gone,
+}
+
+/// What follows from a worker's death.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Blame {
+    /// How long its request is not run, milliseconds.
+    pub request: Option<u64>,
+    /// How long its page is suspect, milliseconds, if it was not before.
+    pub page: Option<u64>,
+}
+
+impl Ban {
+    /// Nothing has crashed. `pause` is how long a request that kills is not run, zero for never; `workers` how many the pool
+    /// has; times are since `epoch`.
+    pub fn new(pause: Duration, workers: usize, epoch: Instant) -> Arc<Ban> {
+        let inner = Inner { marks: Marks::new(pause.as_millis() as u64), line: Line::new(workers) };
+        Arc::new(Ban {
+            keys: RandomState::new(),
+            epoch,
+            inner: Mutex::new(inner),
+            any: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether this request may run, perhaps after it has waited for others for `patience` at most. `None`: nothing is known
+    /// against its script.
+    ///
+    /// # Errors
+    /// It may not.
+    pub async fn enter(
+        self: &Arc<Self>,
+        request: &Request,
+        script: &Script,
+        patience: Duration,
+        gone: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<Option<Pass>, Denied> {
+        if !self.any.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let (print, class, heat) = {
+            let now = self.now();
+            let mut inner = self.lock();
+            if !inner.marks.is_any_left(now) {
+                self.any.store(false, Ordering::Relaxed);
+                return Ok(None);
+            }
+            if !inner.marks.knows(Print::script(&self.keys, &script.filename)) {
+                return Ok(None);
+            }
+            let print = Print::of_request(&self.keys, request, script);
+            match inner.marks.verdict(&print, now) {
+                Verdict::Refuse => return Err(Denied::Killer),
+                Verdict::Free => return Ok(Some(self.pass(print, None))),
+                Verdict::Suspect(class, heat) => (print, class, heat),
+            }
+        };
+        Box::pin(self.wait(class, heat, patience, gone)).await?;
+        Ok(Some(self.pass(print, Some(class))))
+    }
+
+    /// Waits until a suspect may run.
+    async fn wait(
+        &self,
+        class: Class,
+        heat: u32,
+        patience: Duration,
+        mut gone: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<(), Denied> {
+        let wake = Arc::new(Notify::new());
+        let number = self.lock().line.queue(class, heat, wake.clone());
+        let place = Place { ban: self, number };
+        let mut enough = std::pin::pin!(tokio::time::sleep(patience));
+        loop {
+            let turn = self.lock().line.turn(number, self.now());
+            let sleep = match turn {
+                Turn::Go => {
+                    std::mem::forget(place);
+                    return Ok(());
+                }
+                Turn::Out => return Err(Denied::Crowd),
+                Turn::Wait(sleep) => sleep,
+            };
+            let held = async {
+                match sleep {
+                    Some(time) => tokio::time::sleep(Duration::from_millis(time)).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = wake.notified() => (),
+                () = held => (),
+                () = &mut enough => return Err(Denied::Crowd),
+                () = &mut gone => return Err(Denied::Gone),
+            }
+        }
+    }
+
+    /// A worker died over its task.
+    pub fn died(&self, task: &Task, now: u64) -> Blame {
+        let print = match &task.print {
+            Some(print) => print.clone(),
+            None => Print::of_task(&self.keys, task),
+        };
+        let blame = self.lock().marks.died(&print, now);
+        if let Some(blame) = blame {
+            self.any.store(true, Ordering::Relaxed);
+            return blame;
+        }
+        Blame::default()
+    }
+
+    fn pass(self: &Arc<Self>, print: Print, class: Option<Class>) -> Pass {
+        Pass { ban: self.clone(), print, class, lost: false }
+    }
+
+    fn now(&self) -> u64 {
+        self.epoch.elapsed().as_millis() as u64
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place in the line, left when it is dropped.
+struct Place<'a> {
+    ban: &'a Ban,
+    number: u64,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.ban.lock().line.give_up(self.number);
+    }
+}
+
+impl Pass {
+    /// What its request is like.
+    pub fn print(&self) -> &Print {
+        &self.print
+    }
+
+    /// Whether its request is suspect: it is not run twice.
+    pub fn is_suspect(&self) -> bool {
+        self.class.is_some()
+    }
+
+    /// Its worker has died over it, or is about to.
+    pub fn set_lost(&mut self) {
+        self.lost = true;
+    }
+
+    /// Its request has been answered, and the worker lives.
+    pub fn ended_well(self) {
+        let now = self.ban.now();
+        self.ban.lock().marks.ended_well(&self.print, now);
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        if let Some(class) = self.class {
+            let now = self.ban.now();
+            self.ban.lock().line.leave(class, self.lost.then_some(now));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
