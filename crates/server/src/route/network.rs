@@ -97,10 +97,15 @@ impl Network {
         Some(network)
     }
 
+    /// Whether it is one, as far as is known.
+    pub fn is_network(&self) -> bool {
+        self.is_network.load(Ordering::Relaxed)
+    }
+
     /// Where else than at `path` its file or script may be. `names_script`: a part of it is named like one.
     pub fn inner(&self, thread: &Thread, site: &Site, path: &[u8], names_script: bool) -> Option<Vec<u8>> {
         self.look(thread, site);
-        if !self.is_network.load(Ordering::Relaxed) {
+        if !self.is_network() {
             return None;
         }
         self.rewrite(path, names_script, self.by_folders.load(Ordering::Relaxed))

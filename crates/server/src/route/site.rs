@@ -65,7 +65,9 @@ impl Site {
             plan.front_controller.as_ref().is_some_and(|name| profile.lets_run(name.as_bytes(), || true));
         let network = Network::of(&plan);
         let cache = profile.caching.rules(&plan).map(Arc::new);
-        let origin = origin(&plan);
+        // The tags of a network's pages are others.
+        let is_network = network.as_ref().is_some_and(Network::is_network);
+        let origin = origin(&plan).wrapping_add(u64::from(is_network));
         let lanes = Lanes::new(plan.php.as_ref(), profile, &plan.cache.bypass_cookies);
         let overload_page = plan.overload_page.as_deref().and_then(|path| std::fs::read(path).ok());
         let overload_page = overload_page.map(Arc::from);
