@@ -10,7 +10,7 @@
  * - Hooks: puts the tables of the other classes into $wp_filter, and takes them out if LiteSpeed Cache does this work;
  * - Page: may this page be kept, and for how long;
  * - Shown: what it shows, as tags; Tags: how tags are called;
- * - Posts, People, Site, Shop: what changes, as purges; Changes: how they are said;
+ * - Posts, People, Site, Shop, Network: what changes, as purges; Changes: how they are said;
  * - Bar: the menu in the admin bar, Site Health.
  *
  * All files are loaded at once: later, when open_basedir holds, they could not be. opcache keeps them.
@@ -27,6 +27,7 @@ require __DIR__ . '/wordpress/posts.php';
 require __DIR__ . '/wordpress/people.php';
 require __DIR__ . '/wordpress/site.php';
 require __DIR__ . '/wordpress/shop.php';
+require __DIR__ . '/wordpress/network.php';
 require __DIR__ . '/wordpress/bar.php';
 
 Hooks::register();

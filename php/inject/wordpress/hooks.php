@@ -5,7 +5,7 @@ namespace Millrace\WordPress;
 final class Hooks
 {
     /** Classes with a constant HOOKS: hook => [method, number of arguments, priority]. */
-    private const OF = [Page::class, Posts::class, People::class, Site::class, Shop::class, Bar::class];
+    private const OF = [Page::class, Posts::class, People::class, Site::class, Shop::class, Network::class, Bar::class];
 
     /** Before WordPress is loaded: into $wp_filter. */
     public static function register(): void
