@@ -22,6 +22,7 @@ const WORDPRESS: &[(&str, &str)] = files![
     "wordpress/bar.php"
     "wordpress/changes.php"
     "wordpress/hooks.php"
+    "wordpress/network.php"
     "wordpress/page.php"
     "wordpress/people.php"
     "wordpress/posts.php"
