@@ -12,7 +12,7 @@
  * - Page: may this page be kept, and for how long;
  * - Shown: what it shows, as tags; Tags: how tags are called;
  * - Location: pages that differ by the visitor's address;
- * - Posts, People, Site, Options, Shop: what changes, as purges; Changes: how they are said;
+ * - Posts, People, Site, Options, Shop, Network: what changes, as purges; Changes: how they are said;
  * - Bar: the menu in the admin bar, Site Health.
  *
  * All files are loaded at once: later, when open_basedir holds, they could not be. opcache keeps them.
@@ -31,6 +31,7 @@ require __DIR__ . '/wordpress/site.php';
 require __DIR__ . '/wordpress/options.php';
 require __DIR__ . '/wordpress/shop.php';
 require __DIR__ . '/wordpress/location.php';
+require __DIR__ . '/wordpress/network.php';
 require __DIR__ . '/wordpress/bar.php';
 
 Hooks::register();

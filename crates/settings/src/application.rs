@@ -17,7 +17,11 @@ pub(crate) fn detect(root: &Path, disk: &dyn Disk) -> Profile {
     };
     if has("wp-load.php") || has("wp-includes/version.php") || config || elsewhere() {
         Profile::WordPress
-    } else if has("core/lib/Drupal.php") {
+    } else if has("core/lib/Drupal.php")
+        // Drupal 7, and Backdrop, which comes of it.
+        || (has("modules/system/system.module") && has("includes/bootstrap.inc"))
+        || (has("core/modules/system/system.module") && has("core/includes/bootstrap.inc"))
+    {
         Profile::Drupal
     } else {
         Profile::Generic

@@ -378,6 +378,11 @@ pub struct Site {
     pub try_files: bool,
     /// Script, below the root, that answers URLs without a file: `/index.php`. `None`: they are 404.
     pub front_controller: Option<String>,
+    /// Whether it is a network of WordPress sites; means nothing to other applications.
+    pub network: Multisite,
+    /// Files that are served though their names say that visitors must not have them, and scripts below `vendor/` that run
+    /// all the same; paths as in [`SiteCache::bypass_paths`].
+    pub allow_files: Vec<String>,
     /// Fields added to every answer of the site.
     pub headers: Vec<(String, String)>,
     /// Where requests are sent on before anything else.
@@ -413,10 +418,23 @@ pub struct Site {
 pub enum Profile {
     /// WordPress and what is built on it.
     WordPress,
-    /// Drupal 8 and later.
+    /// Drupal 7 and later, and Backdrop.
     Drupal,
     /// Plain PHP and files.
     Generic,
+}
+
+/// A network of WordPress sites (multisite).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Multisite {
+    /// As `wp-config.php` says, also while the server runs.
+    Auto,
+    /// It is none.
+    Off,
+    /// Its sites are `/one/`, `/two/`: what they ask for below these lies in the root.
+    Subfolder,
+    /// Its sites have host names of their own.
+    Subdomain,
 }
 
 /// What a site redirects before it looks at the path.

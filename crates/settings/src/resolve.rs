@@ -12,8 +12,8 @@ use crate::folders;
 use crate::memory::Shares;
 use crate::plan::{
     AccessFormat, Acme, Address, Admin, Backend, Cache, CacheMode, Certificate, Challenge, Clients, Files,
-    Folder, Http, Https, Level, Log, Network, OpenBasedir, Php, PhpPool, Plan, Profile, Redirect, Sandbox,
-    Server, Site, SiteCache, Symlinks, Ttl, WorkerScript, Www,
+    Folder, Http, Https, Level, Log, Multisite, Network, OpenBasedir, Php, PhpPool, Plan, Profile, Redirect,
+    Sandbox, Server, Site, SiteCache, Symlinks, Ttl, WorkerScript, Www,
 };
 use crate::problem::At;
 use crate::public;
@@ -233,6 +233,13 @@ fn site(view: &View<'_>) -> Site {
         profile: view.profile(),
         try_files: view.switch("site.try_files"),
         front_controller: view.text("site.front_controller"),
+        network: match view.choice("site.network") {
+            "off" => Multisite::Off,
+            "subfolder" => Multisite::Subfolder,
+            "subdomain" => Multisite::Subdomain,
+            _ => Multisite::Auto,
+        },
+        allow_files: words(view, "site.allow_files"),
         headers: view.pairs("site.headers"),
         redirect: Redirect {
             https: view.switch("site.redirect.https"),

@@ -30,7 +30,15 @@ final class Changes
     {
         if (is_multisite()) {
             self::soft('all');
-        } elseif (!isset(self::$said['*'])) {
+        } else {
+            self::network();
+        }
+    }
+
+    /** All pages; of a network, those of all its sites. */
+    public static function network(): void
+    {
+        if (!isset(self::$said['*'])) {
             self::$said['*'] = false;
             millrace_purge('soft', '*');
         }

@@ -5,7 +5,9 @@ namespace Millrace\WordPress;
 final class Hooks
 {
     /** Classes with a constant HOOKS: hook => [method, number of arguments, priority]. */
-    private const OF = [Page::class, Posts::class, People::class, Site::class, Options::class, Shop::class, Location::class, Bar::class];
+    private const OF = [
+        Page::class, Posts::class, People::class, Site::class, Options::class, Shop::class, Location::class, Network::class, Bar::class,
+    ];
 
     /** Before WordPress is loaded: into $wp_filter. */
     public static function register(): void

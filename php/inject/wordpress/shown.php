@@ -20,6 +20,8 @@ final class Shown
         'is_active_sidebar' => ['area', 1, \PHP_INT_MAX],
         'getarchives_where' => ['archives', 1, \PHP_INT_MAX],
         'get_calendar' => ['archives', 1, \PHP_INT_MAX],
+        'pre_get_sites' => ['sites', 0, \PHP_INT_MAX],
+        'switch_blog' => ['switched', 2, \PHP_INT_MIN],
     ];
 
     /** Of these types all pages are made, or none: a change purges all (Site). */
@@ -30,9 +32,11 @@ final class Shown
     /** Queries whose results are read early, so that they are not held in memory. */
     private const HELD = 20;
 
-    /** Tags as keys. */
+    /** Tags as keys: those of the current site, if there is a network. */
     private static array $tags = [];
-    /** Queries whose results are still to be read: number of the object => [query, whether only titles are shown]. */
+    /** Of other sites of the network that the page shows something of: number => [$tags, $read]. */
+    private static array $sites = [];
+    /** Queries whose results are still to be read: number of the object => [query, whether only titles are shown, site]. */
     private static array $queries = [];
     private static bool $links = false;
     /** Posts whose author and terms are noted. */
@@ -48,7 +52,26 @@ final class Shown
             self::$tags['all'] = true;
         }
         // A number is an integer as a key.
-        return Tags::bound(array_map('strval', array_keys(self::$tags)));
+        $names = static fn (array $tags) => array_map('strval', array_keys($tags));
+        $own = Tags::bound($names(self::$tags));
+        $others = array_diff_key(self::$sites, [get_current_blog_id() => true]);
+        if (!$own || !$others) {
+            return $own;
+        }
+        $rest = Tags::bound_others(array_map(static fn ($site) => $names($site[0]), $others), count($own));
+        return $rest === null ? [] : array_merge($own, $rest);
+    }
+
+    /** What is shown from now on is of another site of the network: switch_to_blog(), restore_current_blog(). */
+    public static function switched($new, $old): void
+    {
+        self::$sites[$old] = [self::$tags, self::$read];
+        [self::$tags, self::$read] = self::$sites[$new] ?? [['all' => true], []];
+    }
+
+    public static function sites(): void
+    {
+        self::$tags['sites'] = true;
     }
 
     /** What the main query asked for. */
@@ -140,7 +163,7 @@ final class Shown
         if (isset(self::$queries[$number]) || count(self::$queries) >= self::HELD) {
             self::read(isset(self::$queries[$number]) ? 0 : 3);
         }
-        self::$queries[$number] = [$query, self::$links];
+        self::$queries[$number] = [$query, self::$links, get_current_blog_id()];
         self::$links = false;
     }
 
@@ -156,22 +179,42 @@ final class Shown
     {
         $done = array_slice(self::$queries, 0, max(0, count(self::$queries) - $keep), true);
         self::$queries = array_diff_key(self::$queries, $done);
-        foreach ($done as [$query, $links]) {
-            $types = array_flip((array) ($query->get('post_type') ?: ($query->is_tax ? 'any' : 'post')));
-            $types = array_diff_key($types, self::BUILDING, self::INNER);
-            if (!$types) {
-                continue;
+        foreach ($done as [$query, $links, $site]) {
+            self::as_of($site, static fn () => self::results($query, $links));
+        }
+    }
+
+    /** Does something for another site of the network; without what switch_to_blog() means to plugins. */
+    private static function as_of(int $site, callable $do): void
+    {
+        $here = get_current_blog_id();
+        if ($site === $here) {
+            $do();
+            return;
+        }
+        self::switched($site, $here);
+        wp_cache_switch_to_blog($site);
+        $do();
+        wp_cache_switch_to_blog($here);
+        self::switched($here, $site);
+    }
+
+    private static function results(\WP_Query $query, bool $links): void
+    {
+        $types = array_flip((array) ($query->get('post_type') ?: ($query->is_tax ? 'any' : 'post')));
+        $types = array_diff_key($types, self::BUILDING, self::INNER);
+        if (!$types) {
+            return;
+        }
+        $named = $query->is_singular || $query->get('post__in');
+        if (!$query->is_main_query() && (!$named || !$query->posts)) {
+            foreach ($types as $type => $_) {
+                self::$tags["list-$type"] = true;
             }
-            $named = $query->is_singular || $query->get('post__in');
-            if (!$query->is_main_query() && (!$named || !$query->posts)) {
-                foreach ($types as $type => $_) {
-                    self::$tags["list-$type"] = true;
-                }
-            }
-            $terms = (bool) $query->get('update_post_term_cache');
-            foreach ($query->posts ?: [] as $post) {
-                self::post($post, $links, $terms);
-            }
+        }
+        $terms = (bool) $query->get('update_post_term_cache');
+        foreach ($query->posts ?: [] as $post) {
+            self::post($post, $links, $terms);
         }
     }
 

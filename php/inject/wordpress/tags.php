@@ -17,8 +17,10 @@ namespace Millrace\WordPress;
  * | archives, widgets | have a list of months or a calendar; have a widget area |
  * | any-FAMILY | have more of a family than is worth telling apart: purged with each of them |
  * | all | all of one site of a network |
+ * | sites | have a list of the sites of a network |
  *
- * In a network of sites all names begin with the number of the site and a dot.
+ * In a network of sites all names begin with the number of the site and a dot; those of users and of the list of sites with
+ * 0, because they are the same in all. A page carries the names of each site that it shows something of.
  */
 final class Tags
 {
@@ -30,18 +32,21 @@ final class Tags
     /** Tags as they are said: with the number of the site in a network. */
     public static function names(array $tags): array
     {
-        if (!is_multisite()) {
-            return $tags;
-        }
-        $blog = get_current_blog_id();
-        return array_map(static fn ($tag) => "$blog.$tag", $tags);
+        return is_multisite() ? self::of(get_current_blog_id(), $tags) : $tags;
+    }
+
+    /** Tags of a site of the network; those that have a number already keep it. */
+    public static function of(int $site, array $tags): array
+    {
+        return array_map(static fn ($tag) => preg_match('/^\d+\.\D/', $tag) ? $tag
+            : (preg_match('/^(by-\d+|any-by|users|sites)$/D', $tag) ? 0 : $site) . ".$tag", $tags);
     }
 
     /** No more tags than a page may have: whole families become one. */
-    public static function bound(array $tags): array
+    public static function bound(array $tags, int $most = self::MOST): array
     {
         foreach (self::FAMILIES as $family) {
-            if (count($tags) <= self::MOST) {
+            if (count($tags) <= $most) {
                 return $tags;
             }
             $rest = array_filter($tags, static fn ($tag) => !preg_match("/^$family-\d+$/D", $tag));
@@ -50,7 +55,21 @@ final class Tags
             }
             $tags = $rest;
         }
-        return count($tags) <= self::MOST ? $tags : [];
+        return count($tags) <= $most ? $tags : [];
+    }
+
+    /** The same for the tags of other sites, by their numbers, beside so many of the page's own; null: they are too many. */
+    public static function bound_others(array $sites, int $own): ?array
+    {
+        $all = [];
+        foreach ($sites as $site => $tags) {
+            $some = self::bound($tags, intdiv(self::MOST - $own, count($sites)));
+            if (!$some) {
+                return null;
+            }
+            array_push($all, ...self::of($site, $some));
+        }
+        return array_unique($all);
     }
 
     /** What a purge of these tags must name: with them `any-FAMILY`. */

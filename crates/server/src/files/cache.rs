@@ -1,7 +1,7 @@
 //! A thread's cache of open files. No lock: each thread has its own, with its share of the limits.
 //!
-//! Two tables, so that a crawler of URLs that don't exist throws out nothing but what other crawlers have left: what
-//! was found, and what was not.
+//! Only what was found is kept: a file that has just been made is found at once, and a crawler of URLs that don't exist throws
+//! out nothing. What is not there costs one system call, or none (see `listing`).
 
 use std::cell::{Cell, RefCell};
 use std::hash::BuildHasher;
@@ -168,7 +168,6 @@ impl Known {
 struct Inner {
     hasher: DefaultHashBuilder,
     found: Table<Known>,
-    missing: Table<()>,
     sites: Vec<Option<SiteHome>>,
     epochs: u32,
     rules: Rc<Rules>,
@@ -196,16 +195,10 @@ impl Inner {
     fn new(limits: &plan::Files, threads: usize) -> Inner {
         let threads = threads.max(1);
         let (entries, bytes) = (limits.cache_entries / threads, limits.cache_bytes / threads);
-        let missing = Cost { entries: entries / 4, bytes: bytes / FRACTION, descriptors: 0 };
-        let found = Cost {
-            entries: entries - missing.entries,
-            bytes: bytes - missing.bytes,
-            descriptors: most_descriptors() / threads,
-        };
+        let found = Cost { entries, bytes, descriptors: most_descriptors() / threads };
         Inner {
             hasher: DefaultHashBuilder::default(),
             found: Table::new(found),
-            missing: Table::new(missing),
             sites: Vec::new(),
             epochs: 0,
             rules: Rc::new(Rules {
@@ -226,14 +219,10 @@ impl Inner {
         let mut home = self.home(now, place);
         let mut key = Key { epoch: home.epoch, purpose, path };
         let mut hash = self.hash(&key);
-        if let Some(slot) = self.found.get(hash, &key) {
-            if now.tick.saturating_sub(slot.checked) < self.revalidate {
-                return (slot.value.node(), true);
-            }
-        } else if let Some(slot) = self.missing.get(hash, &key)
+        if let Some(slot) = self.found.get(hash, &key)
             && now.tick.saturating_sub(slot.checked) < self.revalidate
         {
-            return (Node::Missing, true);
+            return (slot.value.node(), true);
         }
         if self.root_has_moved(now, place) {
             home = self.home(now, place);
@@ -289,7 +278,6 @@ impl Inner {
         let small = Cost { entries: 1, bytes: ENTRY + key.path.len(), descriptors: 0 };
         match result {
             Ok(known) => {
-                self.missing.remove(hash, key);
                 let node = known.node();
                 let (path, cost) = match &known {
                     Known::File(entry) => (entry.path().clone(), entry.cost()),
@@ -303,11 +291,7 @@ impl Inner {
             }
             Err(failure) => {
                 self.found.remove(hash, key);
-                if failure != Failure::Missing {
-                    return Node::Unavailable;
-                }
-                self.missing.insert(hash, key, key.path.into(), now.tick, (), small);
-                Node::Missing
+                if failure == Failure::Missing { Node::Missing } else { Node::Unavailable }
             }
         }
     }
@@ -339,7 +323,6 @@ impl Inner {
         if let Some(before) = self.sites[place.index].replace(site) {
             let epoch = before.home.epoch;
             self.found.retain(|e, _| e != epoch);
-            self.missing.retain(|e, _| e != epoch);
         }
         home
     }
@@ -399,7 +382,7 @@ impl Inner {
     }
 
     fn cost(&self) -> Cost {
-        self.found.cost().plus(self.missing.cost())
+        self.found.cost()
     }
 }
 

@@ -1,7 +1,8 @@
 //! The names in a site's root. A path whose first segment is none of them leads nowhere, and nobody has to walk it or
 //! to remember it: such are the readable URLs of an application, and those of scanners. One `fstat` of the root tells
 //! whether a name has come or gone since. It is done again a moment later, and whenever a script has had something to say
-//! meanwhile, for that may be where a new file is.
+//! meanwhile, for that may be where a new file is; and each time for a path that ends as files do, `/robots.txt`, so that one
+//! that was put there by other means is found at once.
 
 use hashbrown::HashSet;
 
@@ -38,7 +39,9 @@ impl Listing {
     pub fn is_known_to_lack(&self, now: Moment, trust: u64, path: &[u8]) -> bool {
         let (Some(known), Some((tick, scripts))) = (&self.known, self.seen) else { return false };
         let is_recent = scripts == now.scripts && now.tick.saturating_sub(tick) < TRUST.min(trust);
-        is_recent && first_segment(path).is_some_and(|first| !known.names.contains(first))
+        is_recent
+            && !ends_like_a_file(path)
+            && first_segment(path).is_some_and(|first| !known.names.contains(first))
     }
 
     /// Whether nothing can be at `path` now. One system call, more only if a name has come or gone.
@@ -66,6 +69,11 @@ impl Listing {
         self.known = names.map(|names| Known { stamp, names });
         self.known.is_some()
     }
+}
+
+/// Whether the last segment of a path has a dot in it.
+fn ends_like_a_file(path: &[u8]) -> bool {
+    memchr::memrchr(b'.', path).is_some_and(|dot| memchr::memchr(b'/', &path[dot..]).is_none())
 }
 
 /// The first segment of a path; `None`: it is the root itself.
@@ -135,6 +143,8 @@ mod tests {
                 && !listing.is_known_to_lack(just, 1000, b"/")
         );
         assert!(!listing.is_known_to_lack(late, 1000, b"/b-post/"), "too long ago");
+        assert!(!listing.is_known_to_lack(just, 1000, b"/robots.txt"), "it may be new");
+        assert!(listing.is_known_to_lack(just, 1000, b"/v1.0/b-post"));
         assert!(!listing.is_known_to_lack(at(0), 0, b"/b-post/"), "nothing holds where the settings say so");
         assert!(!listing.is_known_to_lack(Moment { scripts: 1, ..just }, 1000, b"/b-post/"), "it may be new");
         folder.write("/b-post", "");

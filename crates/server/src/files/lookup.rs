@@ -267,6 +267,8 @@ impl Root {
         if relative.ends_with(b"/") {
             flags |= OFlags::DIRECTORY;
         }
+        // That nothing is there is said by one call, not by one for each part of the path.
+        rustix::fs::statat(&self.directory, relative, AtFlags::empty())?;
         let name = self.real.join(OsStr::from_bytes(relative));
         let target = std::fs::canonicalize(name).map_err(errno_of)?;
         if let Ok(inside) = target.strip_prefix(&self.real) {

@@ -23,6 +23,7 @@ const WORDPRESS: &[(&str, &str)] = files![
     "wordpress/changes.php"
     "wordpress/hooks.php"
     "wordpress/location.php"
+    "wordpress/network.php"
     "wordpress/options.php"
     "wordpress/page.php"
     "wordpress/people.php"

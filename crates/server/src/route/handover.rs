@@ -205,18 +205,17 @@ impl<'a> Search<'a> {
     /// Below the site's root: what visitors may never have is not handed out either. `missing` says what to do if there is
     /// no such file.
     fn below_root(&self, path: &[u8], missing: impl FnOnce() -> String) -> Result<Entry, Refused> {
-        let profile = self.site.profile;
         let is_source = segment_ends(path).any(|end| path[..end].ends_with(b".php"));
         let never = || {
             let why = "below the site's root, what visitors may never have is not sent: scripts, hidden files, databases. \
                        Files that only scripts hand out have a folder in site.sendfile_roots or [site.internal]";
             (403, why.to_owned())
         };
-        if is_source || profile.never_serves(path) {
+        if is_source || self.site.never_serves(path) {
             return Err(never());
         }
         match self.below(self.root(), path) {
-            Ok(entry) if entry.linked_name().is_some_and(|name| profile.never_serves(name)) => Err(never()),
+            Ok(entry) if entry.linked_name().is_some_and(|name| self.site.never_serves(name)) => Err(never()),
             Err((404, _)) => Err((404, missing())),
             result => result,
         }

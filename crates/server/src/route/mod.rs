@@ -4,6 +4,7 @@ mod front_door;
 mod handover;
 mod hosts;
 mod lanes;
+mod network;
 mod profile;
 mod respond;
 mod site;
@@ -82,34 +83,45 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// File, then directory, then front controller.
+    /// File, then directory, then the same where a network of sites has it, then front controller.
     fn find(&self, request: &Request, path: &[u8]) -> Way {
-        let site = &self.site.plan;
-        if !site.try_files {
+        if !self.site.plan.try_files {
             return self.front_controller();
         }
-        if let Some(way) = self.script_in(path) {
-            return way;
-        }
-        if self.site.profile.never_serves(path) {
-            return Way::Refuse(404);
-        }
-        match self.look(path, Purpose::Serve) {
-            Node::File(entry) if !path.ends_with(b"/") => serve(request, entry),
-            Node::Directory if path.ends_with(b"/") => self.index(request, path),
-            Node::Directory => Way::Redirect(redirect_status(request), front_door::with_slash(request, path)),
-            Node::Unavailable => Way::Refuse(503),
-            _ => self.front_controller(),
+        let names_script = script_ends(path).next().is_some();
+        let at = |place: &[u8]| {
+            if names_script { self.script_in(place) } else { self.file_at(request, place, path) }
+        };
+        let inner = || at(&self.site.network.as_ref()?.inner(self.thread, self.site, path, names_script)?);
+        match at(path).or_else(inner) {
+            Some(way) => way,
+            // A missing script is a plain 404: nobody links to one but scanners, and they come by the thousand.
+            None if names_script => Way::Refuse(404),
+            None => self.front_controller(),
         }
     }
 
-    /// The script that a path names or goes through: `/a.php`, `/a.php/info`. `None`: no part of it ends in `.php`.
+    /// The file or directory at a path, which is asked for as `asked`. `None`: there is none.
+    fn file_at(&self, request: &Request, path: &[u8], asked: &[u8]) -> Option<Way> {
+        if self.site.never_serves(path) {
+            return Some(Way::Refuse(404));
+        }
+        Some(match self.look(path, Purpose::Serve) {
+            Node::File(entry) if !path.ends_with(b"/") => serve(request, entry),
+            Node::Directory if path.ends_with(b"/") => self.index(request, path),
+            Node::Directory => {
+                Way::Redirect(redirect_status(request), front_door::with_slash(request, asked))
+            }
+            Node::Unavailable => Way::Refuse(503),
+            _ => return None,
+        })
+    }
+
+    /// The script that a path names or goes through: `/a.php`, `/a.php/info`. `None`: there is none.
     ///
     /// Only a file that exists is ever split off, and only at a whole segment, so that no `upload.jpg/x.php` is run.
     fn script_in(&self, path: &[u8]) -> Option<Way> {
-        let mut named = false;
-        for end in segment_ends(path).filter(|end| path[..*end].ends_with(b".php")) {
-            named = true;
+        for end in script_ends(path) {
             match self.look(&path[..end], Purpose::Run) {
                 Node::Script(filename) => {
                     let (name, path_info) = (path[..end].to_vec(), path[end..].to_vec());
@@ -119,8 +131,7 @@ impl Finder<'_> {
                 _ => {}
             }
         }
-        // A missing script is a plain 404: nobody links to one but scanners, and they come by the thousand.
-        named.then_some(Way::Refuse(404))
+        None
     }
 
     /// Runs a script. The worker script and the front controller, whose work that does, go to the persistent workers.
@@ -130,7 +141,7 @@ impl Finder<'_> {
             script.persistent =
                 [Some(&worker.name), front].into_iter().flatten().any(|n| n.as_bytes() == script.name);
         }
-        let may = self.site.pool.is_some() && self.site.profile.lets_run(&script.name);
+        let may = self.site.pool.is_some() && self.site.lets_run(&script.name);
         if may { Way::Php(script) } else { Way::Refuse(404) }
     }
 
@@ -174,9 +185,7 @@ impl Finder<'_> {
     fn look(&self, path: &[u8], purpose: Purpose) -> Node {
         match self.thread.files.find(self.thread, self.site, path, purpose) {
             // What is not served under its own name is not served under that of a link to it.
-            Node::File(entry)
-                if entry.linked_name().is_some_and(|name| self.site.profile.never_serves(name)) =>
-            {
+            Node::File(entry) if entry.linked_name().is_some_and(|name| self.site.never_serves(name)) => {
                 Node::Missing
             }
             node => node,
@@ -195,6 +204,11 @@ fn serve(request: &Request, entry: Rc<files::Entry>) -> Way {
 /// 301 turns a POST into a GET in every browser; 308 does not.
 fn redirect_status(request: &Request) -> u16 {
     if matches!(request.head.method(), "GET" | "HEAD") { 301 } else { 308 }
+}
+
+/// Where each segment of a normalised path ends that is named like a script.
+fn script_ends(path: &[u8]) -> impl Iterator<Item = usize> {
+    segment_ends(path).filter(|end| path[..*end].ends_with(b".php"))
 }
 
 /// Where each segment of a normalised path ends.

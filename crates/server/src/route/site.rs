@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use millrace_pages::Rules;
+use millrace_pages::rules::Paths;
 use millrace_settings::plan;
 
 use super::lanes::Lanes;
-use super::profile::Profile;
+use super::network::Network;
+use super::profile::{Profile, Secrecy};
 use crate::cache::origin;
 use crate::php::Pool;
 use crate::reply::{Body, Reply, plain};
@@ -26,6 +28,10 @@ pub struct Site {
     pub persistent: Option<Arc<Pool>>,
     /// Rules of its application.
     pub profile: &'static Profile,
+    /// Files that are served, and scripts of libraries that run, though their names say that they should not; `None`: none.
+    pub allowed: Option<Paths>,
+    /// Whether it is a network of sites; `None`: its application knows none.
+    pub network: Option<Network>,
     /// Whether they let its front controller run.
     pub runs_front_controller: bool,
     /// Rules for the page cache; `None`: it is off, or there are no pages.
@@ -57,10 +63,14 @@ impl Site {
             plan.headers.iter().flat_map(|(name, value)| format!("{name}: {value}\r\n").into_bytes());
         let header_lines = header_lines.collect();
         let profile = Profile::of(plan.profile);
+        let allowed = (!plan.allow_files.is_empty()).then(|| Paths::new(&plan.allow_files));
         let runs_front_controller =
-            plan.front_controller.as_ref().is_some_and(|name| profile.lets_run(name.as_bytes()));
+            plan.front_controller.as_ref().is_some_and(|name| profile.lets_run(name.as_bytes(), || true));
+        let network = Network::of(&plan);
         let cache = profile.caching.rules(&plan).map(Arc::new);
-        let origin = origin(&plan);
+        // The tags of a network's pages are others.
+        let is_network = network.as_ref().is_some_and(Network::is_network);
+        let origin = origin(&plan).wrapping_add(u64::from(is_network));
         let lanes = Lanes::new(plan.php.as_ref(), profile, &plan.cache.bypass_cookies);
         let overload_page = plan.overload_page.as_deref().and_then(|path| std::fs::read(path).ok());
         let overload_page = overload_page.map(Arc::from);
@@ -69,6 +79,8 @@ impl Site {
         Arc::new(Site {
             index,
             profile,
+            allowed,
+            network,
             runs_front_controller,
             cache,
             lanes,
@@ -96,6 +108,24 @@ impl Site {
         let mut reply = reply.with("Cache-Control", "no-store");
         reply.aside.get_or_insert_default().turned_away = true;
         reply
+    }
+
+    /// Whether a file with this path must never be sent to a visitor.
+    pub fn never_serves(&self, path: &[u8]) -> bool {
+        match self.profile.secrecy(path) {
+            Secrecy::Open => false,
+            Secrecy::Named => !self.allows(path),
+            Secrecy::Closed => true,
+        }
+    }
+
+    /// Whether a script with this path may be run.
+    pub fn lets_run(&self, path: &[u8]) -> bool {
+        self.profile.lets_run(path, || self.allows(path))
+    }
+
+    fn allows(&self, path: &[u8]) -> bool {
+        self.allowed.as_ref().is_some_and(|allowed| allowed.find(path).is_some())
     }
 
     /// Its persistent workers' script.

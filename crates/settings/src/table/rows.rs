@@ -7,7 +7,7 @@ mod php;
 
 use std::path::PathBuf;
 
-use super::{Default, Group, Kind, Place, Setting};
+use super::{Default, Group, Kind, Place, Setting, Word};
 use crate::memory::Shares;
 use crate::plan::Address;
 use crate::resolve::View;
@@ -679,13 +679,14 @@ static SITE: &[Setting] = &[
         kind: Kind::Choice(&[
             ("auto", "found out from the files in the root"),
             ("wordpress", "WordPress and what is built on it"),
-            ("drupal", "Drupal 8 and later"),
+            ("drupal", "Drupal 7 and later, and Backdrop"),
             ("generic", "plain PHP and files"),
         ]),
         default: Default::Fixed("auto"),
         line: "Rules of the application: front controller, what is never served, where PHP never runs.",
-        reason: "`auto` looks for wp-load.php, wp-includes/version.php, an index.php that leads to WordPress in a folder, or \
-                 core/lib/Drupal.php when the server starts or reloads.",
+        reason: "`auto` looks for wp-load.php, wp-includes/version.php, an index.php that leads to WordPress in a folder, \
+                 core/lib/Drupal.php, modules/system/system.module (Drupal 7) or core/modules/system/system.module (Backdrop) when \
+                 the server starts or reloads.",
         example: "\"drupal\"",
         elsewhere: &["application", "app", "type", "cms"],
         ..ROW
@@ -713,6 +714,39 @@ static SITE: &[Setting] = &[
         reason: "Applications with readable URLs need it; for plain PHP an unknown URL is 404, as everywhere.",
         example: "\"/app.php\"",
         elsewhere: &["error_page", "index_php", "router", "fallback"],
+        ..ROW
+    },
+    Setting {
+        key: "site.network",
+        place: Place::Site,
+        kind: Kind::Choice(&[
+            ("auto", "as wp-config.php says, also when it changes while the server runs"),
+            (
+                "subfolder",
+                "sites are `/one/`, `/two/`: `/one/wp-admin/`, `/one/wp-includes/` and `/one/x.php` lie in the root",
+            ),
+            ("subdomain", "sites have host names of their own"),
+            ("off", "a single site"),
+        ]),
+        default: Default::Fixed("auto"),
+        line: "Whether a WordPress is a network of sites (multisite), and how its sites are told apart.",
+        reason: "`auto` reads the constants MULTISITE and SUBDOMAIN_INSTALL. Where wp-config.php takes them from elsewhere, or the \
+                 server may not read it, say it here.",
+        example: "\"off\"",
+        elsewhere: &["multisite", "subdomain_install"],
+        ..ROW
+    },
+    Setting {
+        key: "site.allow_files",
+        place: Place::Site,
+        kind: Kind::Words(Word::Path),
+        default: Default::Unset("none"),
+        line: "Files that are served though their names say secret, source or back-up: `*.db` whatever ends so, `/downloads` with \
+               everything below, `*/install.sh` at any depth. Scripts below `vendor/` and `node_modules/` run if they are named.",
+        reason: "Keys, databases, logs, archives in the root and sources of programs that don't run here are 404 for every visitor. \
+                 Hidden files, PHP's sources, wp-config.php and folders of private files stay so whatever is written here.",
+        example: "[\"*.db\", \"/downloads\"]",
+        elsewhere: &["allow", "never_served", "unprotect"],
         ..ROW
     },
     Setting {

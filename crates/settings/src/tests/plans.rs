@@ -379,6 +379,11 @@ fn applications_are_known_by_their_files() {
     assert_eq!(profile(&[("/s/wp-blog-header.php", ""), ("/wp-config.php", "")]), Profile::WordPress);
     assert_eq!(profile(&[("/s/index.php", ""), ("/wp-config.php", "")]), Profile::Generic);
     assert_eq!(profile(&[("/s/core/lib/Drupal.php", "")]), Profile::Drupal);
+    let seven = [("/s/includes/bootstrap.inc", ""), ("/s/modules/system/system.module", "")];
+    assert_eq!(profile(&seven), Profile::Drupal);
+    let backdrop = [("/s/core/includes/bootstrap.inc", ""), ("/s/core/modules/system/system.module", "")];
+    assert_eq!(profile(&backdrop), Profile::Drupal);
+    assert_eq!(profile(&[("/s/includes/bootstrap.inc", "")]), Profile::Generic);
     assert_eq!(profile(&[("/s/index.php", "")]), Profile::Generic);
     let own_folder = "<?php require __DIR__ . '/wp/wp-blog-header.php';";
     assert_eq!(profile(&[("/s/index.php", own_folder)]), Profile::WordPress);

@@ -1,16 +1,25 @@
-//! Drupal 8 and later. The endings are those that Drupal's own `.htaccess` refuses.
+//! Drupal 7 and later, and Backdrop, which comes of Drupal 7. The endings are those that Drupal's own `.htaccess` refuses; 7 has no folder `core`, and Backdrop keeps
+//! its files in `files` in the root.
 
 use millrace_settings::plan::PhpPool;
 
 use super::{Caching, LaneRule, Profile};
 
 pub(super) static PROFILE: Profile = Profile {
-    uploads: &[&["sites", "*", "files"]],
+    uploads: &[&["sites", "*", "files"], &["", "files"]],
+    private: &[
+        &["", "sites", "*", "private"],
+        &["", "sites", "*", "files", "private"],
+        &["", "sites", "*", "files", "config_*"],
+        &["", "files", "private"],
+        // Backdrop's whole configuration.
+        &["", "files", "config_*"],
+    ],
     never_served_names: &["root", "repository", "tag", "template"],
     never_served_prefixes: &["entries"],
-    never_served_suffixes: &[
-        ".engine", ".install", ".make", ".module", ".profile", ".po", ".sh", ".theme", ".twig", ".tpl",
-        ".xtmpl", ".yml", ".yaml",
+    never_served_endings: &[
+        "engine", "info", "install", "make", "mysql", "pgsql", "po", "profile", "test", "theme", "xtmpl",
+        "yaml", "yml",
     ],
     caching: Caching {
         // A session for http, one for https; NO_CACHE is set by those modules that follow Pressflow.
@@ -21,10 +30,16 @@ pub(super) static PROFILE: Profile = Profile {
             "/admin",
             "/batch",
             "/cron",
+            "/core/authorize.php",
+            "/core/cron.php",
             "/core/install.php",
             "/core/rebuild.php",
+            "/core/update.php",
+            "/authorize.php",
+            "/cron.php",
             "/update.php",
             "/install.php",
+            "/xmlrpc.php",
             "/node/add",
             "/system/files",
             "/system/temporary",
@@ -48,7 +63,7 @@ pub(super) static PROFILE: Profile = Profile {
         // What nobody waits for: cron by its URL, webhooks of payment services.
         LaneRule {
             pool: PhpPool::BACKGROUND,
-            paths: &["/cron", "/core/cron.php", "/payment/notify"],
+            paths: &["/cron", "/cron.php", "/core/cron.php", "/xmlrpc.php", "/payment/notify"],
             ..LaneRule::ANY
         },
         // A session: who is logged in, or has a cart.
@@ -59,6 +74,9 @@ pub(super) static PROFILE: Profile = Profile {
                 "/admin",
                 "/batch",
                 "/update.php",
+                "/authorize.php",
+                "/core/update.php",
+                "/core/authorize.php",
                 "/core/rebuild.php",
                 "/node/add",
                 "*/user/login",

@@ -11,15 +11,17 @@ use millrace_settings::plan;
 /// The rules of an application.
 #[derive(Debug)]
 pub struct Profile {
-    /// Folders where visitors' files land: nothing in them is ever run. Segments, `*` stands for any one; found at
-    /// any depth.
+    /// Folders where visitors' files land: nothing in them is ever run. Segments, `*` at the end of one stands for anything;
+    /// found at any depth, or only from the root if the first is empty.
     pub uploads: &'static [&'static [&'static str]],
-    /// File names that are never served, besides those of [`generic::NEVER_SERVED`]: whole names, lower case.
+    /// Folders, written likewise, whose files only scripts hand out.
+    pub private: &'static [&'static [&'static str]],
+    /// File names that are never served, besides those of [`generic`]: whole names, lower case.
     pub never_served_names: &'static [&'static str],
     /// File name beginnings that are never served, lower case.
     pub never_served_prefixes: &'static [&'static str],
-    /// File name endings that are never served, lower case.
-    pub never_served_suffixes: &'static [&'static str],
+    /// What follows the last dot of a name that is never served, lower case.
+    pub never_served_endings: &'static [&'static str],
     /// What the page cache has to know.
     pub caching: Caching,
     /// Which requests run in another pool than that of visitors; the first rule that fits counts.
@@ -60,57 +62,91 @@ impl Profile {
         }
     }
 
-    /// Whether a file with this path must never be sent to a visitor, whatever it contains.
+    /// Whether a visitor may have a file with this path, whatever it contains.
     ///
     /// `path` is normalised. Scripts that are run are not asked about.
-    pub fn never_serves(&self, path: &[u8]) -> bool {
+    pub fn secrecy(&self, path: &[u8]) -> Secrecy {
         let hidden = |segment: &[u8]| segment.first() == Some(&b'.') && segment != b".well-known";
-        if path.split(|b| *b == b'/').any(hidden) {
-            return true;
+        if path.split(|b| *b == b'/').any(hidden) || lies_in(self.private, path) {
+            return Secrecy::Closed;
         }
         let name = path.rsplit(|b| *b == b'/').next().unwrap_or(&[]);
         if name.is_empty() {
             // A directory, or a page of the front controller: most pages are.
-            return false;
+            return Secrecy::Open;
         }
         let mut room = [0u8; 255];
         // No file has so long a name, so there is nothing to hide: it may be a page of the front controller.
-        let Some(name) = lower_case(name, &mut room) else { return false };
-        generic::is_php_source(name)
-            || [&generic::NEVER_SERVED, self].into_iter().any(|rules| {
-                rules.never_served_names.iter().any(|n| n.as_bytes() == name)
-                    || rules.never_served_prefixes.iter().any(|p| name.starts_with(p.as_bytes()))
-                    || rules.never_served_suffixes.iter().any(|s| name.ends_with(s.as_bytes()))
-            })
+        let Some(name) = lower_case(name, &mut room) else { return Secrecy::Open };
+        if generic::is_php_source(name) || name.starts_with(b"wp-config") || self.is_named_by_prefix(name) {
+            return Secrecy::Closed;
+        }
+        let ending = memchr::memrchr(b'.', name).map(|dot| &name[dot + 1..]);
+        let is_ours = self.never_served_names.iter().any(|n| n.as_bytes() == name)
+            || ending.is_some_and(|e| self.never_served_endings.iter().any(|known| known.as_bytes() == e));
+        let is_in_root = path.len() == name.len() + 1;
+        if is_ours || generic::is_secret(name) || is_in_root && generic::is_backup(name) {
+            Secrecy::Named
+        } else {
+            Secrecy::Open
+        }
     }
 
-    /// Whether a script with this path may be run.
-    pub fn lets_run(&self, path: &[u8]) -> bool {
-        !self.is_upload(path) && !self.never_runs(path)
+    /// Whether a script with this path may be run; one of a library only if `is_allowed`.
+    pub fn lets_run(&self, path: &[u8], is_allowed: impl FnOnce() -> bool) -> bool {
+        if memchr::memrchr(b'/', path) == Some(0) {
+            // In the root itself, as front controllers are.
+            return !self.never_runs(path);
+        }
+        !lies_in(self.uploads, path) && !self.never_runs(path) && (!is_of_library(path) || is_allowed())
     }
 
     /// Whether a script with this path must not be run, though it could be: it holds secrets and has nothing to say.
     fn never_runs(&self, path: &[u8]) -> bool {
         let name = path.rsplit(|b| *b == b'/').next().unwrap_or(&[]);
         let hidden = path.split(|b| *b == b'/').any(|s| s.first() == Some(&b'.') && s != b".well-known");
-        hidden || self.never_served_prefixes.iter().any(|p| name.starts_with(p.as_bytes()))
+        hidden || self.is_named_by_prefix(name)
     }
 
-    /// Whether the path lies in a folder where visitors' files land.
-    fn is_upload(&self, path: &[u8]) -> bool {
-        if memchr::memrchr(b'/', path) == Some(0) {
-            // In the root itself, as front controllers are.
-            return false;
-        }
-        let segments: Vec<&[u8]> = path.split(|b| *b == b'/').collect();
-        let is_at = |folder: &[&str], at: usize| {
-            folder.iter().zip(&segments[at..]).all(|(f, s)| *f == "*" || s.eq_ignore_ascii_case(f.as_bytes()))
-        };
-        // The last segment is the file itself.
-        self.uploads
-            .iter()
-            .any(|folder| (0..segments.len().saturating_sub(folder.len())).any(|at| is_at(folder, at)))
+    fn is_named_by_prefix(&self, name: &[u8]) -> bool {
+        self.never_served_prefixes.iter().any(|p| name.starts_with(p.as_bytes()))
     }
+}
+
+/// Whether visitors may have a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Secrecy {
+    /// They may.
+    Open,
+    /// Its name says that they should not: they may if the site's settings say so.
+    Named,
+    /// They may not: it is hidden, private, a script's source.
+    Closed,
+}
+
+/// Whether a file lies below one of these folders.
+fn lies_in(folders: &[&[&str]], path: &[u8]) -> bool {
+    if folders.is_empty() {
+        return false;
+    }
+    let segments: Vec<&[u8]> = path.split(|b| *b == b'/').collect();
+    let fits = |pattern: &str, segment: &[u8]| match pattern.strip_suffix('*') {
+        Some(start) => {
+            segment.len() >= start.len() && segment[..start.len()].eq_ignore_ascii_case(start.as_bytes())
+        }
+        None => segment.eq_ignore_ascii_case(pattern.as_bytes()),
+    };
+    let is_at = |folder: &[&str], at: usize| folder.iter().zip(&segments[at..]).all(|(f, s)| fits(f, s));
+    // The last segment is the file itself.
+    folders.iter().any(|folder| (0..segments.len().saturating_sub(folder.len())).any(|at| is_at(folder, at)))
+}
+
+/// Whether a script lies in a folder of libraries, as Composer and npm make them: others include it, no visitor asks for it but to
+/// find a hole (CVE-2017-9841).
+fn is_of_library(path: &[u8]) -> bool {
+    let mut segments = path.split(|b| *b == b'/');
+    segments.next_back();
+    segments.any(|s| s.eq_ignore_ascii_case(b"vendor") || s.eq_ignore_ascii_case(b"node_modules"))
 }
 
 /// `None`: longer than a file name can be.
@@ -125,10 +161,13 @@ fn lower_case<'a>(name: &[u8], room: &'a mut [u8; 255]) -> Option<&'a [u8]> {
 mod tests {
     use super::*;
 
+    /// Of a WordPress.
+    fn secrecy(path: &str) -> Secrecy {
+        Profile::of(plan::Profile::WordPress).secrecy(path.as_bytes())
+    }
+
     #[test]
-    fn what_is_never_served() {
-        let profile = Profile::of(plan::Profile::WordPress);
-        assert!(!profile.never_serves(&[b"/".as_slice(), &[b'a'; 300]].concat()));
+    fn what_no_setting_opens() {
         for path in [
             "/.env",
             "/.git/config",
@@ -138,60 +177,119 @@ mod tests {
             "/x.PHP.bak",
             "/x.phtml",
             "/x.phar",
-            "/x.inc",
             "/x.php.swp",
             "/#x.php#",
             "/x.php5",
             "/x.phps",
-            "/dump.sql",
-            "/dump.sql.gz",
-            "/wp-content/debug.log",
-            "/error_log",
-            "/composer.json",
-            "/composer.lock",
-            "/a/package.json",
-            "/yarn.lock",
             "/wp-config.txt",
             "/WP-CONFIG.bak",
             "/wp-config-backup.zip",
-            "/x.sqlite",
-            "/php.ini",
-            "/web.config",
-            "/x.bak",
-            "/x.html~",
             "/.well-known/../.env",
             "/a/.DS_Store",
         ] {
-            assert!(profile.never_serves(path.as_bytes()), "{path}");
+            assert_eq!(secrecy(path), Secrecy::Closed, "{path}");
         }
+        let drupal = Profile::of(plan::Profile::Drupal);
         for path in [
-            "/",
-            "/index.html",
-            "/a.css",
-            "/.well-known/acme-challenge/x",
-            "/php-logo.png",
-            "/wp-includes/js/a.min.js",
-            "/catalogue.logo.svg",
-            "/theme.json",
-            "/graph.png",
-            "/photo.jpg",
-            "/x.phpsomething/a.css",
+            "/sites/default/private/a.pdf",
+            "/sites/a.example.com/files/private/b/a.pdf",
+            "/sites/default/files/config_x1/sync/a.txt",
+            "/files/config_0123/active/system.core.json",
+            "/files/private/a.pdf",
         ] {
-            assert!(!profile.never_serves(path.as_bytes()), "{path}");
+            assert_eq!(drupal.secrecy(path.as_bytes()), Secrecy::Closed, "{path}");
+            assert_eq!(secrecy(path), Secrecy::Open, "{path}");
+        }
+        for path in ["/sites/default/files/a.pdf", "/private/a.pdf", "/files/a.pdf", "/files/config_x"] {
+            assert_eq!(drupal.secrecy(path.as_bytes()), Secrecy::Open, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_its_name_closes() {
+        for path in [
+            "/x.inc /dump.sql /dump.sql.gz /a/dump.sql.zip /dump.sql-2026-01-31.xz /wp-content/debug.log /logs/a.log.1 /a.log.2.gz",
+            "/a/error.log-20260131 /error_log /access_log /a/access_log.1 /composer.json /composer.lock /a/package.json /yarn.lock",
+            "/x.sqlite /x.sqlite3 /x.sqlite-wal /x.db /a/x.db-journal /x.mdb /x.accdb /php.ini /web.config /x.bak /x.html~",
+            "/parameters.yml /app/config/parameters.yml /config.yml /app/etc/local.xml /a.pfx /a.P12 /a.jks /a.kdbx /a.ovpn /a.key",
+            "/a.pem /id_rsa /id_ed25519 /a.ppk /a.py /a.pl /a/b.sh /cgi-bin/a.cgi /a.twig /a.tpl /a.module /a.key.bak /a.db.zip",
+            "/backup.zip /Backup-2026.zip /site-backup.rar /a.tar.gz /a.tgz /a.tar /a.tar.zst /www.zip /wordpress.zip /db_dump.gz",
+            "/public_html.7z /example.wpress",
+        ]
+        .join(" ")
+        .split(' ')
+        {
+            assert_eq!(secrecy(path), Secrecy::Named, "{path}");
+        }
+        let drupal = Profile::of(plan::Profile::Drupal);
+        for path in [
+            "/modules/a/a.info",
+            "/a.install",
+            "/themes/a.theme",
+            "/a.info.yml",
+            "/a.profile",
+            "/a.engine",
+            "/a.test",
+        ] {
+            assert_eq!(drupal.secrecy(path.as_bytes()), Secrecy::Named, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_real_sites_serve() {
+        assert_eq!(
+            Profile::of(plan::Profile::WordPress).secrecy(&[b"/".as_slice(), &[b'a'; 300]].concat()),
+            Secrecy::Open
+        );
+        for path in [
+            "/ /index.html /a.css /.well-known/acme-challenge/x /.well-known/security.txt /php-logo.png /wp-includes/js/a.min.js",
+            "/catalogue.logo.svg /theme.json /graph.png /photo.jpg /x.phpsomething/a.css /wp-content/uploads/2026/01/plugin.zip",
+            "/downloads/backup.zip /downloads/a.tar.gz /brochure.zip /release-1.2.zip /a.css.gz /app.js.br /robots.txt /sitemap.xml",
+            "/wp-content/plugins/a/vendor/chart.min.js /wp-content/plugins/a/node_modules/b/c.css /vendor/a.svg /a.js.map /a.yaml",
+            "/wp-content/plugins/a/readme.txt /manifest.webmanifest /a.pdf /a.db.css /error_logo.png /blog.login /about-the-key",
+            "/wp-content/languages/a.json /sqlite.js /a.sql.js /log /data.json /fonts/a.woff2 /v1.0 /photo-2 /a.xml /feed.xml",
+            "/wp-content/plugins/backup/backup.js /www.css /site.webmanifest /2026-01-31 /tarot.zip",
+        ]
+        .join(" ")
+        .split(' ')
+        {
+            assert_eq!(secrecy(path), Secrecy::Open, "{path}");
         }
     }
 
     #[test]
     fn upload_folders() {
-        let wordpress = Profile::of(plan::Profile::WordPress);
-        assert!(wordpress.is_upload(b"/wp-content/uploads/x.php"));
-        assert!(wordpress.is_upload(b"/blog/wp-content/UPLOADS/2024/01/x.php"));
-        assert!(!wordpress.is_upload(b"/wp-content/uploads.php"));
-        assert!(!wordpress.is_upload(b"/wp-content/plugins/uploads/x.php"));
-        let drupal = Profile::of(plan::Profile::Drupal);
-        assert!(drupal.is_upload(b"/sites/default/files/x.php"));
-        assert!(!drupal.is_upload(b"/sites/default/settings.php"));
-        assert!(Profile::of(plan::Profile::Generic).is_upload(b"/a/uploads/x.php"));
+        let runs = |profile, path: &str| Profile::of(profile).lets_run(path.as_bytes(), || false);
+        let wordpress = |path| runs(plan::Profile::WordPress, path);
+        assert!(!wordpress("/wp-content/uploads/x.php"));
+        assert!(!wordpress("/blog/wp-content/UPLOADS/2024/01/x.php"));
+        assert!(wordpress("/wp-content/uploads.php"));
+        assert!(wordpress("/wp-content/plugins/uploads/x.php"));
+        let drupal = |path| runs(plan::Profile::Drupal, path);
+        assert!(!drupal("/sites/default/files/x.php") && !drupal("/files/x.php"));
+        assert!(drupal("/sites/default/settings.php") && drupal("/modules/a/files/x.php"));
+        assert!(!runs(plan::Profile::Generic, "/a/uploads/x.php"));
+    }
+
+    #[test]
+    fn libraries_do_not_run() {
+        for profile in [plan::Profile::WordPress, plan::Profile::Drupal, plan::Profile::Generic] {
+            for path in [
+                "/vendor/phpunit/phpunit/src/Util/PHP/eval-stdin.php",
+                "/wp-content/plugins/a/vendor/b/c.php",
+                "/Vendor/a.php",
+                "/a/node_modules/b/c.php",
+            ] {
+                assert!(!Profile::of(profile).lets_run(path.as_bytes(), || false), "{path}");
+                assert!(Profile::of(profile).lets_run(path.as_bytes(), || true), "{path}");
+            }
+            for path in ["/vendor.php", "/vendors/a.php", "/index.php", "/a/vendor.php"] {
+                assert!(Profile::of(profile).lets_run(path.as_bytes(), || false), "{path}");
+            }
+        }
+        assert!(
+            !Profile::of(plan::Profile::WordPress).lets_run(b"/wp-content/uploads/vendor/a.php", || true)
+        );
     }
 
     /// The data keeps to the grammar of the settings that it stands beside.

@@ -6,9 +6,10 @@ use super::{Caching, LaneRule, Profile};
 
 pub(super) static PROFILE: Profile = Profile {
     uploads: &[&["wp-content", "uploads"], &["wp-content", "blogs.dir"], &["wp-content", "upgrade"]],
+    private: &[],
     never_served_names: &["wp-cli.yml"],
     never_served_prefixes: &["wp-config"],
-    never_served_suffixes: &[".wpress"],
+    never_served_endings: &["wpress"],
     caching: Caching {
         bypass_cookies: &[
             // WordPress itself (wp-includes/default-constants.php). Not `wordpress_test_cookie`, which everybody has who

@@ -1,0 +1,78 @@
+<?php
+namespace Millrace\WordPress;
+
+/** Changes of a network of sites: of its list, and of what all its sites are made of. */
+final class Network
+{
+    public const HOOKS = [
+        'wp_insert_site' => ['added', 0, 10],
+        'wp_update_site' => ['changed', 2, 10],
+        'wp_delete_site' => ['deleted', 1, 10],
+        'wpmu_delete_user' => ['user', 1, 10],
+        'update_option_blogname' => ['listed', 0, 10],
+        'update_option_siteurl' => ['listed', 0, 10],
+        'update_option_home' => ['listed', 0, 10],
+        'add_site_option' => ['option', 1, 10],
+        'update_site_option' => ['option', 1, 10],
+        'delete_site_option' => ['option', 1, 10],
+        'upgrader_process_complete' => ['all', 0, 10],
+        '_core_updated_successfully' => ['all', 0, 10],
+    ];
+
+    /** Options of the network that pages depend on. */
+    private const SHOWN = ['active_sitewide_plugins', 'allowedthemes', 'site_name', 'WPLANG', 'registration', 'ms_files_rewriting'];
+
+    /** What says whether a site is shown, and where; the rest is bookkeeping. */
+    private const FIELDS = ['domain', 'path', 'public', 'archived', 'mature', 'spam', 'deleted'];
+
+    public static function added(): void
+    {
+        self::listed();
+        // Its address may have been asked for before.
+        Changes::hard(get_main_site_id() . '.404');
+    }
+
+    public static function changed($new, $old): void
+    {
+        foreach (self::FIELDS as $field) {
+            if ((string) $new->$field !== (string) $old->$field) {
+                self::added();
+                Changes::hard((int) $new->id . '.all');
+                return;
+            }
+        }
+    }
+
+    public static function deleted($site): void
+    {
+        self::listed();
+        Changes::hard((int) $site->id . '.all');
+    }
+
+    public static function user($id): void
+    {
+        Changes::hard("by-$id", 'users');
+    }
+
+    public static function listed(): void
+    {
+        if (is_multisite()) {
+            Changes::soft('sites');
+        }
+    }
+
+    public static function option($name): void
+    {
+        if (in_array($name, self::SHOWN, true)) {
+            self::all();
+        }
+    }
+
+    /** All pages of all sites. */
+    public static function all(): void
+    {
+        if (is_multisite()) {
+            Changes::network();
+        }
+    }
+}
