@@ -216,7 +216,7 @@ async fn attempt(
         aside.get_or_insert_default().failed = true;
         // The script has been ended. What it says to that counts; but the beginning of a page is no 200.
         if card.is_overdue() && head.status == 200 {
-            (head.status, head.reason) = (504, None);
+            head.fail(504);
         } else if card.is_overdue() && head.status == 504 && content.is_empty() {
             lease.finish(thread.clock.now());
             return Ok(Reply { aside, ..plain(504) });
@@ -224,13 +224,13 @@ async fn attempt(
     }
     let AnswerHead { status, reason, fields, length, .. } = head;
     // What a script writes that has handed over a file is for nobody.
-    let is_handed = || aside.as_ref().is_some_and(|aside| aside.handed().is_some());
-    let body = if request.is_head() || is_handed() {
-        lease.finish(thread.clock.now());
-        Body::Omitted(length)
-    } else if matches!(status, 204 | 304) {
+    let is_handed = aside.as_ref().is_some_and(|aside| aside.handed().is_some());
+    let body = if matches!(status, 204 | 205 | 304) && !is_handed {
         lease.finish(thread.clock.now());
         Body::Empty
+    } else if request.is_head() || is_handed {
+        lease.finish(thread.clock.now());
+        Body::Omitted(length)
     } else if end.is_some() {
         lease.finish(thread.clock.now());
         Body::Bytes(as_long_as_said(content, length, &mut aside))
