@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use millrace_wire::frames::{Body as FrameBody, INLINE_BODY_MAX, TooLong};
+use millrace_wire::frames::{BODY_OF_HEAD_MAX, Body as FrameBody, INLINE_BODY_MAX, TooLong};
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 
 use super::answer::{Answer, AnswerHead};
@@ -228,9 +228,12 @@ async fn attempt(
     let body = if matches!(status, 204 | 205 | 304) && !is_handed {
         lease.finish(thread.clock.now());
         Body::Empty
-    } else if request.is_head() || is_handed {
+    } else if is_handed {
         lease.finish(thread.clock.now());
         Body::Omitted(length)
+    } else if request.is_head() {
+        lease.finish(thread.clock.now());
+        Body::Omitted(length_of_get(length, content.len(), end.is_some()))
     } else if end.is_some() {
         lease.finish(thread.clock.now());
         Body::Bytes(as_long_as_said(content, length, &mut aside))
@@ -238,6 +241,17 @@ async fn attempt(
         Body::Stream(Box::new(pump::start(thread, lease, content, length)))
     };
     Ok(Reply { status, reason, fields, body, close: false, dated: false, aside })
+}
+
+/// The length that the answer to GET would have, in an answer to HEAD of which so much has `come`: of long ones only the start comes.
+/// Some scripts say their length by themselves, and some write nothing for HEAD: that is no word on GET.
+fn length_of_get(said: Option<u64>, come: usize, is_whole: bool) -> Option<u64> {
+    let known = is_whole && (1..BODY_OF_HEAD_MAX).contains(&come);
+    match (said, come as u64) {
+        (Some(said), come) if known => Some(said.min(come)),
+        (None, come) if known => Some(come),
+        (said, _) => said,
+    }
 }
 
 /// Content is as long as the script's Content-Length says: what comes beyond it is cut off, as nginx does. If it is shorter
