@@ -233,7 +233,7 @@ async fn attempt(
         Body::Omitted(length)
     } else if request.is_head() {
         lease.finish(thread.clock.now());
-        Body::Omitted(length_of_get(length, content.len(), end.is_some()))
+        Body::Omitted(length_of_get(status, length, content.len(), end.is_some()))
     } else if end.is_some() {
         lease.finish(thread.clock.now());
         Body::Bytes(as_long_as_said(content, length, &mut aside))
@@ -244,9 +244,10 @@ async fn attempt(
 }
 
 /// The length that the answer to GET would have, in an answer to HEAD of which so much has `come`: of long ones only the start comes.
-/// Some scripts say their length by themselves, and some write nothing for HEAD: that is no word on GET.
-fn length_of_get(said: Option<u64>, come: usize, is_whole: bool) -> Option<u64> {
-    let known = is_whole && (1..BODY_OF_HEAD_MAX).contains(&come);
+/// Some scripts say their length by themselves, and some - WordPress - write no page for HEAD: that is no word on GET.
+fn length_of_get(status: u16, said: Option<u64>, come: usize, is_whole: bool) -> Option<u64> {
+    let least = usize::from(matches!(status, 200..=299 | 400..=499));
+    let known = is_whole && (least..BODY_OF_HEAD_MAX).contains(&come) && !(come == 0 && said.is_some());
     match (said, come as u64) {
         (Some(said), come) if known => Some(said.min(come)),
         (None, come) if known => Some(come),

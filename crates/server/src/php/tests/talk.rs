@@ -39,6 +39,10 @@ fn heads_and_empty_answers() {
             let reply = scene.ask("HEAD", unknown, Content::Empty).await;
             assert!(matches!(reply.body, Body::Omitted(None)), "{reply:?}");
         }
+        for empty in ["head:302,Location:/x;end", "head:500;end"] {
+            let reply = scene.ask("HEAD", empty, Content::Empty).await;
+            assert!(matches!(reply.body, Body::Omitted(Some(0))), "{reply:?}");
+        }
         let reply = scene.ask("HEAD", "head:200,Content-Length:9;body:hello;end", Content::Empty).await;
         assert!(matches!(reply.body, Body::Omitted(Some(5))), "as to GET: {reply:?}");
         for status in [204, 205, 304] {
