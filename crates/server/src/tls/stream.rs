@@ -388,7 +388,11 @@ impl TlsStream {
     /// finding it again.
     fn say_alert(&mut self, rest: &mut [u8]) {
         let Records::Rustls(tls) = &mut self.records else { return };
-        while let Ok(ConnectionState::EncodeTlsData(mut data)) = tls.process_tls_records(rest).state {
+        // Once all has been said rustls must not be asked again: it would look at what was wrong once more.
+        while tls.wants_write() {
+            let Ok(ConnectionState::EncodeTlsData(mut data)) = tls.process_tls_records(rest).state else {
+                break;
+            };
             if append(&mut self.outgoing, |room| data.encode(room)).is_err() {
                 break;
             }
