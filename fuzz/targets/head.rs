@@ -24,7 +24,8 @@ fn check(input: &[u8], limits: &Limits) {
 fn check_rules(head: &Head, limits: &Limits) {
     assert!(!head.method().is_empty());
     assert!(head.target().len() <= limits.target);
-    assert!(head.target().iter().all(|&b| b > b' ' && b != 0x7f));
+    assert!(head.target().iter().all(|&b| b > b' ' && b < 0x7f));
+    assert!(head.method().len() <= 32);
     let path = head.path_query();
     match head.method() {
         "CONNECT" => {}
@@ -59,7 +60,9 @@ fn check_rules(head: &Head, limits: &Limits) {
         Framing::Chunked => {
             assert_eq!(lengths, 0);
             let value = head.field_text("transfer-encoding").expect("a coding comes from its field");
-            assert!(value.eq_ignore_ascii_case("chunked"));
+            let mut codings = value.split(',').map(str::trim).filter(|coding| !coding.is_empty());
+            assert!(codings.next().is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")));
+            assert_eq!(codings.next(), None);
             assert_eq!(head.version(), Version::Http11);
         }
     }

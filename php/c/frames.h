@@ -79,6 +79,8 @@
 #define MR_HEAD_MAX 1048576u
 /* Most bytes of a BODY's payload. */
 #define MR_BODY_MAX 1048576u
+/* Most content that a worker sends in answer to a HEAD request: whether the answer to GET is compressed depends on its start, its length is known if it is no longer. */
+#define MR_BODY_OF_HEAD_MAX 65536u
 /* Bytes of END's and READY's payload: u64 peak memory in bytes. */
 #define MR_END_BYTES 8u
 /* Most bytes of a LOG's payload. */

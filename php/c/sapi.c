@@ -28,6 +28,18 @@ static void end_aborted(void)
 	}
 }
 
+/*
+ * The part of some output that is sent in answer to HEAD. The server throws it away, but it learns from the start of the content what
+ * it would say of the answer to GET.
+ */
+static size_t part_of_head(size_t length)
+{
+	struct request *request = &worker->request;
+	length = MIN(length, MR_BODY_OF_HEAD_MAX - request->written);
+	request->written += length;
+	return length;
+}
+
 /* Called for output that leaves PHP's buffers. */
 static size_t ub_write(const char *bytes, size_t length)
 {
@@ -37,11 +49,13 @@ static size_t ub_write(const char *bytes, size_t length)
 	if (!answering()) {
 		return length;
 	}
-	size_t taken = client_gone() ? 0 : wire_content(bytes, length);
-	if (taken < length) {
+	size_t wanted = worker->request.head ? part_of_head(length) : length;
+	size_t taken = client_gone() ? 0 : wire_content(bytes, wanted);
+	if (taken < wanted || (!wanted && client_gone())) {
 		end_aborted();
+		return taken;
 	}
-	return taken;
+	return length;
 }
 
 /* Called by flush(), and after each output with implicit_flush. Like fpm it sends no headers of its own accord. */
@@ -176,6 +190,11 @@ static void activate_user_ini(char *path, size_t length)
 static int activate(void)
 {
 	const char *script = SG(request_info).path_translated;
+	if (worker && worker->answer != ANSWER_NONE) {
+		/* PHP would drop all output for HEAD: see part_of_head. */
+		worker->request.head = SG(request_info).headers_only;
+		SG(request_info).headers_only = false;
+	}
 	if (!worker || worker->answer == ANSWER_NONE || !script || handler_booted()) {
 		return SUCCESS;
 	}

@@ -40,6 +40,8 @@ struct request {
 	uint64_t sequence;
 	uint64_t body_length;
 	uint64_t body_read;
+	bool head;          /* the method is HEAD: of the content only the start is sent */
+	size_t written;     /* content that was sent in answer to HEAD */
 	const char *body;   /* inline body, or NULL */
 	int body_fd;        /* body in a file, or -1 */
 	const char *inject; /* PHP file to run before the script, or NULL */

@@ -135,7 +135,7 @@ fn many_and_long_fields() {
 }
 
 #[test]
-fn not_modified_has_no_type_and_head_no_content() {
+fn not_modified_has_no_type_and_head_comes_as_get() {
     let (host, mut worker) = start();
     let script = host.script("304.php", "<?php http_response_code(304);");
     assert!(worker.run(&Ask::get(&script)).values("Content-type").is_empty());
@@ -144,8 +144,26 @@ fn not_modified_has_no_type_and_head_no_content() {
         "<?php header('Content-Length: 5'); echo 'hello'; error_log('still ' . 'running');",
     );
     let answer = worker.run(&Ask::get(&script).set("REQUEST_METHOD", "HEAD"));
-    assert_eq!((answer.status, answer.body.len(), answer.values("Content-Length")), (200, 0, vec!["5"]));
+    assert_eq!(
+        (answer.status, &answer.body[..], answer.values("Content-Length")),
+        (200, &b"hello"[..], vec!["5"])
+    );
     assert_eq!(answer.log, ["still running"]);
+}
+
+/// The server needs the start of the content to know what it would say of the answer to GET.
+#[test]
+fn of_the_answer_to_head_only_the_start_comes() {
+    let (host, mut worker) = start();
+    let script = host.script(
+        "head.php",
+        "<?php $s = str_repeat('0123456789', 1000); for ($i = 0; $i < 100; $i++) { echo $s; if ($i % 7 == 0) flush(); }
+         error_log('wrote ' . $i);",
+    );
+    let answer = worker.run(&Ask::get(&script).set("REQUEST_METHOD", "HEAD"));
+    assert_eq!((answer.status, answer.body.len()), (200, frames::BODY_OF_HEAD_MAX));
+    assert_eq!(answer.log, ["wrote 100"], "the script is not aborted");
+    assert_eq!(worker.run(&Ask::get(&script)).body.len(), 1_000_000);
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! The chunked transfer coding (RFC 9112 section 7.1), as strict as [`crate::head`]: a size that is not plain hex, an
 //! extension that is not one, a bare LF or a trailer that is no field end the connection.
 //!
-//! Extensions and trailers are checked and passed over: nobody behind this module wants them, and a recipient may
+//! Extensions and trailers are checked and passed over: nothing behind this module uses them, and a recipient may
 //! ignore both (sections 7.1.1 and 7.1.2).
+
+use crate::head::is_token_char;
 
 /// Digits of a chunk size: 15 hex digits are 2^60 bytes, far from overflow.
 const MOST_SIZE_DIGITS: u8 = 15;
@@ -19,10 +21,9 @@ const MOST_TRAILERS: usize = 32;
 /// Where the coded text was broken off, and what is expected next.
 ///
 /// ```text
-///   Size --digits--> SizeEnd --ext--> Extension --CRLF--> Data --all--> DataCr -> DataLf -> Size
-///                        \------------CRLF--------------^  |
-///                                                 size 0   v
-///                                                       Trailers --empty line--> Done
+///   Size --";" or space--> Extension --CR--> SizeLf --LF--> Data --all--> DataCr -> DataLf -> Size
+///     \-------------------CR----------------^        |
+///                                             size 0  \--> Trailers --empty line--> Done
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -31,10 +32,11 @@ enum State {
         size: u64,
         digits: u8,
     },
-    /// In an extension, this many bytes of it seen.
+    /// In the extensions, this many bytes of them seen.
     Extension {
         size: u64,
         bytes: u16,
+        part: Part,
     },
     /// After the CR of a chunk header.
     SizeLf {
@@ -51,6 +53,57 @@ enum State {
     Trailers,
     /// The coded text has ended.
     Done,
+}
+
+/// Where in the extensions of a chunk: `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )` (section 7.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// Space behind a size or a value: only another extension can follow.
+    Gap,
+    /// Before a name.
+    Begin,
+    Name,
+    /// Space behind a name.
+    NameGap,
+    /// Behind the `=`.
+    Equals,
+    Value,
+    Quoted,
+    /// Behind a backslash in a quoted string.
+    Escaped,
+    /// Behind the closing quote.
+    Closed,
+}
+
+impl Part {
+    /// What follows `byte`; `None`: it must not stand here. Bytes beyond ASCII stand nowhere: a quoted string could hold them,
+    /// but no program sends them, and two that read them differently disagree about where a request ends.
+    fn after(self, byte: u8) -> Option<Part> {
+        let is_space = matches!(byte, b' ' | b'\t');
+        Some(match self {
+            Part::Gap if is_space => Part::Gap,
+            Part::Begin if is_space => Part::Begin,
+            Part::Begin | Part::Name if is_token_char(byte) => Part::Name,
+            Part::Name | Part::NameGap if is_space => Part::NameGap,
+            Part::Name | Part::NameGap if byte == b'=' => Part::Equals,
+            Part::Equals if is_space => Part::Equals,
+            Part::Equals if byte == b'"' => Part::Quoted,
+            Part::Equals | Part::Value if is_token_char(byte) => Part::Value,
+            Part::Value | Part::Closed if is_space => Part::Gap,
+            Part::Quoted if byte == b'"' => Part::Closed,
+            Part::Quoted if byte == b'\\' => Part::Escaped,
+            Part::Quoted | Part::Escaped if matches!(byte, b'\t' | b' '..=b'~') => Part::Quoted,
+            Part::Gap | Part::Name | Part::NameGap | Part::Value | Part::Closed if byte == b';' => {
+                Part::Begin
+            }
+            _ => return None,
+        })
+    }
+
+    /// Whether the line may end here.
+    fn may_end(self) -> bool {
+        matches!(self, Part::Name | Part::Value | Part::Closed)
+    }
 }
 
 /// What is wrong with a chunked text; the answer is 400 and the connection ends.
@@ -111,18 +164,17 @@ impl Decoder {
             }
             (State::Size { digits: 0, .. }, _) => return Err(Malformed("chunk size is not a hex number")),
             (State::Size { size, .. }, b'\r') => State::SizeLf { size },
-            (State::Size { size, .. }, b';') => State::Extension { size, bytes: 0 },
+            (State::Size { size, .. }, b';') => State::Extension { size, bytes: 0, part: Part::Begin },
+            (State::Size { size, .. }, b' ' | b'\t') => State::Extension { size, bytes: 1, part: Part::Gap },
             (State::Size { .. }, _) => return Err(Malformed("chunk size is not a hex number")),
-            (State::Extension { size, .. }, b'\r') => State::SizeLf { size },
-            (State::Extension { size, bytes }, b'\t' | b' '..=b'~' | 0x80..)
-                if bytes < MOST_EXTENSION_BYTES =>
-            {
-                State::Extension { size, bytes: bytes + 1 }
-            }
+            (State::Extension { size, part, .. }, b'\r') if part.may_end() => State::SizeLf { size },
             (State::Extension { bytes: MOST_EXTENSION_BYTES, .. }, _) => {
                 return Err(Malformed("chunk extension is too long"));
             }
-            (State::Extension { .. }, _) => return Err(Malformed("illegal chunk extension")),
+            (State::Extension { size, bytes, part }, _) => {
+                let part = part.after(byte).ok_or(Malformed("illegal chunk extension"))?;
+                State::Extension { size, bytes: bytes + 1, part }
+            }
             (State::SizeLf { size: 0 }, b'\n') => State::Trailers,
             (State::SizeLf { size }, b'\n') => State::Data { left: size },
             (State::SizeLf { .. }, _) => return Err(Malformed("a bare CR after a chunk size")),
@@ -163,8 +215,7 @@ impl Decoder {
 fn check_trailer(line: &[u8]) -> Result<(), Malformed> {
     let colon = memchr::memchr(b':', line).ok_or(Malformed("a trailer without a colon"))?;
     let (name, value) = (&line[..colon], &line[colon + 1..]);
-    let is_token = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b);
-    if name.is_empty() || !name.iter().all(is_token) {
+    if name.is_empty() || !name.iter().copied().all(is_token_char) {
         return Err(Malformed("illegal trailer name"));
     }
     if value.iter().any(|b| (*b < b' ' && *b != b'\t') || *b == 0x7f) {
@@ -231,6 +282,55 @@ mod tests {
             encode(&content, &mut text);
             text.extend_from_slice(END);
             assert_eq!(decode(&text, 1000).unwrap(), (content, true, text.len()));
+        }
+    }
+
+    /// RFC 9112 section 7.1.1.
+    #[test]
+    fn chunk_extensions() {
+        for good in [
+            "5;a",
+            "5;a=b",
+            "5 ; a = b",
+            "5\t;\ta\t=\tb",
+            "5;a;b=c;d",
+            "5;a ;b",
+            "5;a=b ; c",
+            "5;a=\"\"",
+            "5;a=\"b c;d=\\\"\\\\\";e",
+            "5;a=\"b\" ;c",
+        ] {
+            let text = format!("{good}\r\nhello\r\n0\r\n\r\n");
+            for step in [1, 3, 64] {
+                let (content, done, _) = decode(text.as_bytes(), step).expect(good);
+                assert_eq!((content.as_slice(), done), (&b"hello"[..], true), "{good:?}");
+            }
+        }
+        let bad: [&[u8]; 18] = [
+            b"5;",
+            b"5; ",
+            b"5 ",
+            b"5 a",
+            b"5;;a",
+            b"5;=b",
+            b"5;a=",
+            b"5;a ",
+            b"5;a b",
+            b"5;a=b c",
+            b"5;a=b ",
+            b"5;a[",
+            b"5;bad[=x",
+            b"5;a=\"b",
+            b"5;a=\"b\"c",
+            b"5;a=\"b\\\"",
+            b"5;a=\xe9",
+            b"5;a=\"\xe9\"",
+        ];
+        for bad in bad {
+            let text = [bad, b"\r\nhello\r\n0\r\n\r\n"].concat();
+            for step in [1, 3, 64] {
+                assert!(decode(&text, step).is_err(), "{:?}", bad.escape_ascii().to_string());
+            }
         }
     }
 

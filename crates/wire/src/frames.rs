@@ -125,6 +125,9 @@ constants! {
     HEAD_MAX: usize = 1 << 20;
     /// Most bytes of a BODY's payload.
     BODY_MAX: usize = 1 << 20;
+    /// Most content that a worker sends in answer to a HEAD request: whether the answer to GET is compressed depends on its start, its
+    /// length is known if it is no longer.
+    BODY_OF_HEAD_MAX: usize = 64 << 10;
     /// Bytes of END's and READY's payload: u64 peak memory in bytes.
     END_BYTES: usize = 8;
     /// Most bytes of a LOG's payload.

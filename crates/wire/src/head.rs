@@ -14,6 +14,9 @@ use memchr::memmem::Finder;
 /// Most fields that a head can be allowed to have; bounds the setting `http.head_fields`.
 pub const MOST_FIELDS: usize = 256;
 
+/// Longest method that is read. None that is in use is half as long.
+const METHOD_BYTES: usize = 32;
+
 /// Empty lines before a request line that are passed over (RFC 9112 section 2.2 asks for at least one).
 const LEADING_EMPTY_LINES: usize = 2;
 
@@ -54,6 +57,10 @@ pub enum Refusal {
     Expectation,
     /// 431: the head is larger, or has more fields, than [`Limits`] allow.
     TooLarge,
+    /// 421: a target with `https` that came without encryption (RFC 9110 section 7.4). Only its reader knows how it came.
+    Misdirected,
+    /// 501: the method is longer than any that is known (RFC 9112 section 3).
+    Method,
     /// 501: a transfer coding other than chunked.
     TransferCoding,
     /// 505: neither HTTP/1.0 nor HTTP/1.1.
@@ -68,8 +75,9 @@ impl Refusal {
             Refusal::LengthRequired => 411,
             Refusal::TargetTooLong => 414,
             Refusal::Expectation => 417,
+            Refusal::Misdirected => 421,
             Refusal::TooLarge => 431,
-            Refusal::TransferCoding => 501,
+            Refusal::Method | Refusal::TransferCoding => 501,
             Refusal::Version => 505,
         }
     }
@@ -82,6 +90,8 @@ impl Refusal {
             Refusal::TargetTooLong => "the request target is too long",
             Refusal::Expectation => "unknown expectation",
             Refusal::TooLarge => "the request head is too large",
+            Refusal::Misdirected => "a target with https came without encryption",
+            Refusal::Method => "the method is too long",
             Refusal::TransferCoding => "transfer coding other than chunked",
             Refusal::Version => "HTTP version other than 1.0 and 1.1",
         }
@@ -155,6 +165,8 @@ pub struct Head {
     words: String,
     method: Span,
     authority: Span,
+    /// The target is in absolute form and begins with `https`.
+    names_https: bool,
     version: Version,
     framing: Framing,
     keep_alive: bool,
@@ -172,6 +184,7 @@ impl Default for Head {
             words: String::new(),
             method: Span::default(),
             authority: Span::default(),
+            names_https: false,
             version: Version::Http11,
             framing: Framing::None,
             keep_alive: false,
@@ -191,8 +204,9 @@ impl Head {
     pub fn parse(&mut self, input: &[u8], limits: &Limits) -> Result<Option<usize>, Refusal> {
         let skipped = leading_empty_lines(input);
         let input = &input[skipped..];
+        check_method(input)?;
         let Some(length) = head_length(input, limits)? else { return Ok(None) };
-        self.read_grammar(&input[..length], limits)?;
+        self.read_lines(&input[..length], limits)?;
         let absolute = self.read_target()?;
         self.read_fields(absolute)?;
         Ok(Some(skipped + length))
@@ -214,6 +228,12 @@ impl Head {
         let Parts { method, authority, path_query, has_content } = *parts;
         if path_query.len() > limits.target {
             return Err(Refusal::TargetTooLong);
+        }
+        if method.len() > METHOD_BYTES {
+            return Err(Refusal::Method);
+        }
+        if !path_query.is_ascii() {
+            return Err(BEYOND_ASCII);
         }
         (self.version, self.keep_alive) = (Version::Http2, true);
         self.method = self.word(method);
@@ -385,6 +405,12 @@ impl Head {
         self.said(self.authority)
     }
 
+    /// Whether the target is in absolute form with the scheme `https`: such a request must have come over a secured connection
+    /// (RFC 9110 section 7.4).
+    pub fn names_https(&self) -> bool {
+        self.names_https
+    }
+
     /// HTTP version.
     pub fn version(&self) -> Version {
         self.version
@@ -453,16 +479,6 @@ impl Head {
         Span { start, end: self.bytes.len() as u32 }
     }
 
-    /// The lines of the head. A target with bytes that are not UTF-8, as old clients send them, is read with these bytes
-    /// percent-encoded: the parser takes only text, and a script decodes both to the same. It is no longer then than any
-    /// other target may be.
-    fn read_grammar(&mut self, input: &[u8], limits: &Limits) -> Result<(), Refusal> {
-        let Err(refusal) = self.read_lines(input, limits) else { return Ok(()) };
-        let encoded = with_ascii_target(input).ok_or(refusal)?;
-        self.read_lines(&encoded, limits)?;
-        if self.target().len() > limits.target { Err(Refusal::TargetTooLong) } else { Ok(()) }
-    }
-
     fn read_lines(&mut self, input: &[u8], limits: &Limits) -> Result<(), Refusal> {
         self.bytes.clear();
         self.bytes.extend_from_slice(input);
@@ -494,6 +510,10 @@ impl Head {
 
     /// The four forms of a request target (RFC 9112 section 3.2). Returns the authority, where it has one.
     fn read_target(&mut self) -> Result<Option<Span>, Refusal> {
+        self.names_https = false;
+        if !self.target().is_ascii() {
+            return Err(BEYOND_ASCII);
+        }
         if self.target().contains(&b'#') {
             return Err(Refusal::Bad("a request target has no fragment"));
         }
@@ -513,6 +533,7 @@ impl Head {
             .iter()
             .find(|s| target.len() > s.len() && target[..s.len()].eq_ignore_ascii_case(s.as_bytes()))
             .ok_or(Refusal::Bad("the request target is neither a path nor an http URI"))?;
+        let names_https = scheme.len() == "https://".len();
         let rest = &target[scheme.len()..];
         let length = rest.iter().position(|b| matches!(b, b'/' | b'?')).unwrap_or(rest.len());
         let path = start + (scheme.len() + length) as u32;
@@ -524,6 +545,7 @@ impl Head {
             path_query = self.append(&with_path);
         }
         self.lead_to(path_query);
+        self.names_https = names_https;
         Ok(authority)
     }
 
@@ -616,11 +638,13 @@ impl Seen {
             return Err(Refusal::Bad("repeated Transfer-Encoding"));
         }
         self.transfer_encoding = true;
-        let mut codings = value.split(|b| *b == b',').map(<[u8]>::trim_ascii);
+        // Empty elements of a list are skipped (RFC 9110 section 5.6.1.2).
+        let codings = value.split(|b| *b == b',').map(<[u8]>::trim_ascii);
+        let mut codings = codings.filter(|coding| !coding.is_empty());
         let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
         match (codings.next(), codings.next_back()) {
             (Some(only), None) if is_chunked(only) => Ok(()),
-            (Some(b""), None) => Err(Refusal::Bad("empty Transfer-Encoding")),
+            (None, _) => Err(Refusal::Bad("empty Transfer-Encoding")),
             (Some(first), Some(_)) if is_chunked(first) => {
                 Err(Refusal::Bad("chunked is not the last coding"))
             }
@@ -649,6 +673,29 @@ fn leading_empty_lines(input: &[u8]) -> usize {
         skipped += 2;
     }
     skipped
+}
+
+const BEYOND_ASCII: Refusal = Refusal::Bad("the request target has bytes beyond ASCII");
+
+/// Refuses what does not begin with a method as soon as that is seen: a TLS hello on a port without TLS would be waited for
+/// until time is up.
+fn check_method(input: &[u8]) -> Result<(), Refusal> {
+    let start = &input[..input.len().min(METHOD_BYTES + 1)];
+    match start.iter().position(|b| !is_token_char(*b)) {
+        None if start.len() > METHOD_BYTES => Err(Refusal::Method),
+        None => Ok(()),
+        // An empty line more, or one of which the line feed has not come.
+        Some(0) if input[0] == b'\r' && (input.len() == 1 || input[1] == b'\n') => Ok(()),
+        Some(end) if end > 0 && input[end] == b' ' => Ok(()),
+        // A line that ends there is told from one with other characters by the grammar.
+        Some(end) if end > 0 && matches!(input[end], b'\r' | b'\n') => Ok(()),
+        Some(_) => Err(Refusal::Bad("illegal character in the method")),
+    }
+}
+
+/// Whether a byte can stand in a method, or in the name of a field: `tchar` (RFC 9110 section 5.6.2).
+pub(crate) fn is_token_char(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// Length of the head at the start of `input` with its empty line, `None` if it is not there yet.
@@ -694,23 +741,6 @@ fn check_target_length(line: &[u8], limits: &Limits) -> Result<(), Refusal> {
     let Some(start) = spaces.next() else { return Ok(()) };
     let end = spaces.next().unwrap_or(line.len());
     if end - start - 1 > limits.target { Err(Refusal::TargetTooLong) } else { Ok(()) }
-}
-
-/// The head with the target's bytes above 127 percent-encoded, if its request line is not UTF-8.
-fn with_ascii_target(input: &[u8]) -> Option<Vec<u8>> {
-    let line = input.split(|b| *b == b'\r').next()?;
-    std::str::from_utf8(line).err()?;
-    let start = line.iter().position(|b| *b == b' ')? + 1;
-    let end = start + line[start..].iter().position(|b| *b == b' ')?;
-    let mut encoded = input[..start].to_vec();
-    for byte in &input[start..end] {
-        match byte {
-            0x80.. => encoded.extend_from_slice(format!("%{byte:02X}").as_bytes()),
-            _ => encoded.push(*byte),
-        }
-    }
-    encoded.extend_from_slice(&input[end..]);
-    Some(encoded)
 }
 
 fn grammar_refusal(error: httparse::Error, input: &[u8]) -> Refusal {
@@ -776,206 +806,4 @@ const IN_HOST: [bool; 256] = {
 };
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LIMITS: Limits = Limits { bytes: 1024, fields: 20, target: 100 };
-
-    fn parse(text: &str) -> Result<Option<(usize, Head)>, Refusal> {
-        let mut head = Head::default();
-        head.parse(text.as_bytes(), &LIMITS).map(|n| n.map(|n| (n, head)))
-    }
-
-    fn accepted(text: &str) -> Head {
-        let (length, head) = parse(text).unwrap().expect("a whole head");
-        assert_eq!(length, text.len());
-        head
-    }
-
-    fn refused(text: &str) -> u16 {
-        parse(text).expect_err(text).status()
-    }
-
-    #[test]
-    fn a_plain_request() {
-        let head = accepted("GET /a%20b?c=d HTTP/1.1\r\nHost: example.com:80\r\nX-Empty:\r\n\r\n");
-        assert_eq!((head.method(), head.path_query()), ("GET", &b"/a%20b?c=d"[..]));
-        assert_eq!(head.authority(), "example.com:80");
-        assert_eq!(head.field("x-EMPTY"), Some(&b""[..]));
-        assert!(head.keep_alive());
-        assert_eq!(head.framing(), Framing::None);
-    }
-
-    fn assembled(parts: Parts<'_>, fields: &[(&str, &str)]) -> Result<Head, u16> {
-        // What was there before leaves no trace.
-        let mut head =
-            accepted("POST /old HTTP/1.1\r\nHost: old\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n");
-        let fields = fields.iter().map(|(name, value)| (*name, value.as_bytes()));
-        head.assemble(&parts, fields, &LIMITS).map(|()| head).map_err(Refusal::status)
-    }
-
-    const GET: Parts<'_> =
-        Parts { method: "GET", authority: "a.test:1", path_query: "/x?y", has_content: false };
-
-    #[test]
-    fn an_http2_request() {
-        let head = assembled(GET, &[("accept", "*/*"), ("x", "1")]).unwrap();
-        assert_eq!((head.method(), head.authority(), head.path_query()), ("GET", "a.test:1", &b"/x?y"[..]));
-        assert_eq!((head.version(), head.framing()), (Version::Http2, Framing::None));
-        assert!(head.keep_alive() && !head.expects_continue());
-        assert_eq!(head.fields().collect::<Vec<_>>(), [("accept", &b"*/*"[..]), ("x", b"1")]);
-        let with_content = Parts { has_content: true, ..GET };
-        assert_eq!(assembled(with_content, &[]).unwrap().framing(), Framing::Chunked);
-        let head = assembled(with_content, &[("content-length", "7"), ("expect", "100-continue")]).unwrap();
-        assert_eq!((head.framing(), head.expects_continue()), (Framing::Length(7), true));
-        let host = assembled(Parts { authority: "", ..GET }, &[("host", "b.test")]).unwrap();
-        assert_eq!((host.authority(), host.fields().count()), ("b.test", 0));
-        let connect = Parts { method: "CONNECT", path_query: "", ..GET };
-        assert_eq!(assembled(connect, &[]).unwrap().target(), b"a.test:1");
-    }
-
-    #[test]
-    fn http2_requests_that_break_rules() {
-        for (parts, fields, status) in [
-            (Parts { authority: "", ..GET }, &[][..], 400),
-            (GET, &[("host", "b.test")], 400),
-            (Parts { authority: "a@b", ..GET }, &[], 400),
-            (Parts { path_query: "x", ..GET }, &[], 400),
-            (Parts { path_query: "*", ..GET }, &[], 400),
-            (GET, &[("content-length", "1")], 400),
-            (GET, &[("content-length", "0"), ("content-length", "0")], 400),
-            (GET, &[("transfer-encoding", "chunked")], 400),
-            (GET, &[("expect", "tea")], 417),
-        ] {
-            assert_eq!(assembled(parts, fields).err(), Some(status), "{parts:?} {fields:?}");
-        }
-        let long = format!("/{}", "a".repeat(LIMITS.target));
-        assert_eq!(assembled(Parts { path_query: &long, ..GET }, &[]).err(), Some(414));
-        assert_eq!(assembled(GET, &[("a", "1"); 21]).err(), Some(431));
-        let large = "a".repeat(700);
-        assert_eq!(assembled(GET, &[("a", &large), ("b", &large), ("c", "")]).err(), Some(431));
-    }
-
-    #[test]
-    fn every_torn_head_asks_for_more() {
-        let text = "\r\nPOST http://h/ HTTP/1.1\r\nHost: other\r\nContent-Length: 3\r\n\r\n";
-        for cut in 0..text.len() {
-            assert!(parse(&text[..cut]).unwrap().is_none(), "cut at {cut}");
-        }
-        assert_eq!(accepted(text).authority(), "h");
-    }
-
-    #[test]
-    fn the_authority_of_the_target_wins() {
-        for text in [
-            "GET http://a:81/?x HTTP/1.1\r\nHost: b\r\n\r\n",
-            "GET http://a:81?x HTTP/1.1\r\nHost: b\r\n\r\n",
-        ] {
-            let head = accepted(text);
-            assert_eq!((head.authority(), head.path_query()), ("a:81", &b"/?x"[..]));
-        }
-        assert_eq!(accepted("GET http://a HTTP/1.1\r\nHost: b\r\n\r\n").path_query(), b"/");
-        assert_eq!(accepted("OPTIONS * HTTP/1.1\r\nHost: b\r\n\r\n").path_query(), b"*");
-    }
-
-    #[test]
-    fn a_target_that_is_not_utf8_is_encoded() {
-        let mut head = Head::default();
-        let text = b"GET /caf\xe9?a=\xc6\xfc HTTP/1.1\r\nHost: a\r\nX: \xe9\r\n\r\n";
-        assert!(matches!(head.parse(text, &LIMITS), Ok(Some(n)) if n == text.len()));
-        assert_eq!((head.path_query(), head.field("x")), (&b"/caf%E9?a=%C6%FC"[..], Some(&b"\xe9"[..])));
-        assert!(Head::default().parse(b"G\xe9T / HTTP/1.1\r\nHost: a\r\n\r\n", &LIMITS).is_err());
-        // It counts as it is kept: three bytes each.
-        let long = [b"GET /".as_slice(), &[0xe9; 40], b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat();
-        assert_eq!(Head::default().parse(&long, &LIMITS), Err(Refusal::TargetTooLong));
-    }
-
-    #[test]
-    fn keep_alive_by_version() {
-        assert!(!accepted("GET / HTTP/1.0\r\n\r\n").keep_alive());
-        assert!(accepted("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n").keep_alive());
-        assert!(!accepted("GET / HTTP/1.1\r\nHost: a\r\nConnection: x, close\r\n\r\n").keep_alive());
-    }
-
-    #[test]
-    fn framing_is_never_guessed() {
-        let post = |fields: &str| format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
-        assert_eq!(accepted(&post("Content-Length: 05\r\n")).framing(), Framing::Length(5));
-        assert_eq!(accepted(&post("Transfer-Encoding: Chunked\r\n")).framing(), Framing::Chunked);
-        for bad in [
-            "Content-Length: 5\r\nContent-Length: 5\r\n",
-            "Content-Length: 5, 5\r\n",
-            "Content-Length: +5\r\n",
-            "Content-Length: -5\r\n",
-            "Content-Length: 5 5\r\n",
-            "Content-Length: 0x5\r\n",
-            "Content-Length:\r\n",
-            "Content-Length: 99999999999999999999\r\n",
-            "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
-            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
-            "Transfer-Encoding: chunked, chunked\r\n",
-            "Transfer-Encoding: chunked, gzip\r\n",
-            "Transfer-Encoding:\r\n",
-            "Content-Length : 5\r\n",
-            "X: a\r\n b\r\n",
-            ": 5\r\n",
-            "X Y: 5\r\n",
-            "X: a\0b\r\n",
-            "X: a\rb\r\n",
-            "X: a\n",
-        ] {
-            assert_eq!(refused(&post(bad)), 400, "{bad:?}");
-        }
-        assert_eq!(refused(&post("Transfer-Encoding: gzip, chunked\r\n")), 501);
-        assert_eq!(refused(&post("Transfer-Encoding: identity\r\n")), 501);
-        assert_eq!(refused(&post("Expect: 200-maybe\r\n")), 417);
-        assert_eq!(refused("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), 400);
-        assert_eq!(refused("POST / HTTP/1.0\r\n\r\n"), 411);
-    }
-
-    #[test]
-    fn one_legal_host() {
-        for bad in
-            ["", "Host:\r\n", "Host: a\r\nHost: a\r\n", "Host: a b\r\n", "Host: u@a\r\n", "Host: a/b\r\n"]
-        {
-            assert_eq!(refused(&format!("GET / HTTP/1.1\r\n{bad}\r\n")), 400, "{bad:?}");
-        }
-        for bad in ["a:b", "a:123456", "a:99999", "[::1", "[::g]", ":80", "a,b", "a:80:80"] {
-            assert_eq!(refused(&format!("GET / HTTP/1.1\r\nHost: {bad}\r\n\r\n")), 400, "{bad:?}");
-        }
-        assert_eq!(refused("GET http://u@a/ HTTP/1.1\r\nHost: a\r\n\r\n"), 400);
-        assert_eq!(refused("GET http:///x HTTP/1.1\r\nHost: a\r\n\r\n"), 400);
-        assert_eq!(accepted("GET / HTTP/1.1\r\nHost: [::1]:8080\r\n\r\n").authority(), "[::1]:8080");
-    }
-
-    #[test]
-    fn request_lines() {
-        for bad in [
-            "GET  / HTTP/1.1",
-            "GET /  HTTP/1.1",
-            "GET /a b HTTP/1.1",
-            "GET / HTTP/1.1 ",
-            "GET /",
-            "GET / http/1.1",
-            "G\u{7f}T / HTTP/1.1",
-            "/ HTTP/1.1",
-        ] {
-            assert_eq!(refused(&format!("{bad}\r\nHost: a\r\n\r\n")), 400, "{bad:?}");
-        }
-        assert_eq!(refused("GET /#x HTTP/1.1\r\nHost: a\r\n\r\n"), 400);
-        assert_eq!(refused("GET * HTTP/1.1\r\nHost: a\r\n\r\n"), 400);
-        assert_eq!(refused("GET a HTTP/1.1\r\nHost: a\r\n\r\n"), 400);
-        assert_eq!(refused("GET / HTTP/2.0\r\nHost: a\r\n\r\n"), 505);
-        assert_eq!(refused("GET / HTTP/1.1\nHost: a\r\n\r\n"), 400);
-    }
-
-    #[test]
-    fn limits() {
-        let long = "x".repeat(101);
-        assert_eq!(refused(&format!("GET /{long} HTTP/1.1\r\n")), 414);
-        assert_eq!(refused(&format!("GET /{long}")), 414);
-        assert_eq!(refused(&format!("GET / HTTP/1.1\r\nX: {}", "y".repeat(1024))), 431);
-        let many = "A: b\r\n".repeat(21);
-        assert_eq!(refused(&format!("GET / HTTP/1.1\r\n{many}\r\n")), 431);
-    }
-}
+mod tests;

@@ -1,7 +1,7 @@
 //! What an answer says about its caching, in all the fields that applications know.
 
 use std::borrow::Cow;
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::keep::Keep;
 use crate::control::{Control, LONGEST, seconds, structured};
@@ -21,7 +21,10 @@ pub(super) struct Said<'a> {
     expires: Option<u64>,
     date: Option<u64>,
     date_as_sent: Option<&'a [u8]>,
-    age: Age,
+    /// Whether there was an `Age`: of several the first counts.
+    is_aged: bool,
+    /// Seconds, as it says; `None`: there is none that is valid.
+    age: Option<u64>,
     millrace: Option<Control>,
     litespeed: Option<Control>,
     cdn: Vec<u8>,
@@ -40,15 +43,6 @@ pub(super) struct Said<'a> {
     pub tags: Vec<Cow<'a, [u8]>>,
     /// Fields that `Connection` names, lower case.
     connection: Vec<Box<str>>,
-}
-
-#[derive(Clone, Copy, Default)]
-enum Age {
-    #[default]
-    None,
-    Seconds(u64),
-    /// Not a number, or several lines.
-    Unclear,
 }
 
 #[derive(Clone, Copy)]
@@ -79,7 +73,7 @@ impl<'a> Said<'a> {
     fn field(&mut self, rules: &Rules, name: &str, value: &'a [u8]) {
         let is = |known: &str| name.eq_ignore_ascii_case(known);
         match name.len() {
-            3 if is("age") => self.age.add(value),
+            3 if is("age") && !self.is_aged => (self.is_aged, self.age) = (true, age(value)),
             4 if is("date") => {
                 self.date = date(value);
                 self.date_as_sent = self.date.map(|_| value);
@@ -201,11 +195,7 @@ impl<'a> Said<'a> {
     /// RFC 9111 section 4.2.3, without the time that it took.
     pub fn age(&self, now: Millis) -> Millis {
         let apparent = self.date.map_or(0, |date| (now / 1000).saturating_sub(date) * 1000);
-        match self.age {
-            Age::None => apparent,
-            Age::Seconds(seconds) => apparent.max(seconds * 1000),
-            Age::Unclear => FOR_EVER,
-        }
+        apparent.max(self.age.unwrap_or(0) * 1000)
     }
 
     pub fn vary_names(&self) -> Box<[Box<str>]> {
@@ -233,18 +223,9 @@ impl<'a> Said<'a> {
     }
 }
 
-/// Longer than anything is fresh.
-const FOR_EVER: Millis = 1 << 50;
-
-impl Age {
-    /// RFC 9111 section 5.1: of a list the first member counts. Several lines, or no number: as old as can be.
-    fn add(&mut self, value: &[u8]) {
-        let first = value.split(|b| *b == b',').next().unwrap_or_default().trim_ascii();
-        *self = match (*self, seconds(first)) {
-            (Age::None, Some(seconds)) => Age::Seconds(seconds),
-            _ => Age::Unclear,
-        };
-    }
+/// Seconds of an `Age` (RFC 9111 section 5.1): of a list the first member counts, and what is no number is ignored.
+fn age(value: &[u8]) -> Option<u64> {
+    seconds(value.split(|b| *b == b',').next().unwrap_or_default().trim_ascii())
 }
 
 impl Accel {
@@ -259,10 +240,42 @@ impl Accel {
     }
 }
 
-/// A date in seconds since 1970, by any of the three formats of RFC 9110 section 5.6.7; before 1970 is 0.
+/// A date in seconds since 1970, by any of the three formats of RFC 9110 section 5.6.7; before 1970 is 0. Case does not matter
+/// (RFC 9111 section 4.2), and neither does a day of the week that is not the date's.
 pub(super) fn date(value: &[u8]) -> Option<u64> {
-    let date = httpdate::parse_http_date(std::str::from_utf8(value).ok()?.trim()).ok()?;
+    let text = std::str::from_utf8(value).ok()?.trim();
+    let date = httpdate::parse_http_date(text).ok().or_else(|| lenient_date(text))?;
     Some(date.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
+}
+
+/// Longest date: `Wednesday, 09-Nov-94 08:49:37 GMT`, bytes.
+const LONGEST_DATE: usize = 33;
+
+/// The same with the usual case, and with the day of the week that the date has.
+fn lenient_date(text: &str) -> Option<SystemTime> {
+    const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+    if text.len() > LONGEST_DATE || !text.is_ascii() {
+        return None;
+    }
+    let text = in_usual_case(text);
+    let (said, rest) = text.split_at(text.find(|c: char| !c.is_ascii_alphabetic())?);
+    let is_short = said.len() == 3;
+    let names = DAYS.map(|day| if is_short { &day[..3] } else { day });
+    if !names.contains(&said) {
+        return None;
+    }
+    names.iter().find_map(|day| httpdate::parse_http_date(&format!("{day}{rest}")).ok())
+}
+
+/// Each word with a capital first letter; the zone in capitals.
+fn in_usual_case(text: &str) -> String {
+    let mut before = ' ';
+    let cased = text.chars().map(|c| {
+        let is_first = !std::mem::replace(&mut before, c).is_ascii_alphabetic();
+        if is_first { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() }
+    });
+    let cased: String = cased.collect();
+    cased.strip_suffix("Gmt").map(|start| format!("{start}GMT")).unwrap_or(cased)
 }
 
 /// For how long the profile wants an answer to be fresh about which the application says nothing.

@@ -133,12 +133,87 @@ fn lifetimes_of_rfc_9111() {
     for (fields, expected) in rows {
         assert_eq!(life(&standard, fields), *expected, "{fields:?}");
     }
-    for unclear in ["abc", "-7200", "7200.0", "7200;foo=bar", "", "1 2"] {
-        let fields = [("Cache-Control", "max-age=3600"), ("Age", unclear)];
-        assert_eq!(life(&standard, &fields), Err(Expired), "{unclear}");
+}
+
+/// RFC 9111 section 5.1.
+#[test]
+fn an_age_counts_if_it_is_one_and_comes_first() {
+    let left = |ages: &[&str]| {
+        let mut fields = vec![("Cache-Control", "max-age=3600")];
+        fields.extend(ages.iter().map(|age| ("Age", *age)));
+        life(&Rules::standard(), &fields)
+    };
+    for ignored in [
+        "abc",
+        "-7200",
+        "+7200",
+        "7200.0",
+        "7200;foo=bar",
+        "7200;foo=111",
+        "",
+        ",7200",
+        "72 00",
+        "0x1c20",
+        "\"7200\"",
+        "\u{ff17}200",
+    ] {
+        assert_eq!(left(&[ignored]), Ok(3600), "{ignored:?}");
+        assert_eq!(left(&[ignored, "7200"]), Ok(3600), "{ignored:?} stands first");
+        assert_eq!(left(&["7200", ignored]), Err(Refusal::Expired), "{ignored:?} stands second");
     }
-    let twice = [("Cache-Control", "max-age=3600"), ("Age", "0"), ("Age", "0")];
-    assert_eq!(life(&standard, &twice), Err(Expired));
+    for old in ["7200", " 7200 ", "007200", "3600", "2147483647", "2147483648", "2147483649", &"9".repeat(40)]
+    {
+        assert_eq!(left(&[old]), Err(Refusal::Expired), "{old:?}");
+    }
+    for (ages, expected) in [
+        (&["7200, 0"][..], Err(Refusal::Expired)),
+        (&["0, 7200"], Ok(3600)),
+        (&["0, 0"], Ok(3600)),
+        (&["60, abc"], Ok(3540)),
+        (&["7200", "0"], Err(Refusal::Expired)),
+        (&["0", "7200"], Ok(3600)),
+        (&["0", "0"], Ok(3600)),
+        (&["60", "60"], Ok(3540)),
+    ] {
+        assert_eq!(left(ages), expected, "{ages:?}");
+    }
+}
+
+/// RFC 9111 section 4.2: dates are matched without regard to case. The day of the week says nothing that the date does not.
+#[test]
+fn a_date_is_read_whatever_its_case_and_weekday() {
+    let seconds = Some(2_544_400_878); // Thu, 18 Aug 2050 02:01:18 GMT
+    for text in [
+        "Thu, 18 Aug 2050 02:01:18 GMT",
+        "THU, 18 Aug 2050 02:01:18 GMT",
+        "thu, 18 AUG 2050 02:01:18 gMT",
+        "Mon, 18 Aug 2050 02:01:18 GMT",
+        "sun, 18 aug 2050 02:01:18 gmt",
+        "THURSDAY, 18-AUG-50 02:01:18 GMT",
+        "Wednesday, 18-Aug-50 02:01:18 GMT",
+        "thu aug 18 02:01:18 2050",
+        "Sun Aug 18 02:01:18 2050",
+    ] {
+        assert_eq!(super::said::date(text.as_bytes()), seconds, "{text}");
+    }
+    for none in [
+        "0",
+        "-1",
+        "",
+        "Foo, 18 Aug 2050 02:01:18 GMT",
+        "Thu, 18 Aug 2050 02:01:18 UTC",
+        "Thu, 18 Aug 2050 02:01:18 AEST",
+        "Thu, 18 Aug 50 02:01:18 GMT",
+        "Thu 18 Aug 2050 02:01:18 GMT",
+        "Thu, 18  Aug  2050 02:01:18 GMT",
+        "Thu, 18-Aug-2050 02:01:18 GMT",
+        "Thu, 18 Aug 2050 02.01.18 GMT",
+        "Thu, 18 Aug 2050 2:01:18 GMT",
+        "Thu, 31 Feb 2050 02:01:18 GMT",
+        "Th\u{fc}, 18 Aug 2050 02:01:18 GMT",
+    ] {
+        assert_eq!(super::said::date(none.as_bytes()), None, "{none}");
+    }
 }
 
 #[test]
@@ -184,7 +259,7 @@ fn what_was_stale_when_it_came() {
     assert_eq!(graces("30"), Ok((60, DAY)));
     assert_eq!(graces("90"), Ok((30, DAY - 30)));
     assert_eq!(graces("3600"), Ok((0, DAY - 3540)));
-    assert_eq!(graces("soon"), Err(Refusal::Expired));
+    assert_eq!(graces("soon"), Ok((60, DAY)), "that is no age");
 }
 
 #[test]

@@ -531,7 +531,7 @@ impl Job {
 }
 
 /// What the rules judge: the fields, also those for the server, and what the script said by functions.
-fn answer<'a>(
+pub(super) fn answer<'a>(
     reply: &'a Reply,
     aside: &'a Aside,
     content: &'a [u8],

@@ -68,7 +68,9 @@ pub fn page(made: Made<'_>, now: Millis) -> Arc<Page> {
     if !vary.is_empty() {
         push(&mut kept, "Vary", &vary);
     }
-    let own = etag.clone().or_else(|| made.tagged.then(|| entity_tag(&made.content)));
+    // An error is no version of the page.
+    let is_tagged = made.tagged && made.status < 500;
+    let own = etag.clone().or_else(|| is_tagged.then(|| entity_tag(&made.content)));
     let head = head(own.as_deref(), &kept, Coding::Identity);
     let identity = Form::new(&head, &made.content);
     let mut page = Page::new(made.status, kept, identity, now);
@@ -230,6 +232,9 @@ mod tests {
         assert_eq!(etag_of(a.identity()), etag_of(b.identity()));
         assert_ne!(etag_of(a.identity()), etag_of(c.identity()));
         assert!(is_entity_tag(etag_of(a.identity()).unwrap()));
+        let (fields, keep, content) = ([&b""[..], b""], &Keep::default(), b"one".to_vec());
+        let error = page(Made { status: 500, reason: None, fields, keep, content, tagged: true }, 7);
+        assert_eq!(etag_of(error.identity()), None, "an error has none");
     }
 
     #[test]

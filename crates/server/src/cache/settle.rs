@@ -4,13 +4,14 @@
 use std::rc::Rc;
 
 use millrace_pages::ask::{is_ours_in_request, withheld_from_fill, write_fill_cookies};
-use millrace_pages::judge::{CRAWLER_SEES, Validators};
+use millrace_pages::judge::{CRAWLER_SEES, Validators, judge};
 use millrace_pages::key::write_kept;
 use millrace_pages::purge::purges;
-use millrace_pages::{Asked, Notes, Page, Place, Rules};
+use millrace_pages::{Asked, Asking, Mode, Notes, Page, Place, Rules, Verdict, ask};
 use millrace_wire::head::Framing;
 use millrace_wire::path;
 
+use super::fill::answer;
 use super::told::{self, Told};
 use crate::engine::Thread;
 use crate::purge::note;
@@ -22,6 +23,7 @@ use crate::route::{Site, host_of};
 pub fn settle(thread: &Rc<Thread>, site: &Site, request: &Request, reply: &mut Reply, told: Told) {
     let Some(rules) = &site.cache else { return };
     let method = request.head.method();
+    let is_told = method == "HEAD" && told.is_miss() && tell_as_get(thread, site, request, reply, told);
     if reply.aside.is_some() || !matches!(method, "GET" | "HEAD") {
         let aside = reply.aside.take().unwrap_or_default();
         let mut path = Vec::new();
@@ -31,7 +33,32 @@ pub fn settle(thread: &Rc<Thread>, site: &Site, request: &Request, reply: &mut R
         tell_crawler(request, reply, &aside);
         reply.aside = Some(aside).filter(|aside| aside.handed().is_some());
     }
-    told::alone(reply, told);
+    if !is_told {
+        told::alone(reply, told);
+    }
+}
+
+/// Says of an answer to HEAD, which is never stored, what is said of the answer to GET. False if nothing is known of that.
+fn tell_as_get(thread: &Thread, site: &Site, request: &Request, reply: &mut Reply, told: Told) -> bool {
+    let (Some(rules), mut path) = (&site.cache, Vec::new()) else { return false };
+    if path::normalise(request.raw_path(), &mut path).is_err() {
+        return false;
+    }
+    let Ok(asking) = ask(rules, &asked(site, request, &path), &mut Vec::new()) else { return false };
+    if reply.status >= 500 && rules.mode == Mode::Profile {
+        told::failed(reply, told);
+        return true;
+    }
+    let verdict = {
+        let (asking, none) = (Asking { head: false, ..asking }, Aside::default());
+        let answer = answer(reply, reply.aside.as_deref().unwrap_or(&none), &[]);
+        judge(rules, &place(site, request, &path), &asking, &answer, thread.process.cache.now(thread))
+    };
+    match verdict {
+        Verdict::Store { .. } => told::streamed(reply, told),
+        Verdict::Refuse { why, .. } => told::refused(reply, told, why),
+    }
+    true
 }
 
 /// The crawler of the LiteSpeed Cache plugin, which runs on the machine itself, learns from the page's own word that there

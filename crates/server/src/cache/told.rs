@@ -54,6 +54,12 @@ impl Told {
         Told(self.0.map(|status| Status { collapsed: true, ..status }))
     }
 
+    /// Whether a script was asked because there was no page.
+    pub fn is_miss(self) -> bool {
+        let misses = [Forward::UriMiss, Forward::VaryMiss, Forward::Stale, Forward::Request];
+        self.0.is_some_and(|status| status.forward.is_some_and(|forward| misses.contains(&forward)))
+    }
+
     fn with(self, change: impl FnOnce(&mut Status<'static>)) -> Status<'static> {
         let mut status = self.0.unwrap_or_default();
         change(&mut status);

@@ -10,7 +10,7 @@ use millrace_wire::frames::{End, Frame, NoteKind};
 use super::card::Card;
 use super::worker::Sink;
 use crate::log::Log;
-use crate::reply::{Aside, Fields, Handed, reason_phrase};
+use crate::reply::{Aside, Fields, Handed, is_value, reason_phrase};
 
 /// An answer as far as it has come.
 #[derive(Debug)]
@@ -119,32 +119,35 @@ impl AnswerHead {
     /// Reads what a script gave: a status, perhaps a reason with it, and all its fields.
     pub fn read<'a, F: Iterator<Item = (&'a [u8], &'a [u8])>>(
         first_status: u16,
-        first_reason: &[u8],
+        first_reason: &'a [u8],
         all: impl Fn() -> F,
     ) -> AnswerHead {
-        let mut status = first_status;
-        let mut reason = std::str::from_utf8(first_reason).unwrap_or_default();
         let mut length = None;
         let mut located = false;
+        let Said { mut status, reason, connection, mut content_type } =
+            Said::hear(first_status, first_reason, all());
         let (mut fields, mut ours) = (Fields::default(), Fields::default());
         // What the server adds to most answers goes there, too.
         fields.reserve(256);
-        let of_the_connection = of_the_connection(all());
         for (name, value) in all() {
             // The frame was checked: a name is a token, thus ASCII.
             let Ok(name) = std::str::from_utf8(name) else { continue };
             match Special::of(name) {
                 None if is_for_the_server(name) => ours.push(name, value),
-                None if of_the_connection.iter().any(|other| other.eq_ignore_ascii_case(name.as_bytes())) => {
-                }
+                None if connection.iter().any(|other| other.eq_ignore_ascii_case(name.as_bytes())) => {}
                 None => {
                     located |= name.eq_ignore_ascii_case("location");
                     fields.push(name, value);
                 }
                 Some(Special::Length) => length = decimal(value),
-                Some(Special::Status) if first_status == 200 && first_reason.is_empty() => {
-                    (status, reason) = status_field(value);
+                // The last one, where the first stands.
+                Some(Special::Type) => {
+                    let last = content_type.take().filter(|value| !value.is_empty());
+                    last.into_iter().for_each(|value| fields.push(name, value));
                 }
+                // An error is no version of the page.
+                Some(Special::Tag) if status >= 500 => (),
+                Some(Special::Tag) => fields.push(name, value),
                 // The protocol adds one; this one says how old the answer is (RFC 9111 section 4.2.3).
                 Some(Special::Date) => ours.push(name, value),
                 Some(Special::Status | Special::Ours) => (),
@@ -154,16 +157,63 @@ impl AnswerHead {
         if located && status == 200 && reason.is_empty() {
             status = 302;
         }
-        let reason = (!reason.is_empty() && reason != reason_phrase(status)).then(|| reason.into());
-        AnswerHead { status, reason, fields, length, ours }
+        let is_own = !reason.is_empty() && reason != reason_phrase(status) && is_value(reason.as_bytes());
+        AnswerHead { status, reason: is_own.then(|| reason.into()), fields, length, ours }
+    }
+
+    /// Makes an error of it: what the script has begun is not the page that it was to be.
+    pub fn fail(&mut self, status: u16) {
+        (self.status, self.reason) = (status, None);
+        let fields = std::mem::take(&mut self.fields);
+        let kept = fields.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("etag"));
+        kept.for_each(|(name, value)| self.fields.push(name, value));
     }
 }
 
-/// A field that is not passed on.
+/// What has to be known of an answer's fields before any of them is passed on.
+struct Said<'a> {
+    status: u16,
+    reason: &'a str,
+    /// The fields that `Connection` names: they go no further (RFC 9110 section 7.6.1).
+    connection: Vec<&'a [u8]>,
+    /// The last `Content-Type`.
+    content_type: Option<&'a [u8]>,
+}
+
+impl<'a> Said<'a> {
+    fn hear(
+        first_status: u16,
+        first_reason: &'a [u8],
+        fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Said<'a> {
+        let reason = std::str::from_utf8(first_reason).unwrap_or_default();
+        let mut said = Said { status: first_status, reason, connection: Vec::new(), content_type: None };
+        for (name, value) in fields {
+            let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+            match name.len() {
+                6 if is(b"status") && first_status == 200 && first_reason.is_empty() => {
+                    (said.status, said.reason) = status_field(value);
+                }
+                10 if is(b"connection") => {
+                    said.connection.extend(value.split(|b| *b == b',').map(<[u8]>::trim_ascii));
+                }
+                12 if is(b"content-type") => said.content_type = Some(value.trim_ascii()),
+                _ => {}
+            }
+        }
+        said
+    }
+}
+
+/// A field that is not passed on as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Special {
     /// Content-Length: known better when the content is complete.
     Length,
+    /// Content-Type: there is one.
+    Type,
+    /// The entity-tag.
+    Tag,
     /// `Status: 404 Not Found`, the status line of CGI (RFC 3875 section 6.3.3).
     Status,
     /// When the script says that its answer was made.
@@ -174,9 +224,11 @@ enum Special {
 
 impl Special {
     fn of(name: &str) -> Option<Special> {
-        const NAMES: [(&str, Special); 11] = [
+        const NAMES: [(&str, Special); 13] = [
             ("content-length", Special::Length),
             ("status", Special::Status),
+            ("content-type", Special::Type),
+            ("etag", Special::Tag),
             ("connection", Special::Ours),
             ("date", Special::Date),
             ("keep-alive", Special::Ours),
@@ -193,17 +245,11 @@ impl Special {
 
 /// Adds the lines of `Link`; nothing else is said early.
 fn add_links<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, lines: &mut Vec<u8>) {
-    for (_, value) in fields.filter(|(name, _)| name.eq_ignore_ascii_case(b"link")) {
+    for (_, value) in fields.filter(|(name, value)| name.eq_ignore_ascii_case(b"link") && is_value(value)) {
         for part in [b"Link: ", value, b"\r\n"] {
             lines.extend_from_slice(part);
         }
     }
-}
-
-/// The fields that `Connection` names: they go no further (RFC 9110 section 7.6.1).
-fn of_the_connection<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Vec<&'a [u8]> {
-    let named = fields.filter(|(name, _)| name.eq_ignore_ascii_case(b"connection"));
-    named.flat_map(|(_, value)| value.split(|b| *b == b',')).map(<[u8]>::trim_ascii).collect()
 }
 
 /// Keeps what a script says about its page; what it wants purged is gone before its answer leaves.
@@ -276,6 +322,44 @@ mod tests {
         let head = read(200, "", &["Date: Sun, 06 Nov 1994 08:49:37 GMT", "X: 1"]);
         assert_eq!(names(&head), ["X"]);
         assert_eq!(head.ours.blocks().concat(), b"Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n");
+    }
+
+    #[test]
+    fn there_is_one_content_type() {
+        let types = |sent: &[&str]| {
+            let head = read(200, "", sent);
+            let types = head.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+            types.map(|(_, value)| String::from_utf8_lossy(value).into_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(types(&["Content-Type: text/html", "A: 1", "content-type: text/plain"]), ["text/plain"]);
+        assert!(types(&["Content-Type:"]).is_empty());
+        assert!(types(&["Content-Type: text/html", "Content-Type: "]).is_empty());
+        assert_eq!(types(&["Content-Type: ", "Content-Type: a/b"]), ["a/b"]);
+        let head = read(200, "", &["A: 1", "Content-Type: a/b", "B: 2", "Content-Type: c/d"]);
+        assert_eq!(names(&head), ["A", "Content-Type", "B"]);
+    }
+
+    #[test]
+    fn no_control_character_passes() {
+        let mut lines = Vec::new();
+        let fields = [(&b"link"[..], &b"</a>\x01"[..]), (b"link", b"</b>\r\nX: 1"), (b"Link", b"</c>")];
+        add_links(fields.into_iter(), &mut lines);
+        assert_eq!(lines, b"Link: </c>\r\n");
+        let fields = [(&b"X"[..], &b"a\x01b"[..]), (b"Y", b"a\x7f"), (b"Z", b"a\tb")];
+        let head = AnswerHead::read(200, b"Fi\x01ne", || fields.into_iter());
+        assert_eq!((names(&head), head.reason), (vec!["Z".to_owned()], None));
+    }
+
+    #[test]
+    fn an_error_of_the_server_has_no_tag() {
+        assert_eq!(names(&read(500, "", &["ETag: \"a\"", "X: 1"])), ["X"]);
+        assert_eq!(names(&read(200, "", &["etag: \"a\"", "Status: 503 Busy"])), ["X"; 0]);
+        for status in [200, 304, 404, 499] {
+            assert_eq!(names(&read(status, "", &["ETag: \"a\""])), ["ETag"]);
+        }
+        let mut late = read(200, "OK", &["ETag: \"a\"", "X: 1"]);
+        late.fail(504);
+        assert_eq!((late.status, names(&late)), (504, vec!["X".to_owned()]));
     }
 
     #[test]

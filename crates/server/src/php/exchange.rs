@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use millrace_wire::frames::{Body as FrameBody, INLINE_BODY_MAX, TooLong};
+use millrace_wire::frames::{BODY_OF_HEAD_MAX, Body as FrameBody, INLINE_BODY_MAX, TooLong};
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 
 use super::answer::{Answer, AnswerHead};
@@ -247,7 +247,7 @@ async fn attempt(
         aside.get_or_insert_default().failed = true;
         // The script has been ended. What it says to that counts; but the beginning of a page is no 200.
         if card.is_overdue() && head.status == 200 {
-            (head.status, head.reason) = (504, None);
+            head.fail(504);
         } else if card.is_overdue() && head.status == 504 && content.is_empty() {
             lease.finish(thread.clock.now());
             return Ok(Reply { aside, ..plain(504) });
@@ -255,13 +255,16 @@ async fn attempt(
     }
     let AnswerHead { status, reason, fields, length, .. } = head;
     // What a script writes that has handed over a file is for nobody.
-    let is_handed = || aside.as_ref().is_some_and(|aside| aside.handed().is_some());
-    let body = if request.is_head() || is_handed() {
-        lease.finish(thread.clock.now());
-        Body::Omitted(length)
-    } else if matches!(status, 204 | 304) {
+    let is_handed = aside.as_ref().is_some_and(|aside| aside.handed().is_some());
+    let body = if matches!(status, 204 | 205 | 304) && !is_handed {
         lease.finish(thread.clock.now());
         Body::Empty
+    } else if is_handed {
+        lease.finish(thread.clock.now());
+        Body::Omitted(length)
+    } else if request.is_head() {
+        lease.finish(thread.clock.now());
+        Body::Omitted(length_of_get(status, length, content.len(), end.is_some()))
     } else if end.is_some() {
         lease.finish(thread.clock.now());
         Body::Bytes(as_long_as_said(content, length, &mut aside))
@@ -269,6 +272,18 @@ async fn attempt(
         Body::Stream(Box::new(pump::start(thread, lease, content, length)))
     };
     Ok(Reply { status, reason, fields, body, close: false, dated: false, aside })
+}
+
+/// The length that the answer to GET would have, in an answer to HEAD of which so much has `come`: of long ones only the start comes.
+/// Some scripts say their length by themselves, and some - WordPress - write no page for HEAD: that is no word on GET.
+fn length_of_get(status: u16, said: Option<u64>, come: usize, is_whole: bool) -> Option<u64> {
+    let least = usize::from(matches!(status, 200..=299 | 400..=499));
+    let known = is_whole && (least..BODY_OF_HEAD_MAX).contains(&come) && !(come == 0 && said.is_some());
+    match (said, come as u64) {
+        (Some(said), come) if known => Some(said.min(come)),
+        (None, come) if known => Some(come),
+        (said, _) => said,
+    }
 }
 
 /// Content is as long as the script's Content-Length says: what comes beyond it is cut off, as nginx does. If it is shorter

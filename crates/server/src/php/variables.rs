@@ -190,7 +190,15 @@ fn connection(frame: &mut impl Variables, site: &Site, request: &Request) {
         (None, Scheme::Https) => frame.variable(b"SERVER_PORT", b"443"),
     }
     let name = site.name().filter(|name| !name.starts_with('*'));
-    frame.variable(b"SERVER_NAME", name.unwrap_or_else(|| host(request.authority())).as_bytes());
+    match (name.unwrap_or_else(|| host(request.authority())), ends.local) {
+        // An HTTP/1.0 request without Host: the variable must have a value (RFC 3875 section 4.1.14).
+        ("", Some(local)) => match local.ip().to_canonical() {
+            IpAddr::V6(ip) => frame.variable(b"SERVER_NAME", format!("[{ip}]").as_bytes()),
+            IpAddr::V4(_) => address(frame, b"SERVER_NAME", ends.local),
+        },
+        ("", None) => frame.variable(b"SERVER_NAME", b"localhost"),
+        (name, _) => frame.variable(b"SERVER_NAME", name.as_bytes()),
+    }
 }
 
 /// `REMOTE_ADDR` and `SERVER_ADDR`; a Unix socket is `unix:`, as in nginx.
@@ -285,11 +293,13 @@ fn joined(frame: &mut impl Variables, head: &millrace_wire::head::Head, at: usiz
 /// Whether PHP sees a field.
 ///
 /// Not those with other characters than letters, digits and dashes: `X_Real_IP` would become the same variable as
-/// `X-Real-IP`. Not `Proxy` (httpoxy). Not those between caches and us, by which a LiteSpeed server also tells the
+/// `X-Real-IP`. Not `Proxy` (httpoxy). Not `Transfer-Encoding`: the content is whole and decoded, `CONTENT_LENGTH` tells its
+/// length (RFC 9112 section 7.1.3). Not those between caches and us, by which a LiteSpeed server also tells the
 /// LiteSpeed Cache plugin of itself: sent by a client they would be believed.
 fn is_passed(name: &str) -> bool {
     let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    plain && !name.eq_ignore_ascii_case("proxy") && !is_ours_in_request(name)
+    let is = |other: &str| name.eq_ignore_ascii_case(other);
+    plain && !is("proxy") && !is("transfer-encoding") && !is_ours_in_request(name)
 }
 
 #[cfg(test)]
@@ -397,6 +407,7 @@ mod tests {
         post.content = Content::Memory(b"hello".to_vec());
         let all = write_all(&site(&[]), &post, &script(""));
         assert_eq!((get(&all, "CONTENT_LENGTH"), get(&all, "CONTENT_TYPE")), (vec!["5"], vec!["text/plain"]));
+        assert!(get(&all, "HTTP_TRANSFER_ENCODING").is_empty(), "RFC 9112 section 7.1.3");
         let post = request("POST / HTTP/1.1\nHost: a\nContent-Length: 0");
         assert_eq!(get(&write_all(&site(&[]), &post, &script("")), "CONTENT_LENGTH"), ["0"]);
     }
@@ -416,6 +427,24 @@ mod tests {
         );
         let none = write_all(&site(&[]), &request("GET / HTTP/1.0"), &script(""));
         assert!(get(&none, "HTTP_HOST").is_empty());
+    }
+
+    /// RFC 3875 section 4.1.14.
+    #[test]
+    fn the_server_always_has_a_name() {
+        let mut old = request("GET / HTTP/1.0");
+        let name =
+            |old: &Request, names| get(&write_all(&site(names), old, &script("")), "SERVER_NAME").join("|");
+        assert_eq!(name(&old, &["a.test"]), "a.test");
+        assert_eq!(name(&old, &["*.test"]), "10.0.0.255");
+        for (local, expected) in [
+            (Some("[2001:db8::1]:80"), "[2001:db8::1]"),
+            (Some("[::ffff:192.0.2.1]:80"), "192.0.2.1"),
+            (None, "localhost"),
+        ] {
+            old.ends.local = local.map(|local| local.parse().unwrap());
+            assert_eq!(name(&old, &[]), expected);
+        }
     }
 
     #[test]

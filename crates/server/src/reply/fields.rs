@@ -28,11 +28,11 @@ impl Fields {
         self.own.reserve(bytes);
     }
 
-    /// Adds a field. A value with CR, LF or NUL, which no caller should have let through, is dropped: it would let
-    /// its author write the rest of the answer.
+    /// Adds a field. One whose value has a CR or LF is dropped: it would let its author write the rest of the answer. Other control
+    /// characters have no place in a value either (RFC 9110 section 5.5), and clients of HTTP/2 end the stream for them.
     pub fn push(&mut self, name: &str, value: &[u8]) {
         debug_assert!(!name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() && b != b':'));
-        if value.iter().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
+        if !is_value(value) {
             return;
         }
         self.own.reserve(name.len() + value.len() + 4);
@@ -69,6 +69,11 @@ impl Fields {
     }
 }
 
+/// Whether a field's value, or a reason phrase, has no control characters but tabs (RFC 9110 section 5.5).
+pub fn is_value(text: &[u8]) -> bool {
+    !text.iter().any(|b| (*b < b' ' && *b != b'\t') || *b == 0x7f)
+}
+
 /// Name and value of each line of a block.
 pub fn lines(block: &[u8]) -> impl Iterator<Item = (&str, &[u8])> + Clone {
     block.split(|b| *b == b'\n').filter_map(|line| {
@@ -95,5 +100,16 @@ mod tests {
         let mut fields = Fields::default();
         fields.push("Location", b"/\r\nSet-Cookie: a=b");
         assert_eq!(fields.blocks().concat(), b"");
+    }
+
+    #[test]
+    fn no_value_has_control_characters() {
+        let mut fields = Fields::default();
+        for control in (0..b' ').chain([0x7f]).filter(|b| *b != b'\t') {
+            fields.push("X", &[b'a', control, b'b']);
+        }
+        assert_eq!(fields.blocks().concat(), b"");
+        fields.push("X", b"a\tb \xe9");
+        assert_eq!(fields.blocks().concat(), b"X: a\tb \xe9\r\n");
     }
 }

@@ -21,7 +21,7 @@ pub use byteranges::byteranges;
 pub use coder::Coder;
 #[cfg(test)]
 pub(crate) use encoder::tests::readable;
-pub use fields::{Fields, lines};
+pub use fields::{Fields, is_value, lines};
 pub use plain::{plain, reason_phrase, redirect};
 pub use source::Source;
 

@@ -51,11 +51,6 @@ pub fn compress(reply: &mut Reply, asked: &Asked<'_>, least: u64) -> bool {
     let Some(kind) = Kind::of(&reply.fields) else { return false };
     add_vary(&mut reply.fields);
     let Some(coding) = accept(asked.head).best_of(&CODINGS) else { return false };
-    if let Body::Omitted(None) = reply.body {
-        // Whether the answer to GET is long enough is not known; that its tag may be a weak one is.
-        weaken(reply, asked.resource);
-        return false;
-    }
     if !code(&mut reply.body, coding) {
         return false;
     }
@@ -180,7 +175,7 @@ fn code(body: &mut Body, coding: Coding) -> bool {
             _ => false,
         },
         Body::Stream(stream) => stream.code(coding),
-        // To HEAD: as to GET, but that length is not known.
+        // To HEAD: as to GET, but that length is not known. Where no length is known the content is taken for a long one.
         Body::Omitted(length) => {
             *length = None;
             true
@@ -344,14 +339,26 @@ mod tests {
     }
 
     #[test]
-    fn head_says_what_is_known() {
+    fn head_says_what_get_says() {
         let (known, coded) = pass(reply("ETag: \"v1\"\r\n", Body::Omitted(Some(5000))), "gzip");
         assert!(coded && known.body.length().is_none());
         assert!(
             text(&known).ends_with("ETag: W/\"v1\"\r\nVary: Accept-Encoding\r\nContent-Encoding: gzip\r\n")
         );
-        let (unknown, coded) = pass(reply("ETag: \"v1\"\r\n", Body::Omitted(None)), "gzip");
-        assert!(!coded && text(&unknown).ends_with("ETag: W/\"v1\"\r\nVary: Accept-Encoding\r\n"));
+        for length in [Some(5000), None] {
+            let (unknown, coded) = pass(reply("ETag: \"v1\"\r\n", Body::Omitted(length)), "gzip");
+            let (get, _) = pass(page("ETag: \"v1\"\r\n"), "gzip");
+            assert!(coded && text(&unknown) == text(&get));
+            let (unknown, coded) = pass(reply("ETag: \"v1\"\r\n", Body::Omitted(length)), "");
+            assert!(
+                !coded
+                    && unknown.body.length() == length
+                    && text(&unknown) == text(&pass(page("ETag: \"v1\"\r\n"), "").0)
+            );
+        }
+        let short = reply("ETag: \"v1\"\r\n", Body::Omitted(Some(100)));
+        let said = text(&short);
+        assert_eq!(text(&pass(short, "gzip").0), said);
     }
 
     #[test]

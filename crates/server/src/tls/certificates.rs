@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -17,6 +17,11 @@ use webpki::EndEntityCert;
 
 use super::issued::{self, Issued};
 use super::{staple, terms};
+
+/// How long before it is made a self-signed certificate begins: clocks differ.
+const BEGINS_BEFORE: Duration = Duration::from_secs(24 * 3600);
+/// How long it lives. Clients refuse certificates of more than 825 days, whoever vouches for them.
+const LIFE: Duration = Duration::from_secs(824 * 24 * 3600);
 
 /// Names that a self-signed certificate has besides those of the sites.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
@@ -114,10 +119,16 @@ impl Pair {
     /// A name can't stand in a certificate.
     pub fn self_signed(names: &[String]) -> Result<Pair, String> {
         let all = names.iter().cloned().chain(LOCAL_NAMES.map(str::to_owned));
-        let made = rcgen::generate_simple_self_signed(all.collect::<Vec<_>>())
-            .map_err(|error| format!("no self-signed certificate: {error}"))?;
-        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
-        Pair::new(vec![made.cert.into()], key.into())
+        let made = || {
+            let mut parameters = rcgen::CertificateParams::new(all.collect::<Vec<_>>())?;
+            let begins = SystemTime::now() - BEGINS_BEFORE;
+            (parameters.not_before, parameters.not_after) = (begins.into(), (begins + LIFE).into());
+            let key = rcgen::KeyPair::generate()?;
+            Ok((parameters.self_signed(&key)?, key))
+        };
+        let (certificate, key) =
+            made().map_err(|error: rcgen::Error| format!("no self-signed certificate: {error}"))?;
+        Pair::new(vec![certificate.into()], PrivatePkcs8KeyDer::from(key.serialize_der()).into())
     }
 
     /// Reads a text in PEM that holds a key and its certificate with its chain.
@@ -233,7 +244,11 @@ impl Names {
         let fits = |keys: &Vec<Arc<CertifiedKey>>| {
             keys.iter().find(|key| key.key.choose_scheme(schemes).is_some()).cloned()
         };
-        name.and_then(|name| self.of_name(name)).and_then(fits).or_else(|| fits(&self.default))
+        let of_name = name.and_then(|name| self.of_name(name));
+        // Where none fits, rustls finds that out by itself, and ends the handshake with `handshake_failure` (RFC 8446 section 6.2).
+        // Without any it would say `access_denied`, by which clients think of themselves, not of what they offer.
+        let any = || of_name.unwrap_or(&self.default).first().cloned();
+        of_name.and_then(fits).or_else(|| fits(&self.default)).or_else(any)
     }
 
     /// The certificates for a name.
@@ -289,24 +304,22 @@ mod tests {
         // RSA stands first in the configuration: who can check both still gets the cheaper one.
         let names = Names::of(vec![rsa, first, wild], None);
         for (name, schemes, which) in [
-            (Some("a.example"), EC, Some(0)),
-            (Some("A.Example"), RSA, Some(1)),
-            (Some("a.example"), &[EC, RSA].concat(), Some(0)),
-            (Some("x.b.example"), EC, Some(2)),
-            (Some("b.example"), EC, Some(2)),
-            (Some("x.y.b.example"), EC, Some(0)),
-            (Some("x.b.example"), RSA, Some(1)),
-            (None, EC, Some(0)),
-            (Some("else"), RSA, Some(1)),
-            (None, &[SignatureScheme::ED25519], None),
+            (Some("a.example"), EC, 0),
+            (Some("A.Example"), RSA, 1),
+            (Some("a.example"), &[EC, RSA].concat(), 0),
+            (Some("x.b.example"), EC, 2),
+            (Some("b.example"), EC, 2),
+            (Some("x.y.b.example"), EC, 0),
+            (Some("x.b.example"), RSA, 1),
+            (None, EC, 0),
+            (Some("else"), RSA, 1),
+            // None that it can check: the handshake is to fail by that, and not for want of a certificate.
+            (None, &[SignatureScheme::ED25519], 0),
+            (Some("x.b.example"), &[SignatureScheme::ED25519], 2),
+            (Some("else"), &[], 0),
         ] {
             let found = names.find(name, schemes);
-            let expected = which.map(|which: usize| keys[which].clone());
-            let same = match (&found, &expected) {
-                (Some(found), Some(expected)) => Arc::ptr_eq(found, expected),
-                (None, None) => true,
-                _ => false,
-            };
+            let same = found.is_some_and(|found| Arc::ptr_eq(&found, &keys[which]));
             assert!(same, "{name:?} {schemes:?}");
         }
     }
@@ -332,6 +345,11 @@ mod tests {
         assert!(
             pair.names.contains(&"shop.example".to_owned()) && pair.names.contains(&"localhost".to_owned())
         );
+        let (_, parsed) = x509_parser::parse_x509_certificate(pair.end_entity()).unwrap();
+        let (begins, ends) = (parsed.validity().not_before, parsed.validity().not_after);
+        let days = (ends.timestamp() - begins.timestamp()) / 86400;
+        assert!((365..=825).contains(&days), "{days} days");
+        assert!(parsed.validity().is_valid());
     }
 
     #[test]

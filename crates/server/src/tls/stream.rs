@@ -383,14 +383,18 @@ impl TlsStream {
         }
     }
 
-    /// Sends the alert that tells the client what it did wrong, as far as the socket takes it. `rest` is what has not been taken:
-    /// rustls may have looked at the start of it, and relies on finding it again.
+    /// Sends the alert that tells the client what it did wrong, as far as the socket takes it; before it what rustls had to say until
+    /// then, which may be a certificate. `rest` is what has not been taken: rustls may have looked at the start of it, and relies on
+    /// finding it again.
     fn say_alert(&mut self, rest: &mut [u8]) {
         let Records::Rustls(tls) = &mut self.records else { return };
-        if let Ok(ConnectionState::EncodeTlsData(mut data)) = tls.process_tls_records(rest).state {
-            let mut alert = [0; 512];
-            if let Ok(length) = data.encode(&mut alert) {
-                self.outgoing.extend_from_slice(&alert[..length]);
+        // Once all has been said rustls must not be asked again: it would look at what was wrong once more.
+        while tls.wants_write() {
+            let Ok(ConnectionState::EncodeTlsData(mut data)) = tls.process_tls_records(rest).state else {
+                break;
+            };
+            if append(&mut self.outgoing, |room| data.encode(room)).is_err() {
+                break;
             }
         }
         let _ = self.try_flush();

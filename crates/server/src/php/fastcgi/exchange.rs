@@ -463,14 +463,14 @@ fn reply(mut running: Running, mut answer: Answer, head: AnswerHead, request: &m
         aside.get_or_insert_with(Box::default).failed = true;
     }
     let is_handed = || aside.as_ref().is_some_and(|aside| aside.handed().is_some());
-    let unwanted = request.is_head() || is_handed();
-    let body = if unwanted || matches!(status, 204 | 304) {
+    let (is_empty, is_handed) = (matches!(status, 204 | 205 | 304), is_handed());
+    let body = if is_empty || is_handed || request.is_head() {
         if is_over {
             running.finish();
         } else {
             Writing::new(running, answer.messages).let_fall();
         }
-        if unwanted { Body::Omitted(length) } else { Body::Empty }
+        if is_empty && !is_handed { Body::Empty } else { Body::Omitted(length) }
     } else if is_over {
         running.finish();
         Body::Bytes(as_long_as_said(answer.content, length, &mut aside))

@@ -33,9 +33,22 @@ fn heads_and_empty_answers() {
     Rig::new(|_| ()).play(async |scene| {
         let reply = scene.ask("HEAD", "head:200,Content-Length:5;body:hello;end", Content::Empty).await;
         assert!(matches!(reply.body, Body::Omitted(Some(5))), "{reply:?}");
-        let reply = scene.ask("HEAD", "head:200;flush;sleep:50;body:hello;end", Content::Empty).await;
-        assert!(matches!(reply.body, Body::Omitted(None)), "{reply:?}");
-        for status in [204, 304] {
+        let reply = scene.ask("HEAD", "head:200;body:hello;end", Content::Empty).await;
+        assert!(matches!(reply.body, Body::Omitted(Some(5))), "{reply:?}");
+        for unknown in ["head:200;flush;sleep:50;body:hello;end", "head:200;end"] {
+            let reply = scene.ask("HEAD", unknown, Content::Empty).await;
+            assert!(matches!(reply.body, Body::Omitted(None)), "{reply:?}");
+        }
+        for empty in ["head:302,Location:/x;end", "head:500;end"] {
+            let reply = scene.ask("HEAD", empty, Content::Empty).await;
+            assert!(matches!(reply.body, Body::Omitted(Some(0))), "{reply:?}");
+        }
+        let reply = scene.ask("HEAD", "head:200,Content-Length:9;body:hello;end", Content::Empty).await;
+        assert!(matches!(reply.body, Body::Omitted(Some(5))), "as to GET: {reply:?}");
+        for status in [204, 205, 304] {
+            let reply =
+                scene.ask("HEAD", &format!("head:{status},Content-Length:5;end"), Content::Empty).await;
+            assert!(matches!(reply.body, Body::Empty), "{reply:?}");
             let script = format!("head:{status};flush;sleep:20;body:nonsense;end");
             let reply = scene.ask("GET", &script, Content::Empty).await;
             assert!(matches!(reply.body, Body::Empty) && reply.status == status, "{reply:?}");

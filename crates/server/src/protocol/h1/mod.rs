@@ -35,7 +35,7 @@ use crate::accept::Exit;
 use crate::engine::{Setup, SharedSetup, Stage, Thread};
 use crate::log::{Asked, Entry};
 use crate::reply::{self, Body, Reply};
-use crate::request::Request;
+use crate::request::{Request, Scheme};
 use crate::route::{self, Response, Site};
 use crate::stats::{Class, Counter};
 
@@ -234,6 +234,10 @@ fn next_request(
     match head.parse(input, &limits) {
         Ok(Some(length)) => {
             let mut request = Request::new(head, connection.ends.clone(), &setup.plan.server.trusted_proxies);
+            if request.head.names_https() && request.ends.scheme != Scheme::Https {
+                thread.buffers.give_back(request.head);
+                return Err(Refusal::Misdirected);
+            }
             request.early = connection.is_early();
             if http.early_hints && connection::knows_chunks(&request) {
                 request.hints = Some(connection.hints());

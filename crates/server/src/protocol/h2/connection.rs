@@ -11,6 +11,7 @@ use super::content::Piece;
 use super::head;
 use super::line::Line;
 use super::priority::Priority;
+use super::unread::MOST_WAITING;
 use super::watch::Watch;
 use crate::accept::{Accepted, H2_BYTES, Permit, Stream};
 use crate::engine::{Deadline, Expire, HasDeadline, Rest, Thread};
@@ -41,6 +42,8 @@ pub struct Connection {
     /// Requests whose content is coming.
     pub(super) uploads: Cell<usize>,
     wishes: Cell<Wishes>,
+    /// Answered requests whose content has not ended: their streams are about to be reset.
+    resets: Cell<usize>,
     weight: Weight,
     /// Contents of requests that have come: bytes of memory.
     pub(super) upload_bytes: Cell<usize>,
@@ -78,6 +81,8 @@ pub(super) struct Done {
     pub(super) exchange: Box<Exchange>,
     /// The answer.
     pub(super) reply: Reply,
+    /// The request's content has not ended.
+    pub(super) unread: bool,
 }
 
 impl Waiting {
@@ -144,6 +149,7 @@ impl Connection {
             done: RefCell::default(),
             uploads: Cell::new(0),
             wishes: Cell::default(),
+            resets: Cell::new(0),
             weight: Weight::new(thread.clock.ticks()),
             upload_bytes: Cell::new(0),
             permit,
@@ -267,6 +273,18 @@ impl Connection {
     /// The request has its answer.
     pub(super) fn forget(&self, waiting: &Rc<Waiting>) {
         self.waiting.borrow_mut().retain(|other| !Rc::ptr_eq(other, waiting));
+    }
+
+    /// A stream waits for its reset; false: there are too many.
+    pub(super) fn begin_reset(&self) -> bool {
+        let has_room = self.resets.get() < MOST_WAITING;
+        self.resets.update(|count| count + usize::from(has_room));
+        has_room
+    }
+
+    /// It has been reset.
+    pub(super) fn end_reset(&self) {
+        self.resets.update(|count| count - 1);
     }
 
     /// Answers that have come.

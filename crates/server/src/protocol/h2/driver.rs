@@ -17,6 +17,7 @@ use super::content::{Content, Piece};
 use super::line::Wire;
 use super::outbox::{Answer, Outbox};
 use super::priority::Priority;
+use super::unread::end;
 use super::watch::Flood;
 use super::{exchange, head, request};
 use crate::accept::REQUEST_BYTES;
@@ -290,7 +291,7 @@ impl Driver {
         let said = parts.headers.get("priority").and_then(|value| Priority::parse(value.as_bytes()));
         let mut request = match request::read(&self.connection, &setup.plan, &parts, has_content) {
             Ok(request) => request,
-            Err(refusal) => return self.refuse(refusal, &parts, respond),
+            Err(refusal) => return self.refuse(refusal, &parts, has_content, respond),
         };
         request.early = self.connection.line().early;
         if setup.plan.http.early_hints {
@@ -302,7 +303,7 @@ impl Driver {
             let mut reply = reply::plain(421);
             reply.fields.push_block(&site.header_lines);
             record_at_once(&thread, &request, Class::Other, &reply);
-            return self.send(respond, &request, reply, said);
+            return self.send(respond, &request, reply, said, has_content);
         }
         self.route(&setup, &site, request, content, respond, said);
     }
@@ -329,12 +330,12 @@ impl Driver {
             }
             (class, Response::Ready(reply)) if is_short(&reply) => {
                 record_at_once(&thread, &request, class, &reply);
-                self.send(respond, &request, reply, said);
+                self.send(respond, &request, reply, said, false);
                 thread.buffers.give_back(request.head);
             }
             (class, Response::Ready(reply)) => {
                 let exchange = Exchange::new(&thread, setup, site, request).of(class);
-                self.send_for(respond, Box::new(exchange), reply, said);
+                self.send_for(respond, Box::new(exchange), reply, said, false);
             }
             (class, response) => {
                 let exchange = Exchange::new(&thread, setup, site, request).with(class, response);
@@ -356,7 +357,13 @@ impl Driver {
     }
 
     /// Answers what is no request; the others of the connection go on.
-    fn refuse(&mut self, refusal: Refusal, parts: &http::request::Parts, mut respond: SendResponse<Piece>) {
+    fn refuse(
+        &mut self,
+        refusal: Refusal,
+        parts: &http::request::Parts,
+        unread: bool,
+        mut respond: SendResponse<Piece>,
+    ) {
         let thread = &self.connection.thread;
         thread.stats.add(Counter::RequestsMalformed, 1);
         self.tell("refused a request", &refusal);
@@ -374,17 +381,24 @@ impl Driver {
         let id = respond.stream_id().as_u32();
         let response = head::of_refusal(thread, &reply);
         let content = Content::of(reply.body).filter(|_| parts.method != http::Method::HEAD);
-        if let (Ok(send), Some(content)) = (respond.send_response(response, content.is_none()), content) {
-            self.outbox.push(Answer::new(id, send, content, Priority::default()));
+        let unread = unread.then(|| Rc::downgrade(&self.connection));
+        match (respond.send_response(response, content.is_none()), content) {
+            (Ok(send), Some(content)) => {
+                let mut answer = Answer::new(id, send, content, Priority::default());
+                answer.unread = unread;
+                self.outbox.push(answer);
+            }
+            (Ok(send), None) => end(send, unread),
+            (Err(_), _) => {}
         }
     }
 
     /// The answer of a request that waited is there.
-    fn finish(&mut self, Done { waiting, exchange, reply }: Done) {
+    fn finish(&mut self, Done { waiting, exchange, reply, unread }: Done) {
         self.connection.forget(&waiting);
         let said = waiting.priority.get();
         match Rc::into_inner(waiting) {
-            Some(waiting) => self.send_for(waiting.respond.into_inner(), exchange, reply, said),
+            Some(waiting) => self.send_for(waiting.respond.into_inner(), exchange, reply, said, unread),
             // Nobody else knows it: it was taken off the list.
             None => debug_assert!(false, "a request waits that has its answer"),
         }
@@ -397,10 +411,11 @@ impl Driver {
         exchange: Box<Exchange>,
         reply: Reply,
         said: Option<Priority>,
+        unread: bool,
     ) {
         let thread = &self.connection.thread;
         let (status, first_byte) = (reply.status, exchange.elapsed(thread));
-        match self.send_head(respond, &exchange.request, reply, said) {
+        match self.send_head(respond, &exchange.request, reply, said, unread) {
             Sent::Head(mut answer) => {
                 (answer.status, answer.first_byte) = (status, first_byte);
                 answer.exchange = Some(exchange);
@@ -421,27 +436,38 @@ impl Driver {
         request: &Request,
         reply: Reply,
         said: Option<Priority>,
+        unread: bool,
     ) {
-        if let Sent::Head(answer) = self.send_head(respond, request, reply, said) {
+        if let Sent::Head(answer) = self.send_head(respond, request, reply, said, unread) {
             self.outbox.push(*answer);
         }
     }
 
+    /// `unread`: the request's content has not ended.
     fn send_head(
         &self,
         mut respond: SendResponse<Piece>,
         request: &Request,
         reply: Reply,
         said: Option<Priority>,
+        unread: bool,
     ) -> Sent {
         let id = respond.stream_id().as_u32();
         let response = head::of(&self.connection.thread, request, &reply);
         let priority = said.unwrap_or_else(|| Priority::of_type(&reply.fields));
         let has_content = has_content(request, &reply);
         let content = Content::of(reply.body).filter(|_| has_content);
+        let unread = unread.then(|| Rc::downgrade(&self.connection));
         match (respond.send_response(response, content.is_none()), content) {
-            (Ok(send), Some(content)) => Sent::Head(Box::new(Answer::new(id, send, content, priority))),
-            (Ok(_), None) => Sent::All,
+            (Ok(send), Some(content)) => {
+                let mut answer = Answer::new(id, send, content, priority);
+                answer.unread = unread;
+                Sent::Head(Box::new(answer))
+            }
+            (Ok(send), None) => {
+                end(send, unread);
+                Sent::All
+            }
             (Err(_), _) => Sent::Nothing,
         }
     }

@@ -46,7 +46,8 @@ pub(super) fn start(
         thread.clock.read();
         match answer {
             Ok(reply) | Err(Trouble::Answer(reply)) => {
-                connection.answer(Done { waiting, exchange, reply });
+                let unread = !asker.content.is_end_stream();
+                connection.answer(Done { waiting, exchange, reply, unread });
             }
             Err(Trouble::Gone) => {
                 exchange.log(&thread, CLIENT_GONE, 0);

@@ -14,7 +14,7 @@
 //! - [`connection`]: what all of them know of each other; [`line`]: its bytes; [`watch`]: floods, and what the library does not
 //!   tell; [`flooders`]: who has sent them; [`driver`]: the turns;
 //! - [`request`], [`head`], [`content`]: from the library's values to ours and back; [`exchange`]: requests that wait;
-//! - [`outbox`], [`priority`]: who writes next.
+//! - [`outbox`], [`priority`]: who writes next; [`unread`]: the end of requests that are answered before their content has come.
 //!
 //! The library's own limits are set in [`driver`].
 
@@ -28,6 +28,7 @@ mod line;
 mod outbox;
 mod priority;
 mod request;
+mod unread;
 mod watch;
 
 pub use connection::Connection;

@@ -5,13 +5,16 @@
 //! slow answer is in memory that was not there before: files are read when it is their turn.
 
 use std::cmp::Reverse;
+use std::rc::Weak;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use h2::{Reason, SendStream};
 
+use super::connection::Connection;
 use super::content::{Content, Piece};
 use super::priority::Priority;
+use super::unread;
 use crate::accept::REQUEST_BYTES;
 use crate::engine::Thread;
 use crate::protocol::exchange::Exchange;
@@ -31,6 +34,8 @@ pub(super) struct Answer {
     pub(super) priority: Priority,
     /// What is recorded at its end; `None`: it has been.
     pub(super) exchange: Option<Box<Exchange>>,
+    /// The request's content has not ended: the connection of the stream, which is to be reset.
+    pub(super) unread: Option<Weak<Connection>>,
     /// Its status.
     pub(super) status: u16,
     /// How long its head took.
@@ -72,6 +77,7 @@ impl Answer {
             content,
             priority,
             exchange: None,
+            unread: None,
             status: 0,
             first_byte: Duration::ZERO,
             sent: 0,
@@ -122,8 +128,9 @@ impl Answer {
 
     /// Records it; `whole`: all of it was sent.
     fn end(mut self, thread: &Thread, whole: bool) {
-        if !whole {
-            self.send.send_reset(Reason::INTERNAL_ERROR);
+        match whole {
+            true => unread::end(self.send, self.unread),
+            false => self.send.send_reset(Reason::INTERNAL_ERROR),
         }
         if let Some(exchange) = self.exchange {
             exchange.record(thread, self.status, self.sent, self.first_byte);
