@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millrace_pages::vary::select;
-use millrace_pages::{Asking, Grace, Hit, Key, Look, Page, Rules, Terms, ask};
+use millrace_pages::{Asking, Bypass, Grace, Hit, Key, Look, Page, Rules, Terms, ask};
 use tokio::sync::oneshot;
 
 use super::fill::{Fill, Job, Lead, Outcome, State};
@@ -58,17 +58,31 @@ pub fn consult(
     make: Make,
 ) -> Consulted {
     let Some(rules) = &site.cache else { return Consulted::Run(Told::NOTHING) };
-    ROOM.with_borrow_mut(|key| match ask(rules, &settle::asked(site, request, path), key) {
-        Err(_) if thread.exit.is_some() => Consulted::Elsewhere,
-        Err(bypass) => {
-            thread.stats.add(Counter::CacheBypassed, 1);
-            thread.stats.bypassed(bypass.word(), bypass.what());
-            Consulted::Run(Told::ruled_out(&bypass))
-        }
-        Ok(asking) => {
-            Consultation { thread, site, rules, request, path, script, make, asking }.look(Key::new(key))
-        }
-    })
+    let consulted = |request| {
+        ROOM.with_borrow_mut(|key| {
+            let asking = ask(rules, &settle::asked(site, request, path), key)?;
+            let consultation = Consultation { thread, site, rules, request, path, script, make, asking };
+            Ok(consultation.look(Key::new(key)))
+        })
+    };
+    let anonymous;
+    let mut result = consulted(request);
+    // What PHP has found to mean nothing keeps nobody from the pages of all, and whoever makes one must not see it.
+    if matches!(result, Err(Bypass::Cookie { .. })) && site.visitors.is_anonymous(thread, request) {
+        anonymous = site.visitors.without_cookies(request);
+        result = consulted(&anonymous);
+    }
+    result.unwrap_or_else(|bypass| ruled_out(thread, &bypass))
+}
+
+/// The cache keeps out of a request.
+fn ruled_out(thread: &Thread, bypass: &Bypass<'_>) -> Consulted {
+    if thread.exit.is_some() {
+        return Consulted::Elsewhere;
+    }
+    thread.stats.add(Counter::CacheBypassed, 1);
+    thread.stats.bypassed(bypass.word(), bypass.what());
+    Consulted::Run(Told::ruled_out(bypass))
 }
 
 /// A request that the cache may answer.

@@ -14,6 +14,7 @@ use super::pool::lane::LaneId;
 use super::scoreboard::Scoreboard;
 use crate::request::Request;
 use crate::route::{Script, Site};
+use crate::visitor::Visit;
 
 /// A worker's card: shared by whoever has the worker, its seat in the pool, and the supervisor.
 ///
@@ -70,6 +71,8 @@ pub struct Task {
     pub target: Vec<u8>,
     /// The script's path.
     pub script: Vec<u8>,
+    /// What it finds out about the visitor.
+    pub visit: Option<Arc<Visit>>,
 }
 
 impl Task {
@@ -85,6 +88,7 @@ impl Task {
         self.target.extend_from_slice(request.head.path_query());
         self.script.clear();
         self.script.extend_from_slice(&script.filename);
+        self.visit.clone_from(&request.visit);
     }
 
     /// The target without its query.

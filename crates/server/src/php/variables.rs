@@ -329,6 +329,8 @@ mod tests {
             content_is_read: true,
             hints: None,
             early: false,
+            standing: Default::default(),
+            visit: None,
         }
     }
 

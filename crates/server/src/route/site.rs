@@ -9,6 +9,7 @@ use super::lanes::Lanes;
 use super::profile::Profile;
 use crate::cache::origin;
 use crate::php::Pool;
+use crate::visitor::Visitors;
 
 /// A site as it runs: its part of the plan, and what was made from it once.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub struct Site {
     pub cache: Option<Arc<Rules>>,
     /// Which of its PHP pools a request runs in.
     pub lanes: Lanes,
+    /// What its PHP has found out about its visitors.
+    pub visitors: Visitors,
     /// What those get for whom there is no PHP worker; `None`: a page of ours.
     pub overload_page: Option<Arc<[u8]>>,
     /// A number for what it is, as far as stored pages depend on it.
@@ -58,7 +61,8 @@ impl Site {
             plan.front_controller.as_ref().is_some_and(|name| profile.lets_run(name.as_bytes()));
         let cache = profile.caching.rules(&plan).map(Arc::new);
         let origin = origin(&plan);
-        let lanes = Lanes::new(plan.php.as_ref(), profile, &plan.cache.bypass_cookies);
+        let visitors = Visitors::new(profile.caching.bypass_cookies, &plan.cache);
+        let lanes = Lanes::new(plan.php.as_ref(), profile, &visitors);
         let overload_page = plan.overload_page.as_deref().and_then(|path| std::fs::read(path).ok());
         let overload_page = overload_page.map(Arc::from);
         Arc::new(Site {
@@ -67,6 +71,7 @@ impl Site {
             runs_front_controller,
             cache,
             lanes,
+            visitors,
             overload_page,
             origin,
             plan,

@@ -155,6 +155,8 @@ impl Scene {
             content_is_read: true,
             hints: None,
             early: false,
+            standing: Default::default(),
+            visit: None,
         }
     }
 

@@ -125,10 +125,15 @@ impl Overload {
 /// Who asks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
-    /// Nobody that the site knows.
+    /// Has cookies that PHP has not seen yet, or is at a door that is for those who are known.
+    Unproven,
+    /// A visitor like any.
     #[default]
-    Stranger,
-    /// Somebody who is logged in or has a cart.
+    Visitor,
+    /// A step to an order.
+    #[allow(dead_code)]
+    Buying,
+    /// Logged in, has a cart or a session, as PHP has found.
     Known,
 }
 
@@ -172,7 +177,7 @@ impl Gate {
 
     /// A request comes that cannot run at once, while `queue` waits and up to `limit` may run.
     pub fn arrive(&mut self, now: u64, rank: Rank, queue: Queue, limit: usize) -> Admit {
-        if rank == Rank::Known {
+        if rank >= Rank::Buying {
             let most = (self.budget * CROWD_BUDGETS).max(self.mean.unwrap_or(0.0));
             if self.wait(queue.known, limit).is_some_and(|wait| wait > most) {
                 return Admit::Refuse;
@@ -317,7 +322,7 @@ mod tests {
 
     /// How many come in at once at this time, if so many wait.
     fn admitted(gate: &mut Gate, now: u64, waiting: usize) -> usize {
-        (waiting..).find(|at| gate.arrive(now, Rank::Stranger, queue(*at, 0), LIMIT) != Admit::Wait).unwrap()
+        (waiting..).find(|at| gate.arrive(now, Rank::Visitor, queue(*at, 0), LIMIT) != Admit::Wait).unwrap()
     }
 
     #[test]
@@ -332,14 +337,14 @@ mod tests {
     #[test]
     fn then_for_one() {
         let mut gate = gate();
-        assert_eq!(gate.arrive(5_000, Rank::Stranger, queue(0, 0), LIMIT), Admit::Wait);
+        assert_eq!(gate.arrive(5_000, Rank::Visitor, queue(0, 0), LIMIT), Admit::Wait);
         assert_eq!(admitted(&mut gate, 5_500, 1), 41);
     }
 
     #[test]
     fn then_for_a_seventh() {
         let mut gate = gate();
-        assert_eq!(gate.arrive(5_000, Rank::Stranger, queue(0, 0), LIMIT), Admit::Wait);
+        assert_eq!(gate.arrive(5_000, Rank::Visitor, queue(0, 0), LIMIT), Admit::Wait);
         assert_eq!(admitted(&mut gate, 6_000, 1), 6);
         assert_eq!(gate.overloaded(6_001), Some(6_000));
     }
@@ -348,11 +353,11 @@ mod tests {
     fn a_queue_that_does_not_grow_may_stay() {
         let mut gate = gate();
         for waiting in 0..100 {
-            assert_eq!(gate.arrive(5_000, Rank::Stranger, queue(waiting, 0), LIMIT), Admit::Wait);
+            assert_eq!(gate.arrive(5_000, Rank::Visitor, queue(waiting, 0), LIMIT), Admit::Wait);
         }
         for now in (5_100..60_000).step_by(25) {
             gate.served(now, 50.0);
-            assert_eq!(gate.arrive(now, Rank::Stranger, queue(99, 0), LIMIT), Admit::Wait, "at {now}");
+            assert_eq!(gate.arrive(now, Rank::Visitor, queue(99, 0), LIMIT), Admit::Wait, "at {now}");
         }
         assert_eq!(admitted(&mut gate, 60_000, 100), 112, "a tenth more and two, of all that are there");
     }
@@ -361,20 +366,20 @@ mod tests {
     fn one_service_time_is_always_allowed() {
         let mut slow = Gate::new(100);
         slow.served(0, 4_000.0);
-        assert_eq!(slow.arrive(1, Rank::Stranger, Queue::default(), LIMIT), Admit::Wait);
-        assert_eq!(slow.arrive(2_000, Rank::Stranger, queue(1, 0), LIMIT), Admit::Wait);
-        assert_ne!(slow.arrive(2_000, Rank::Stranger, queue(3, 0), LIMIT), Admit::Wait);
+        assert_eq!(slow.arrive(1, Rank::Visitor, Queue::default(), LIMIT), Admit::Wait);
+        assert_eq!(slow.arrive(2_000, Rank::Visitor, queue(1, 0), LIMIT), Admit::Wait);
+        assert_ne!(slow.arrive(2_000, Rank::Visitor, queue(3, 0), LIMIT), Admit::Wait);
     }
 
     #[test]
     fn nobody_is_refused_before_anything_is_known() {
-        assert_eq!(Gate::new(1_000).arrive(1, Rank::Stranger, queue(500, 0), LIMIT), Admit::Wait);
+        assert_eq!(Gate::new(1_000).arrive(1, Rank::Visitor, queue(500, 0), LIMIT), Admit::Wait);
     }
 
     /// Overloaded since 5 s and heavily so since 6 s, with nobody left from before.
     fn overloaded() -> Gate {
         let mut gate = gate();
-        assert_eq!(gate.arrive(5_000, Rank::Stranger, queue(200, 0), LIMIT), Admit::Refuse);
+        assert_eq!(gate.arrive(5_000, Rank::Visitor, queue(200, 0), LIMIT), Admit::Refuse);
         gate.refused(5_500);
         gate.served(6_000, 50.0);
         gate
@@ -383,9 +388,9 @@ mod tests {
     #[test]
     fn who_was_admitted_before_goes_first() {
         let mut gate = overloaded();
-        assert_eq!(gate.arrive(6_010, Rank::Stranger, queue(100, 0), LIMIT), Admit::Refuse);
-        assert_eq!(gate.arrive(6_010, Rank::Stranger, queue(1, 0), LIMIT), Admit::Briefly);
-        assert_eq!(gate.arrive(6_010, Rank::Stranger, queue(0, 9), LIMIT), Admit::Briefly);
+        assert_eq!(gate.arrive(6_010, Rank::Visitor, queue(100, 0), LIMIT), Admit::Refuse);
+        assert_eq!(gate.arrive(6_010, Rank::Visitor, queue(1, 0), LIMIT), Admit::Briefly);
+        assert_eq!(gate.arrive(6_010, Rank::Visitor, queue(0, 9), LIMIT), Admit::Briefly);
         assert_eq!(gate.room(LIMIT), 2, "35 ms at 40 a second, and one");
     }
 
@@ -397,30 +402,30 @@ mod tests {
             (0..80).for_each(|at| gate.served(from + at * 25, 50.0));
         };
         second(&mut gate, 7_000, 40);
-        assert_eq!(gate.arrive(9_100, Rank::Stranger, queue(0, 0), LIMIT), Admit::Briefly);
+        assert_eq!(gate.arrive(9_100, Rank::Visitor, queue(0, 0), LIMIT), Admit::Briefly);
         second(&mut gate, 9_100, 30);
         second(&mut gate, 11_200, 30);
-        assert_eq!(gate.arrive(13_300, Rank::Stranger, queue(1, 0), LIMIT), Admit::Wait);
+        assert_eq!(gate.arrive(13_300, Rank::Visitor, queue(1, 0), LIMIT), Admit::Wait);
         assert_eq!(
-            gate.arrive(13_300, Rank::Stranger, queue(2, 0), LIMIT),
+            gate.arrive(13_300, Rank::Visitor, queue(2, 0), LIMIT),
             Admit::Refuse,
             "0.8 service times"
         );
         second(&mut gate, 13_300, 5);
         second(&mut gate, 15_400, 5);
-        assert_eq!(gate.arrive(17_500, Rank::Stranger, queue(2, 0), LIMIT), Admit::Wait);
-        assert_eq!(gate.arrive(17_500, Rank::Stranger, queue(3, 0), LIMIT), Admit::Refuse, "1.3");
+        assert_eq!(gate.arrive(17_500, Rank::Visitor, queue(2, 0), LIMIT), Admit::Wait);
+        assert_eq!(gate.arrive(17_500, Rank::Visitor, queue(3, 0), LIMIT), Admit::Refuse, "1.3");
         second(&mut gate, 17_500, 40);
         second(&mut gate, 19_600, 40);
-        assert_eq!(gate.arrive(21_700, Rank::Stranger, queue(0, 0), LIMIT), Admit::Briefly);
+        assert_eq!(gate.arrive(21_700, Rank::Visitor, queue(0, 0), LIMIT), Admit::Briefly);
     }
 
     #[test]
     fn an_overload_begins_as_a_light_one() {
         let mut gate = gate();
-        assert_eq!(gate.arrive(5_000, Rank::Stranger, queue(200, 0), LIMIT), Admit::Refuse);
-        assert_eq!(gate.arrive(5_001, Rank::Stranger, queue(2, 0), LIMIT), Admit::Wait);
-        assert_eq!(gate.arrive(5_001, Rank::Stranger, queue(3, 0), LIMIT), Admit::Refuse);
+        assert_eq!(gate.arrive(5_000, Rank::Visitor, queue(200, 0), LIMIT), Admit::Refuse);
+        assert_eq!(gate.arrive(5_001, Rank::Visitor, queue(2, 0), LIMIT), Admit::Wait);
+        assert_eq!(gate.arrive(5_001, Rank::Visitor, queue(3, 0), LIMIT), Admit::Refuse);
     }
 
     #[test]
@@ -428,12 +433,12 @@ mod tests {
         let mut gate = overloaded();
         (0..400).for_each(|at| gate.served(6_000 + at * 25, 50.0));
         assert_eq!(gate.overloaded(16_000), None);
-        assert_eq!(gate.arrive(16_000, Rank::Stranger, queue(0, 0), LIMIT), Admit::Wait);
+        assert_eq!(gate.arrive(16_000, Rank::Visitor, queue(0, 0), LIMIT), Admit::Wait);
         assert_eq!(admitted(&mut gate, 16_001, 1), 6, "a seventh of a second");
         let mut gate = overloaded();
         (0..400).for_each(|at| gate.served(6_000 + at * 25, 50.0));
         assert_eq!(gate.overloaded(16_000), None);
-        assert_eq!(gate.arrive(26_000, Rank::Stranger, queue(0, 0), LIMIT), Admit::Wait);
+        assert_eq!(gate.arrive(26_000, Rank::Visitor, queue(0, 0), LIMIT), Admit::Wait);
         assert_eq!(admitted(&mut gate, 26_001, 1), 121);
     }
 
@@ -444,7 +449,7 @@ mod tests {
             gate.served(5_000 + at * 25, 50.0);
         }
         assert_eq!(gate.overloaded(15_000), None);
-        assert_eq!(gate.arrive(15_000, Rank::Stranger, queue(0, 0), LIMIT), Admit::Wait);
+        assert_eq!(gate.arrive(15_000, Rank::Visitor, queue(0, 0), LIMIT), Admit::Wait);
     }
 
     #[test]

@@ -166,7 +166,7 @@ impl Machine {
         }
         let running = self.running.len();
         let queue = Queue { running, known: 0, patient: self.patient.len(), brief: self.brief.len() };
-        match self.gate.arrive(self.now, Rank::Stranger, queue, limit) {
+        match self.gate.arrive(self.now, Rank::Visitor, queue, limit) {
             Admit::Wait => self.patient.push_back(waiting),
             Admit::Refuse => self.refuse(waiting, crowd, tally),
             Admit::Briefly => {

@@ -44,6 +44,7 @@ pub(super) static PROFILE: Profile = Profile {
         vary_by_known_cookies: true,
         faithful: false,
     },
+    doors: &["/admin", "/update.php", "/core/rebuild.php", "*/user/login", "*/user/reset"],
     lanes: &[
         // What nobody waits for: cron by its URL, webhooks of payment services.
         LaneRule {
@@ -52,9 +53,10 @@ pub(super) static PROFILE: Profile = Profile {
             ..LaneRule::ANY
         },
         // A session: who is logged in, or has a cart.
-        LaneRule { pool: PhpPool::ADMIN, cookies: &["SESS*", "SSESS*"], ..LaneRule::ANY },
+        LaneRule { pool: PhpPool::ADMIN, by_session: true, cookies: &["SESS*", "SSESS*"], ..LaneRule::ANY },
         LaneRule {
             pool: PhpPool::ADMIN,
+            by_session: true,
             paths: &[
                 "/admin",
                 "/batch",
@@ -68,6 +70,7 @@ pub(super) static PROFILE: Profile = Profile {
         },
         LaneRule {
             pool: PhpPool::ADMIN,
+            by_session: true,
             methods: LaneRule::CHANGING,
             paths: &["*/jsonapi"],
             ..LaneRule::ANY

@@ -9,6 +9,7 @@ pub(super) static PROFILE: Profile = Profile {
     never_served_suffixes: &[],
     caching: NOTHING,
     lanes: &[],
+    doors: &[],
 };
 
 /// Secrets, sources and left-overs that lie in the roots of real sites, whatever the application.
@@ -74,6 +75,7 @@ pub(super) static NEVER_SERVED: Profile = Profile {
     ],
     caching: NOTHING,
     lanes: &[],
+    doors: &[],
 };
 
 /// For a list of rules that says nothing about pages.
