@@ -226,6 +226,7 @@ static int deactivate(void)
 	if (worker->answer == ANSWER_WAITING) {
 		wire_head(&SG(sapi_headers));
 	}
+	visitor_end();
 	wire_end(flags);
 	database_reset();
 	return SUCCESS;
@@ -260,6 +261,7 @@ static int startup(sapi_module_struct *module)
 		zend_disable_functions(options.disable_functions);
 	}
 	database_startup();
+	visitor_startup();
 	functions_hide();
 	taint_watch();
 	return SUCCESS;

@@ -11,7 +11,8 @@
  * - Page: may this page be kept, and for how long;
  * - Shown: what it shows, as tags; Tags: how tags are called;
  * - Posts, People, Site, Shop: what changes, as purges; Changes: how they are said;
- * - Bar: the menu in the admin bar, Site Health.
+ * - Bar: the menu in the admin bar, Site Health;
+ * - Visitor: who asks, for those who go first.
  *
  * All files are loaded at once: later, when open_basedir holds, they could not be. opcache keeps them.
  */
@@ -28,5 +29,6 @@ require __DIR__ . '/wordpress/people.php';
 require __DIR__ . '/wordpress/site.php';
 require __DIR__ . '/wordpress/shop.php';
 require __DIR__ . '/wordpress/bar.php';
+require __DIR__ . '/wordpress/visitor.php';
 
 Hooks::register();

@@ -225,13 +225,16 @@ impl Visitors {
         Run { number, sworn: number, is_write, begun: now }
     }
 
-    /// What was proven for this user is forgotten: he has logged in or out, or has another password. Of the `run` that says
-    /// so what it finds itself counts.
+    /// What was proven for this user, or for all (0), is forgotten: a log-in, a log-out, another password. Of the `run` that
+    /// says so what it finds itself counts.
     pub fn forget(&mut self, user: u64, run: &mut Run) {
         self.sequence += 1;
         self.forgot = self.sequence;
         run.sworn = self.sequence;
-        self.logins.remove_tagged(user);
+        match user {
+            0 => self.logins.clear(),
+            user => self.logins.remove_tagged(user),
+        }
     }
 
     /// A run is over, and has reported this; nothing if it died.

@@ -20,9 +20,9 @@ impl PrintKey {
         Print(half(0) << 64 | half(1))
     }
 
-    /// A number for a user; never 0.
+    /// A number for a user; 0 for `*`, which means all of them.
     pub fn tag(&self, user: &[u8]) -> u64 {
-        self.0.hash_one((2u8, user)) | 1
+        if user == b"*" { 0 } else { self.0.hash_one((2u8, user)) | 1 }
     }
 }
 

@@ -6,7 +6,7 @@
 //! own [by=NAME] ...                                          something else that others don't see
 //! none [profile] [except=NAME,NAME] ...                      nothing; `profile`: said of the profile's cookies only
 //! unsure ...                                                 nothing can be said
-//! forget user=ID                                             what was proven for this user holds no more
+//! forget user=ID                                             what was proven for this user, or for all (*), is void
 //! end [session=NAME:STATE] [elsewhere] [failed]              the worker's own word, the last of a run
 //! ```
 //!
