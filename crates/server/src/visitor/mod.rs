@@ -121,22 +121,22 @@ impl Visitors {
     pub fn begin(&self, thread: &Thread, request: &mut Request, rules: Option<&Rules>) {
         let table = self.table();
         let cookies = self.concern.read(request.head.fields(), &table.key);
-        if cookies.is_empty() && is_safe(request) {
+        let now = table.now(thread);
+        let stage = if cookies.is_empty() {
             request.standing = Standing::Visitor;
-            return;
-        }
-        let (is_write, now) = (changes_something(request, rules), table.now(thread));
-        let mut known = table.lock();
-        request.standing = known.look(&cookies, now);
-        let run = known.begin(&cookies, is_write, now);
-        drop(known);
+            Stage::Silent(now)
+        } else {
+            let is_write = changes_something(request, rules);
+            let mut known = table.lock();
+            request.standing = known.look(&cookies, now);
+            Stage::Running(known.begin(&cookies, is_write, now), Report::default())
+        };
         match request.standing {
             Standing::Known(_) => thread.stats.add(Counter::VisitorsProven, 1),
             Standing::Unproven => thread.stats.add(Counter::VisitorsUnproven, 1),
             _ => {}
         }
-        let running = Mutex::new(Some((run, Report::default())));
-        request.visit = Some(Arc::new(Visit { table: table.clone(), cookies, running }));
+        request.visit = Some(Arc::new(Visit { table: table.clone(), cookies, stage: Mutex::new(stage) }));
     }
 }
 
@@ -155,15 +155,30 @@ fn changes_something(request: &Request, rules: Option<&Rules>) -> bool {
 pub struct Visit {
     table: Arc<Table>,
     cookies: Cookies,
-    /// None: it is over.
-    running: Mutex<Option<(Run, Report)>>,
+    stage: Mutex<Stage>,
+}
+
+/// How far a visit is.
+#[derive(Debug)]
+enum Stage {
+    /// Without concerned cookies, nothing is known to the table of a run that begins at this time, until it says something: that
+    /// it has issued a log-in, or that others are void.
+    Silent(u64),
+    Running(Run, Report),
+    Over,
 }
 
 impl Visit {
     /// The script or its worker says something of the visitor.
     pub fn hear(&self, text: &[u8]) {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((run, report)) = running.as_mut() else { return };
+        let mut stage = self.stage();
+        if let Stage::Silent(now) = *stage {
+            *stage = match text {
+                [b'e', b'n', b'd', ..] => Stage::Over,
+                _ => Stage::Running(self.table.lock().begin(&self.cookies, false, now), Report::default()),
+            };
+        }
+        let Stage::Running(run, report) = &mut *stage else { return };
         match report.hear(text) {
             Note::More => {}
             Note::Forget(user) => {
@@ -173,15 +188,18 @@ impl Visit {
             note @ (Note::End | Note::Failed) => {
                 let report = Some(&*report).filter(|_| note == Note::End);
                 self.table.lock().end(&self.cookies, run, report, &self.table.key);
-                *running = None;
+                *stage = Stage::Over;
             }
         }
     }
 
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// No PHP runs for it any more, and it has said nothing.
     pub fn is_over(&self) {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some((run, _)) = running {
+        if let Stage::Running(run, _) = std::mem::replace(&mut *self.stage(), Stage::Over) {
             self.table.lock().end(&self.cookies, &run, None, &self.table.key);
         }
     }
