@@ -4,7 +4,7 @@
 #define MILLRACE_FRAMES_H
 
 /* Version of all that is defined here; the host says it in READY (`protocol=`), the scoreboard in its head. */
-#define MR_PROTOCOL 3u
+#define MR_PROTOCOL 4u
 /* Bytes of a frame header. */
 #define MR_HEADER_BYTES 8u
 /* Server to worker: run a script. */
@@ -67,6 +67,8 @@
 #define MR_NOTE_PURGE 2u
 /* NOTE: how the page may be kept, `Millrace-Cache-Control`. The last one of an answer holds. */
 #define MR_NOTE_CONTROL 3u
+/* NOTE: what the script or the worker has found out about the visitor: crates/pages/src/visitors/report.rs. */
+#define MR_NOTE_VISITOR 4u
 /* Bytes of the fixed start of a REQUEST: u64 sequence, u64 body length, u32 variables, u32 bytes of variables. */
 #define MR_REQUEST_BYTES 24u
 /* Bytes before the name of a variable: u16 name length, u16 zero, u32 value length. */

@@ -132,6 +132,11 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_purge, 0, 0, _IS_BOOL, 0)
 	ZEND_ARG_VARIADIC_TYPE_INFO(0, items, IS_STRING, 0)
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_visitor, 0, 1, _IS_BOOL, 0)
+	ZEND_ARG_TYPE_INFO(0, found, IS_STRING, 0)
+	ZEND_ARG_VARIADIC_TYPE_INFO(0, details, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_early_hints, 0, 0, _IS_BOOL, 0)
 	ZEND_ARG_VARIADIC_TYPE_INFO(0, links, IS_STRING, 0)
 ZEND_END_ARG_INFO()
@@ -155,6 +160,7 @@ static const zend_function_entry functions[] = {
 	ZEND_FE(millrace_tag, arginfo_tag)
 	ZEND_FE(millrace_purge, arginfo_purge)
 	ZEND_FE(millrace_early_hints, arginfo_early_hints)
+	ZEND_FE(millrace_visitor, arginfo_visitor)
 	ZEND_FE_END
 };
 
@@ -203,6 +209,14 @@ static PHP_MSHUTDOWN_FUNCTION(millrace)
 	return SUCCESS;
 }
 
+/* Before the session's own: this module is loaded after it. */
+static PHP_RSHUTDOWN_FUNCTION(millrace)
+{
+	(void)type, (void)module_number;
+	visitor_look();
+	return SUCCESS;
+}
+
 static PHP_MINFO_FUNCTION(millrace)
 {
 	(void)zend_module;
@@ -220,7 +234,7 @@ zend_module_entry functions_module = {
 	PHP_MINIT(millrace),
 	PHP_MSHUTDOWN(millrace),
 	NULL,
-	NULL,
+	PHP_RSHUTDOWN(millrace),
 	PHP_MINFO(millrace),
 	PHP_VERSION,
 	STANDARD_MODULE_PROPERTIES

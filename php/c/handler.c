@@ -347,6 +347,7 @@ static void end_answer(void)
 		php_output_end_all();
 	} zend_end_try();
 	report_exception();
+	visitor_look();
 	stop_module(handler.session);
 	report_exception();
 	stop_module(handler.filter);

@@ -245,6 +245,7 @@ static int deactivate(void)
 	if (worker->answer == ANSWER_WAITING) {
 		wire_head(&SG(sapi_headers));
 	}
+	visitor_end();
 	wire_end(flags);
 	database_reset();
 	return SUCCESS;
@@ -279,6 +280,7 @@ static int startup(sapi_module_struct *module)
 		zend_disable_functions(options.disable_functions);
 	}
 	database_startup();
+	visitor_startup();
 	functions_hide();
 	taint_watch();
 	return SUCCESS;

@@ -207,6 +207,13 @@ PHP_FUNCTION(millrace_cache_control);
 PHP_FUNCTION(millrace_tag);
 PHP_FUNCTION(millrace_purge);
 
+/* visitor.c: what is found out about the visitor */
+PHP_FUNCTION(millrace_visitor);
+void visitor_startup(void);
+void visitor_begin(void);
+void visitor_look(void);
+void visitor_end(void);
+
 /* early.c: 103 Early Hints */
 PHP_FUNCTION(millrace_early_hints);
 PHP_FUNCTION(headers_send);

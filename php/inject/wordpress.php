@@ -13,7 +13,8 @@
  * - Shown: what it shows, as tags; Tags: how tags are called;
  * - Location: pages that differ by the visitor's address;
  * - Posts, People, Site, Options, Shop, Network: what changes, as purges; Changes: how they are said;
- * - Bar: the menu in the admin bar, Site Health.
+ * - Bar: the menu in the admin bar, Site Health;
+ * - Visitor: who asks, for those who go first.
  *
  * All files are loaded at once: later, when open_basedir holds, they could not be. opcache keeps them.
  */
@@ -33,5 +34,6 @@ require __DIR__ . '/wordpress/shop.php';
 require __DIR__ . '/wordpress/location.php';
 require __DIR__ . '/wordpress/network.php';
 require __DIR__ . '/wordpress/bar.php';
+require __DIR__ . '/wordpress/visitor.php';
 
 Hooks::register();

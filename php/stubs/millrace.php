@@ -52,6 +52,26 @@ function millrace_tag(string ...$tags): bool {}
 function millrace_purge(string ...$items): bool {}
 
 /**
+ * Tells the server what the script has found out about its visitor. Those who are proven go before others when there is not
+ * enough PHP for all; and cookies that mean nothing keep nobody from the page cache, whatever they are called. For WordPress and for
+ * PHP's own sessions this is done already; an application with log-ins of its own says it where it checks them.
+ *
+ *     millrace_visitor('login', 'by=app_session', 'user=17');  // logged in, as the cookie app_session proves
+ *     millrace_visitor('cart', 'by=app_session');              // something is in the cart
+ *     millrace_visitor('own');                                 // sees pages of his own, but that is no reason to go first
+ *     millrace_visitor('none');                                // none of the cookies of this request means anything
+ *     millrace_visitor('forget', 'user=17');                   // has logged out or has another password: proofs are void
+ *
+ * The last call of a request holds, but for 'forget', which holds at once.
+ *
+ * @param string $found login, cart, own, none, unsure, or forget
+ * @param string ...$details by=NAME of the cookie that proves it, user=ID; without spaces and control characters
+ * @return bool false if no request runs
+ * @throws ValueError if one of them holds a space or control characters
+ */
+function millrace_visitor(string $found, string ...$details): bool {}
+
+/**
  * Tells the browser at once what it will need, while the page is still being made: 103 Early Hints (RFC 8297). Each call
  * sends one such interim answer. The links are not added to the page: say them by header() as well where a browser that
  * knows no early hints shall see them.

@@ -218,6 +218,11 @@ fn is_plain_host(host: &str, scheme: &str) -> bool {
     !colon || !(host.starts_with(':') || host.contains(".:") || host.ends_with(usual_port))
 }
 
+/// The first argument of a query with which a request bypasses the cache; most of them do something.
+pub fn bypass_argument<'a>(rules: &'a Rules, query: Option<&[u8]>) -> Option<&'a str> {
+    named_argument(&rules.bypass_arguments, query)
+}
+
 /// The first argument that bypasses. Names are compared as they are written: one that is written otherwise has a key of
 /// its own anyway.
 fn named_argument<'a>(patterns: &'a Patterns, query: Option<&[u8]>) -> Option<&'a str> {

@@ -53,6 +53,7 @@ pub mod store;
 pub mod tag;
 pub mod terms;
 pub mod vary;
+pub mod visitors;
 
 pub use ask::{Asked, Asking, Bypass, ask};
 pub use judge::{Answer, Refusal, Verdict, judge};

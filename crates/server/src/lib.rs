@@ -29,6 +29,7 @@ mod request;
 mod route;
 pub mod stats;
 mod tls;
+mod visitor;
 mod warm;
 
 pub use engine::{Reload, StartError, run};

@@ -284,6 +284,12 @@ pub struct SiteCache {
     pub key_device: bool,
     /// Fields that `Vary` may name besides the known ones, lower case.
     pub vary_fields: Vec<String>,
+    /// Cookies of visitors that are remembered with what PHP has found about them, of each kind.
+    pub visitors: usize,
+    /// How long it is remembered that a visitor is logged in, or has a cart or a session.
+    pub visitor_time: Duration,
+    /// How long it is remembered that a cookie means nothing.
+    pub anonymous_time: Duration,
 }
 
 /// Who decides what is kept.

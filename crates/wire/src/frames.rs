@@ -41,7 +41,7 @@ macro_rules! constants {
 
 constants! {
     /// Version of all that is defined here; the host says it in READY (`protocol=`), the scoreboard in its head.
-    PROTOCOL: u32 = 3;
+    PROTOCOL: u32 = 4;
     /// Bytes of a frame header.
     HEADER_BYTES: usize = 8;
 
@@ -112,6 +112,8 @@ constants! {
     NOTE_PURGE: u16 = 2;
     /// NOTE: how the page may be kept, `Millrace-Cache-Control`. The last one of an answer holds.
     NOTE_CONTROL: u16 = 3;
+    /// NOTE: what the script or the worker has found out about the visitor: crates/pages/src/visitors/report.rs.
+    NOTE_VISITOR: u16 = 4;
 
     /// Bytes of the fixed start of a REQUEST: u64 sequence, u64 body length, u32 variables, u32 bytes of variables.
     REQUEST_BYTES: usize = 24;

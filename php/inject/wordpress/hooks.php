@@ -15,7 +15,7 @@ final class Hooks
         // Pretty permalinks work: WordPress knows that only of Apache, nginx, IIS and Caddy (got_url_rewrite()).
         $filters = ['got_url_rewrite' => [10 => [['function' => '__return_true', 'accepted_args' => 0]]]];
         $filters['plugins_loaded'][\PHP_INT_MIN][] = ['function' => self::class . '::yield', 'accepted_args' => 0];
-        foreach (self::OF as $class) {
+        foreach ([...self::OF, Visitor::class] as $class) {
             foreach ($class::HOOKS as $hook => [$method, $arguments, $priority]) {
                 $filters[$hook][$priority][] = ['function' => "$class::$method", 'accepted_args' => $arguments];
             }
@@ -31,7 +31,7 @@ final class Hooks
         }
     }
 
-    /** Plugins are loaded. LiteSpeed Cache speaks to the cache itself, by headers: then nothing here runs. */
+    /** Plugins are loaded. LiteSpeed Cache speaks to the cache itself, by headers: then nothing of that runs here. */
     public static function yield(): void
     {
         if (!defined('LSCWP_V')) {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use millrace_pages::Usage;
+use millrace_pages::{Usage, visitors};
 
 use super::json::Json;
 use super::status::{bytes, grouped, share};
@@ -20,6 +20,8 @@ pub struct Figures {
     disk: Option<DiskUsage>,
     causes: Causes,
     purges: Purges,
+    /// What is known of visitors, of all sites together.
+    visitors: visitors::Usage,
 }
 
 impl Figures {
@@ -30,6 +32,15 @@ impl Figures {
             disk: Some(process.cache.disk()).filter(|disk| disk.is_on()).map(Disk::usage),
             causes: process.stats.causes(),
             purges: process.stats.purges(),
+            visitors: process.setup().sites.iter().fold(visitors::Usage::default(), |sum, site| {
+                let usage = site.visitors.usage();
+                visitors::Usage {
+                    logins: sum.logins + usage.logins,
+                    carts: sum.carts + usage.carts,
+                    others: sum.others + usage.others,
+                    evicted: sum.evicted + usage.evicted,
+                }
+            }),
         }
     }
 
@@ -89,6 +100,18 @@ impl Figures {
         ])
     }
 
+    /// What is known of visitors, for programs.
+    pub fn visitors_json(&self) -> Json {
+        let visitors::Usage { logins, carts, others, evicted } = self.visitors;
+        let number = |n: usize| Json::from(n as u64);
+        Json::object([
+            ("login", number(logins)),
+            ("cart", number(carts)),
+            ("other", number(others)),
+            ("evicted", evicted.into()),
+        ])
+    }
+
     /// For people; `value` gives a counter.
     pub fn write(&self, text: &mut String, value: &dyn Fn(Counter) -> u64) -> std::fmt::Result {
         let of = |counter| grouped(value(counter));
@@ -130,7 +153,21 @@ impl Figures {
         if let Some(disk) = &self.disk {
             write_disk(text, disk)?;
         }
-        self.write_causes(text, &of)
+        self.write_causes(text, &of)?;
+        let visitors::Usage { logins, carts, others, evicted } = self.visitors;
+        writeln!(
+            text,
+            "  {:<12}{} logged in, {} with a cart or a session, {} others are known, {} were forgotten for others; PHP ran for {} \
+             who were proven, {} who were not yet; the cookies of {} requests meant nothing",
+            "visitors",
+            grouped(logins as u64),
+            grouped(carts as u64),
+            grouped(others as u64),
+            grouped(evicted),
+            of(Counter::VisitorsProven),
+            of(Counter::VisitorsUnproven),
+            of(Counter::VisitorsAnonymous)
+        )
     }
 
     fn write_causes(&self, text: &mut String, of: &dyn Fn(Counter) -> String) -> std::fmt::Result {
@@ -186,6 +223,13 @@ impl Figures {
             out.family(row);
             out.sample(row, &[], value);
         }
+        let known = self.visitors;
+        out.family(&table::VISITORS);
+        for (kind, count) in [("login", known.logins), ("cart", known.carts), ("other", known.others)] {
+            out.sample(&table::VISITORS, &[("kind", kind)], count as u64);
+        }
+        out.family(&table::VISITORS_EVICTED);
+        out.sample(&table::VISITORS_EVICTED, &[], known.evicted);
         out.family(&table::CACHE_BYPASS);
         for (reason, count) in self.causes.reasons() {
             out.sample(&table::CACHE_BYPASS, &[("reason", reason)], count);
@@ -240,7 +284,13 @@ mod tests {
         };
         let disk =
             DiskUsage { bytes: 3 << 20, written: 1300, loaded: 900, loading: true, ..DiskUsage::default() };
-        let figures = Figures { usage, disk: Some(disk), causes, purges: Purges { orders: 2, pages: 40 } };
+        let figures = Figures {
+            usage,
+            disk: Some(disk),
+            causes,
+            purges: Purges { orders: 2, pages: 40 },
+            visitors: Default::default(),
+        };
         let value = |counter| match counter {
             Counter::CacheHits => 90,
             Counter::CacheMisses => 10,

@@ -137,6 +137,7 @@ impl Status {
             ("open_descriptors", self.machine.descriptors.into()),
             ("descriptor_limit", self.machine.descriptor_limit.into()),
             ("cache", self.pages.json(&|counter| self.value(counter))),
+            ("visitors", self.pages.visitors_json()),
             ("php", Json::List(self.pools.iter().map(php::json).collect())),
             ("certificates", certificates::json(&self.certificates)),
             ("sites", Json::List(self.setup.plan.sites.iter().map(site_json).collect())),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millrace_pages::vary::select;
-use millrace_pages::{Asking, Grace, Hit, Key, Look, Page, Rules, Terms, ask};
+use millrace_pages::{Asking, Bypass, Grace, Hit, Key, Look, Page, Rules, Terms, ask};
 use tokio::sync::oneshot;
 
 use super::fill::{Fill, Job, Lead, Outcome, State};
@@ -58,17 +58,32 @@ pub fn consult(
     make: Make,
 ) -> Consulted {
     let Some(rules) = &site.cache else { return Consulted::Run(Told::NOTHING) };
-    ROOM.with_borrow_mut(|key| match ask(rules, &settle::asked(site, request, path), key) {
-        Err(_) if thread.exit.is_some() => Consulted::Elsewhere,
-        Err(bypass) => {
-            thread.stats.add(Counter::CacheBypassed, 1);
-            thread.stats.bypassed(bypass.word(), bypass.what());
-            Consulted::Run(Told::ruled_out(&bypass))
-        }
-        Ok(asking) => {
-            Consultation { thread, site, rules, request, path, script, make, asking }.look(Key::new(key))
-        }
-    })
+    let consulted = |request, stripped| {
+        ROOM.with_borrow_mut(|key| {
+            let asking = ask(rules, &settle::asked(site, request, path), key)?;
+            let consultation =
+                Consultation { thread, site, rules, request, stripped, path, script, make, asking };
+            Ok(consultation.look(Key::new(key)))
+        })
+    };
+    let anonymous;
+    let mut result = consulted(request, false);
+    // What PHP has found to mean nothing keeps nobody from the pages of all, and whoever makes one must not see it.
+    if matches!(result, Err(Bypass::Cookie { .. })) && site.visitors.is_anonymous(thread, request) {
+        anonymous = site.visitors.without_cookies(request);
+        result = consulted(&anonymous, true);
+    }
+    result.unwrap_or_else(|bypass| ruled_out(thread, &bypass))
+}
+
+/// The cache keeps out of a request.
+fn ruled_out(thread: &Thread, bypass: &Bypass<'_>) -> Consulted {
+    if thread.exit.is_some() {
+        return Consulted::Elsewhere;
+    }
+    thread.stats.add(Counter::CacheBypassed, 1);
+    thread.stats.bypassed(bypass.word(), bypass.what());
+    Consulted::Run(Told::ruled_out(bypass))
 }
 
 /// A request that the cache may answer.
@@ -77,6 +92,8 @@ struct Consultation<'a> {
     site: &'a Arc<Site>,
     rules: &'a Arc<Rules>,
     request: &'a Request,
+    /// Cookies that mean nothing were taken out of it.
+    stripped: bool,
     path: &'a [u8],
     script: &'a Script,
     make: Make,
@@ -171,12 +188,14 @@ impl Consultation<'_> {
 
     /// Whether a script has to see this request as it is, so that its answer is no page for others. A script may have its own
     /// idea of parts, and all of it may be much more than is asked for; and where nothing is known of the application, it
-    /// may have its own idea of HEAD, of conditions, and of arguments that elsewhere are only for statistics.
+    /// may have its own idea of HEAD, of conditions, of arguments that elsewhere are only for statistics, and of links that
+    /// put something into a session which was empty until then.
     fn is_special(&self, is_validating: bool) -> bool {
         let has_conditions = || self.request.head.fields().any(|(name, _)| settle::is_condition(name));
         let asking = &self.asking;
         let statistics = || asking.reduced && settle::drops_arguments(self.rules, self.request);
-        let own_idea = || statistics() || !is_validating && (asking.head || has_conditions());
+        let own_idea =
+            || self.stripped || statistics() || !is_validating && (asking.head || has_conditions());
         asking.range || self.rules.faithful && own_idea()
     }
 

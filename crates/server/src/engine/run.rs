@@ -580,6 +580,12 @@ fn build(
         let persistent = pools.persistent(site).map_err(StartError)?;
         sites.push(Site::with_persistent(index, site.clone(), pool, persistent));
     }
+    for site in &sites {
+        let same = |other: &&Arc<Site>| other.name() == site.name() && other.plan.root == site.plan.root;
+        if let Some(older) = old.and_then(|old| old.sites.iter().find(same)) {
+            site.visitors.go_on_with(&older.visitors);
+        }
+    }
     cache.set_rules(sites.iter().map(|site: &Arc<Site>| &**site));
     Ok((Setup::encrypting(plan, sites, tls), pools.finish()))
 }

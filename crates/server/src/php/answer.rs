@@ -110,6 +110,10 @@ impl Sink for Unheard<'_> {
                 };
                 (self.on_purge.0)(&site, &host, text);
             }
+            Frame::Note { kind: NoteKind::Visitor, text } => {
+                let visit = self.card.task().visit.clone();
+                visit.iter().for_each(|visit| visit.hear(text));
+            }
             _ => {}
         }
     }
@@ -254,7 +258,7 @@ fn add_links<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, lines: &mut
 
 /// Keeps what a script says about its page; what it wants purged is gone before its answer leaves.
 pub fn note(aside: &mut Option<Box<Aside>>, unheard: &Unheard<'_>, kind: NoteKind, text: &[u8]) {
-    if kind == NoteKind::Purge {
+    if matches!(kind, NoteKind::Purge | NoteKind::Visitor) {
         let mut unheard = *unheard;
         return unheard.take(Frame::Note { kind, text });
     }

@@ -16,6 +16,7 @@ use super::pool::lane::LaneId;
 use super::scoreboard::Scoreboard;
 use crate::request::Request;
 use crate::route::{Script, Site};
+use crate::visitor::Visit;
 
 /// A worker's card: shared by whoever has the worker, its seat in the pool, and the supervisor.
 ///
@@ -76,6 +77,8 @@ pub struct Task {
     pub client: Option<IpAddr>,
     /// What the request is like, if crashes of its script are watched.
     pub print: Option<Print>,
+    /// What it finds out about the visitor.
+    pub visit: Option<Arc<Visit>>,
 }
 
 impl Task {
@@ -93,6 +96,7 @@ impl Task {
         self.script.extend_from_slice(&script.filename);
         self.client = request.ends.client_ip();
         self.print = None;
+        self.visit.clone_from(&request.visit);
     }
 
     /// The target without its query.

@@ -33,6 +33,7 @@ use crate::reply::{Aside, Body, Reply, plain};
 use crate::request::{Content, Request};
 use crate::route::{Script, Site};
 use crate::stats::Counter;
+use crate::visitor::Unserved;
 
 /// Workers that may die one after the other before they have received a request.
 const ATTEMPTS: u32 = 5;
@@ -81,6 +82,8 @@ pub async fn run(
     gone: impl Future<Output = ()>,
 ) -> Option<Reply> {
     let stats = &thread.stats;
+    site.visitors.begin(thread, request, site.cache.as_deref());
+    let mut unserved = Unserved(request.visit.clone());
     let lane = site.lanes.of(request);
     let rank = site.lanes.rank(request, lane);
     let mut gone = pin!(unless(site.lanes.outlives_its_client(lane), gone));
@@ -99,7 +102,11 @@ pub async fn run(
             short: if pass.is_some() { None } else { short(pool.shared(), site, request, script) },
         };
         let mut lease = match pool.shared().acquire(thread, lane, rank, asker, gone.as_mut()).await {
-            Ok(lease) => lease,
+            Ok(lease) => {
+                // From now on the worker's task has it.
+                unserved.0 = None;
+                lease
+            }
             Err(refused) => {
                 let counter = match refused {
                     Refused::Full => Counter::PhpQueueFull,

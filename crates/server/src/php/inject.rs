@@ -32,6 +32,7 @@ const WORDPRESS: &[(&str, &str)] = files![
     "wordpress/shown.php"
     "wordpress/site.php"
     "wordpress/tags.php"
+    "wordpress/visitor.php"
 ];
 const PREFIX: &str = "millrace-php-";
 

@@ -340,6 +340,8 @@ mod tests {
             hints: None,
             place: None,
             early: false,
+            standing: Default::default(),
+            visit: None,
         }
     }
 

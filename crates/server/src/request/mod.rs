@@ -7,13 +7,17 @@ mod hints;
 mod uploads;
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 pub use body::{Collector, Content};
 pub use client::{Certificate, Client};
 pub use hints::{Hints, TakesHints};
+use millrace_pages::visitors::Standing;
 use millrace_settings::plan::Network;
 use millrace_wire::head::Head;
 pub use uploads::{Listed, Upload, Uploads};
+
+use crate::visitor::Visit;
 
 /// Whether the client's side is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +91,10 @@ pub struct Request {
     pub place: Option<Vec<u8>>,
     /// It came before the handshake was over (RFC 8446 section 2.3): somebody may have copied it.
     pub early: bool,
+    /// What is known of its visitor, as soon as PHP is about to run for it.
+    pub standing: Standing,
+    /// What that run reports of its visitor.
+    pub visit: Option<Arc<Visit>>,
 }
 
 impl Request {
@@ -102,6 +110,8 @@ impl Request {
             hints: None,
             place: None,
             early: false,
+            standing: Standing::Unasked,
+            visit: None,
         }
     }
 
@@ -122,6 +132,26 @@ impl Request {
             hints: None,
             place: self.waiting_place(),
             early: false,
+            standing: Standing::Unasked,
+            visit: None,
+        }
+    }
+
+    /// The same request without content, with other cookies: the fields `cookies`.
+    pub fn without_cookies(&self, cookies: &[(&str, Vec<u8>)]) -> Request {
+        let (method, target) = (self.head.method(), self.head.path_query());
+        let keeps = |name: &str| !name.eq_ignore_ascii_case("cookie");
+        Request {
+            head: self.head.rewritten(method, target, keeps, cookies),
+            ends: self.ends.clone(),
+            forwarded_host: self.forwarded_host.clone(),
+            content: Content::Empty,
+            content_is_read: true,
+            hints: self.hints.clone(),
+            place: self.waiting_place(),
+            early: self.early,
+            standing: Standing::Unasked,
+            visit: None,
         }
     }
 

@@ -1,15 +1,21 @@
-//! Which of a site's PHP pools a request runs in: rules that somebody has written, then those of the application; the
-//! first that fits counts, and whoever fits none is a visitor.
+//! Which of a site's PHP pools a request runs in, and before which others: rules that are written in the configuration, then
+//! those of the application; the first that fits counts, and a request that fits none is a visitor's.
+//!
+//! A cookie's name proves nothing. The application's rules lead to the pool `admin` only what PHP has found to be logged in
+//! ([`Request::standing`]), and so does a written rule by a cookie of log-ins and sessions. A written rule by path, method,
+//! argument or any other cookie is the operator's own word, and holds as it is. Priority comes from the proof alone.
 
 use std::cell::RefCell;
 
 use millrace_pages::rules::{Paths, Patterns};
+use millrace_pages::visitors::{Proof, Standing};
 use millrace_settings::plan;
 use millrace_wire::path;
 
 use super::profile::{LaneRule, Profile};
 use crate::php::{LaneId, Rank};
 use crate::request::{Content, Request};
+use crate::visitor::Visitors;
 
 /// A longer form is not searched for arguments, bytes.
 const FORM_BYTES: usize = 64 << 10;
@@ -23,14 +29,12 @@ thread_local! {
 #[derive(Debug, Default)]
 pub struct Lanes {
     rules: Vec<Rule>,
-    /// The lane of those who work at the site.
-    admin: Option<LaneId>,
-    /// That of what nobody waits for.
+    /// The lane of what nobody waits for.
     background: Option<LaneId>,
-    /// Cookies of visitors whom the site knows: logged in, with a cart.
-    known: Patterns,
     /// Steps on the way to an order.
     buying: Vec<Rule>,
+    /// Paths at which everybody may knock, and only those who are known are let in.
+    doors: Option<Paths>,
 }
 
 /// Requests of one lane. Of each list that is not empty one has to be met.
@@ -41,13 +45,37 @@ struct Rule {
     paths: Option<Paths>,
     cookies: Patterns,
     arguments: Patterns,
+    needs: Needs,
+}
+
+/// Whose requests a rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Needs {
+    /// Anybody's.
+    Nothing,
+    /// Those of visitors of whom something is proven.
+    Proof,
+    /// Of those who are logged in.
+    LogIn,
+}
+
+impl Needs {
+    /// Where nothing can be proven, since PHP does not run in workers of ours, names have to do.
+    fn are_met(self, standing: Standing) -> bool {
+        match (self, standing) {
+            (Needs::Nothing, _) | (_, Standing::Unasked | Standing::Known(Proof::LoggedIn)) => true,
+            (Needs::Proof, standing) => matches!(standing, Standing::Known(_)),
+            (Needs::LogIn, _) => false,
+        }
+    }
 }
 
 impl Lanes {
     /// The rules for a site: those of its pools, and for pools that it has those of its application.
-    pub fn new(php: Option<&plan::Php>, profile: &Profile, cookies: &[String]) -> Lanes {
+    pub fn new(php: Option<&plan::Php>, profile: &Profile, visitors: &Visitors) -> Lanes {
         let pools = php.map_or(&[][..], |php| &php.pools);
-        let written = pools.iter().enumerate().flat_map(|(at, pool)| written(LaneId::new(at), pool));
+        let written =
+            pools.iter().enumerate().flat_map(|(at, pool)| written(LaneId::new(at), pool, visitors));
         let known = profile.lanes.iter().filter_map(|rule| {
             let at = pools.iter().position(|pool| pool.name == rule.pool)?;
             Some(Rule::of(LaneId::new(at), rule))
@@ -57,21 +85,21 @@ impl Lanes {
             rules.clear();
         }
         let named = |name| pools.iter().position(|pool| pool.name == name).map(LaneId::new);
-        let (admin, background) = (named(plan::PhpPool::ADMIN), named(plan::PhpPool::BACKGROUND));
-        let mut known = Patterns::new(profile.caching.bypass_cookies);
-        known.extend(["PHPSESSID"]);
-        known.extend(cookies);
+        let doors = (!profile.doors.is_empty()).then(|| Paths::new(profile.doors));
         let buying = profile.buying.iter().map(|rule| Rule::of(LaneId::FRONT, rule)).collect();
-        Lanes { rules, admin, background, known, buying }
+        Lanes { rules, background: named(plan::PhpPool::BACKGROUND), buying, doors }
     }
 
-    /// Whether this request of that lane goes before others when there are not enough workers.
+    /// Before whom this request of that lane goes when there are not enough workers.
     pub fn rank(&self, request: &Request, lane: LaneId) -> Rank {
-        let known = self.admin == Some(lane) || has_cookie(&self.known, request);
-        match known {
-            true => Rank::Known,
-            false if self.is_buying(request) => Rank::Buying,
-            false => Rank::Visitor,
+        match request.standing {
+            Standing::Known(_) => Rank::Known,
+            _ if self.is_buying(request) => Rank::Buying,
+            Standing::Unproven => Rank::Unproven,
+            Standing::Visitor | Standing::Anonymous if lane == LaneId::FRONT && self.is_door(request) => {
+                Rank::Unproven
+            }
+            _ => Rank::Visitor,
         }
     }
 
@@ -79,6 +107,14 @@ impl Lanes {
     fn is_buying(&self, request: &Request) -> bool {
         !self.buying.is_empty()
             && with_path(request, |path| self.buying.iter().any(|rule| rule.fits(request, path)))
+    }
+
+    /// Whether the request is for a path of those who work at the site: of a log-in, or of pages that are only for them.
+    fn is_door(&self, request: &Request) -> bool {
+        let Some(doors) = &self.doors else { return false };
+        // Of WordPress, these two are for everybody.
+        let is_open = |path: &[u8]| path.ends_with(b"/admin-ajax.php") || path.ends_with(b"/admin-post.php");
+        with_path(request, |path| doors.find(path).is_some() && !is_open(path))
     }
 
     /// Whether a request of that lane is to run though its client has gone before a worker had it. WordPress starts its cron and
@@ -109,8 +145,8 @@ fn with_path<T>(request: &Request, look: impl FnOnce(&[u8]) -> T) -> T {
     })
 }
 
-/// What somebody has written for a pool: of paths, cookies and arguments any will do.
-fn written(lane: LaneId, pool: &plan::PhpPool) -> Vec<Rule> {
+/// What is written for a pool: of paths, cookies and arguments any will do.
+fn written(lane: LaneId, pool: &plan::PhpPool, visitors: &Visitors) -> Vec<Rule> {
     let methods = || pool.methods.iter().map(|method| method.as_str().into()).collect();
     let nothing = || Rule {
         lane,
@@ -118,13 +154,18 @@ fn written(lane: LaneId, pool: &plan::PhpPool) -> Vec<Rule> {
         paths: None,
         cookies: Patterns::default(),
         arguments: Patterns::default(),
+        needs: Needs::Nothing,
     };
     let mut rules = Vec::new();
     if !pool.paths.is_empty() {
         rules.push(Rule { paths: Some(Paths::new(&pool.paths)), ..nothing() });
     }
-    if !pool.cookies.is_empty() {
-        rules.push(Rule { cookies: Patterns::new(&pool.cookies), ..nothing() });
+    let (to_prove, others): (Vec<_>, Vec<_>) =
+        pool.cookies.iter().partition(|name| visitors.is_concerned(example_of(name).as_bytes()));
+    for (cookies, needs) in [(to_prove, Needs::Proof), (others, Needs::Nothing)] {
+        if !cookies.is_empty() {
+            rules.push(Rule { cookies: Patterns::new(cookies), needs, ..nothing() });
+        }
     }
     if !pool.arguments.is_empty() {
         rules.push(Rule { arguments: Patterns::new(&pool.arguments), ..nothing() });
@@ -135,6 +176,11 @@ fn written(lane: LaneId, pool: &plan::PhpPool) -> Vec<Rule> {
     rules
 }
 
+/// A name that a pattern means.
+fn example_of(pattern: &str) -> String {
+    pattern.replace('*', "0")
+}
+
 impl Rule {
     fn of(lane: LaneId, rule: &LaneRule) -> Rule {
         Rule {
@@ -143,6 +189,11 @@ impl Rule {
             paths: (!rule.paths.is_empty()).then(|| Paths::new(rule.paths)),
             cookies: Patterns::new(rule.cookies),
             arguments: Patterns::new(rule.arguments),
+            needs: match (rule.pool == plan::PhpPool::ADMIN, rule.by_session) {
+                (false, _) => Needs::Nothing,
+                (true, false) => Needs::LogIn,
+                (true, true) => Needs::Proof,
+            },
         }
     }
 
@@ -152,6 +203,7 @@ impl Rule {
             && self.paths.as_ref().is_none_or(|paths| paths.find(path).is_some())
             && (self.cookies.is_empty() || has_cookie(&self.cookies, request))
             && (self.arguments.is_empty() || has_argument(&self.arguments, request))
+            && self.needs.are_met(request.standing)
     }
 }
 
@@ -214,13 +266,28 @@ mod tests {
             let (plan, _) = millrace_settings::load(&source).unwrap_or_else(|problems| panic!("{problems}"));
             let mut php = plan.sites[0].php.clone().unwrap();
             change(&mut php.pools);
-            let lanes = Lanes::new(Some(&php), Profile::of(plan.sites[0].profile), &[]);
+            let profile = Profile::of(plan.sites[0].profile);
+            let visitors = Visitors::new(profile.caching.bypass_cookies, &plan.sites[0].cache);
+            let lanes = Lanes::new(Some(&php), profile, &visitors);
             Site(php, lanes)
         }
 
+        /// Where nothing can be proven: with php-fpm.
         fn pool(&self, request: &str, fields: &str, content: &str) -> &str {
-            let request = request_of(request, fields, content);
-            &self.0.pools[self.1.of(&request).index()].name
+            self.pool_and_rank(request, fields, content, Standing::Unasked).0
+        }
+
+        fn pool_and_rank(
+            &self,
+            request: &str,
+            fields: &str,
+            content: &str,
+            standing: Standing,
+        ) -> (&str, Rank) {
+            let mut request = request_of(request, fields, content);
+            request.standing = standing;
+            let lane = self.1.of(&request);
+            (&self.0.pools[lane.index()].name, self.1.rank(&request, lane))
         }
     }
 
@@ -268,6 +335,74 @@ mod tests {
         assert_eq!(site.pool(ajax, &fields, "action=heartbeats&xaction=heartbeat"), "admin");
         assert_eq!(site.pool(ajax, MEMBER, beat), "admin", "no form");
         assert_eq!(site.pool("POST /a", FORM, beat), "front");
+    }
+
+    const LOGGED_IN: Standing = Standing::Known(Proof::LoggedIn);
+    const CART: Standing = Standing::Known(Proof::Cart);
+    const SESSION: Standing = Standing::Known(Proof::Session);
+
+    #[test]
+    fn only_who_is_logged_in_runs_in_admin() {
+        let site = Site::new("wordpress", |_| ());
+        for (request, fields, standing, pool, rank) in [
+            ("GET /", "", Standing::Visitor, "front", Rank::Visitor),
+            ("GET /", MEMBER, LOGGED_IN, "admin", Rank::Known),
+            ("GET /", MEMBER, Standing::Unproven, "front", Rank::Unproven),
+            ("GET /?x=1", MEMBER, Standing::Anonymous, "front", Rank::Visitor),
+            ("GET /?x=1", MEMBER, Standing::Visitor, "front", Rank::Visitor),
+            // Who has a cart is known, but no cookie that he adds makes him one of those who work at the site.
+            ("GET /cart/", MEMBER, CART, "front", Rank::Known),
+            ("GET /wp-admin/", MEMBER, CART, "front", Rank::Known),
+            ("GET /wp-admin/", MEMBER, SESSION, "front", Rank::Known),
+            ("GET /wp-admin/", MEMBER, LOGGED_IN, "admin", Rank::Known),
+            ("GET /wp-admin/", "", Standing::Visitor, "front", Rank::Unproven),
+            ("GET /wp-admin/", MEMBER, Standing::Anonymous, "front", Rank::Unproven),
+            ("GET /blog/wp-admin/edit.php", MEMBER, Standing::Unproven, "front", Rank::Unproven),
+            ("POST /wp-login.php", "", Standing::Visitor, "front", Rank::Unproven),
+            ("GET /wp-login.php?action=logout", MEMBER, LOGGED_IN, "admin", Rank::Known),
+            ("POST /wp-admin/admin-ajax.php", "", Standing::Visitor, "front", Rank::Visitor),
+            ("POST /wp-admin/admin-post.php", "", Standing::Visitor, "front", Rank::Visitor),
+            ("POST /wp-json/wp/v2/posts/1", "", Standing::Visitor, "front", Rank::Visitor),
+            ("POST /wp-json/wp/v2/posts/1", "", LOGGED_IN, "admin", Rank::Known),
+            ("POST /wp-cron.php?doing_wp_cron=1", "", Standing::Visitor, "background", Rank::Visitor),
+        ] {
+            let seen = site.pool_and_rank(request, fields, "", standing);
+            assert_eq!(seen, (pool, rank), "{request} {fields} {standing:?}");
+        }
+        let drupal = Site::new("drupal", |_| ());
+        let session = "Cookie: SSESS0a=1\r\n";
+        for (request, standing, pool, rank) in [
+            ("GET /node/1", SESSION, "admin", Rank::Known),
+            ("GET /node/1", Standing::Unproven, "front", Rank::Unproven),
+            ("GET /node/1", Standing::Anonymous, "front", Rank::Visitor),
+            ("GET /admin/content", Standing::Anonymous, "front", Rank::Unproven),
+            ("POST /de/user/login", Standing::Visitor, "front", Rank::Unproven),
+        ] {
+            let seen = drupal.pool_and_rank(request, session, "", standing);
+            assert_eq!(seen, (pool, rank), "{request} {standing:?}");
+        }
+    }
+
+    #[test]
+    fn written_rules_by_a_log_in_need_its_proof() {
+        let site = Site::new("wordpress", |pools| {
+            let mut own = pools[0].clone();
+            own.name = "own".into();
+            own.cookies = vec!["wordpress_logged_in_*".into(), "beta".into()];
+            own.paths = vec!["/wp-admin/report.php".into()];
+            pools.push(own);
+        });
+        let beta = "Cookie: beta=1\r\n";
+        for (request, fields, standing, pool) in [
+            ("GET /", MEMBER, LOGGED_IN, "own"),
+            ("GET /", MEMBER, Standing::Unproven, "front"),
+            ("GET /", MEMBER, Standing::Anonymous, "front"),
+            ("GET /", beta, Standing::Visitor, "own"),
+            ("GET /wp-admin/report.php", "", Standing::Visitor, "own"),
+        ] {
+            let seen = site.pool_and_rank(request, fields, "", standing).0;
+            assert_eq!(seen, pool, "{request} {fields} {standing:?}");
+        }
     }
 
     #[test]

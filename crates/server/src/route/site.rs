@@ -12,6 +12,7 @@ use super::profile::{Profile, Secrecy};
 use crate::cache::origin;
 use crate::php::Pool;
 use crate::reply::{Body, Reply, plain};
+use crate::visitor::Visitors;
 
 /// A site as it runs: its part of the plan, and what was made from it once.
 #[derive(Debug)]
@@ -38,6 +39,8 @@ pub struct Site {
     pub cache: Option<Arc<Rules>>,
     /// Which of its PHP pools a request runs in.
     pub lanes: Lanes,
+    /// What its PHP has found out about its visitors.
+    pub visitors: Visitors,
     /// What those get for whom there is no PHP worker; `None`: a page of ours.
     pub overload_page: Option<Arc<[u8]>>,
     /// The waiting room's page with marks for what changes; `None`: ours.
@@ -71,7 +74,8 @@ impl Site {
         // The tags of a network's pages are others.
         let is_network = network.as_ref().is_some_and(Network::is_network);
         let origin = origin(&plan).wrapping_add(u64::from(is_network));
-        let lanes = Lanes::new(plan.php.as_ref(), profile, &plan.cache.bypass_cookies);
+        let visitors = Visitors::new(profile.caching.bypass_cookies, &plan.cache);
+        let lanes = Lanes::new(plan.php.as_ref(), profile, &visitors);
         let overload_page = plan.overload_page.as_deref().and_then(|path| std::fs::read(path).ok());
         let overload_page = overload_page.map(Arc::from);
         let waiting_page = plan.waiting_page.as_deref().and_then(|path| std::fs::read_to_string(path).ok());
@@ -84,6 +88,7 @@ impl Site {
             runs_front_controller,
             cache,
             lanes,
+            visitors,
             overload_page,
             waiting_page,
             origin,

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use super::{
     BODY_MAX, Broken, END_BYTES, FLAG_ABORTED, FLAG_EXITING, FLAG_FAILED, FLAG_READY, HANDLER_MAX, HEAD_MAX,
     HEADER_BYTES, Header, KIND_BODY, KIND_EARLY, KIND_END, KIND_HANDLER, KIND_HEAD, KIND_LOG, KIND_NOTE,
-    KIND_READY, LOG_MAX, NOTE_CONTROL, NOTE_MAX, NOTE_PURGE, NOTE_TAG, u16_at, u32_at, u64_at,
+    KIND_READY, LOG_MAX, NOTE_CONTROL, NOTE_MAX, NOTE_PURGE, NOTE_TAG, NOTE_VISITOR, u16_at, u32_at, u64_at,
 };
 
 /// One frame of a worker, or a piece of a BODY.
@@ -49,6 +49,8 @@ pub enum NoteKind {
     Purge,
     /// How the page may be kept: as `Millrace-Cache-Control`. The last one of an answer holds.
     Control,
+    /// What is known of the visitor. The last one of a run is the worker's own, before END or READY.
+    Visitor,
 }
 
 /// Status and fields of an answer.
@@ -265,6 +267,7 @@ impl NoteKind {
             NOTE_TAG => Some(NoteKind::Tag),
             NOTE_PURGE => Some(NoteKind::Purge),
             NOTE_CONTROL => Some(NoteKind::Control),
+            NOTE_VISITOR => Some(NoteKind::Visitor),
             _ => None,
         }
     }
@@ -274,6 +277,7 @@ impl NoteKind {
             NoteKind::Tag => NOTE_TAG,
             NoteKind::Purge => NOTE_PURGE,
             NoteKind::Control => NOTE_CONTROL,
+            NoteKind::Visitor => NOTE_VISITOR,
         }
     }
 }
@@ -515,13 +519,13 @@ mod tests {
                 end(out, End { ready, ..End::default() });
             }
         };
-        for (extra, kind) in [(1, "Tag"), (2, "Purge"), (3, "Control")] {
+        for (extra, kind) in [(1, "Tag"), (2, "Purge"), (3, "Control"), (4, "Visitor")] {
             for seen in [one(&nothing, extra, b"a").unwrap(), one(&ended(false), extra, b"a").unwrap()] {
                 assert_eq!(seen.0.last().unwrap(), &format!("Note {{ kind: {kind}, text: [97] }}"));
             }
         }
         assert_eq!(one(&nothing, 0, b"a"), Err(Broken::Note(0)));
-        assert_eq!(one(&nothing, 4, b"a"), Err(Broken::Note(4)));
+        assert_eq!(one(&nothing, 5, b"a"), Err(Broken::Note(5)));
         for text in ["a\0", "a\r", "a\nb"] {
             assert_eq!(one(&nothing, 1, text.as_bytes()), Err(Broken::NoteText));
         }

@@ -184,6 +184,8 @@ impl Scene {
             hints: None,
             place: None,
             early: false,
+            standing: Default::default(),
+            visit: None,
         }
     }
 

@@ -59,6 +59,7 @@ pub(super) static PROFILE: Profile = Profile {
         vary_by_known_cookies: true,
         faithful: false,
     },
+    doors: &["/admin", "/update.php", "/core/rebuild.php", "*/user/login", "*/user/reset"],
     lanes: &[
         // What nobody waits for: cron by its URL, webhooks of payment services.
         LaneRule {
@@ -67,9 +68,10 @@ pub(super) static PROFILE: Profile = Profile {
             ..LaneRule::ANY
         },
         // A session: who is logged in, or has a cart.
-        LaneRule { pool: PhpPool::ADMIN, cookies: &["SESS*", "SSESS*"], ..LaneRule::ANY },
+        LaneRule { pool: PhpPool::ADMIN, by_session: true, cookies: &["SESS*", "SSESS*"], ..LaneRule::ANY },
         LaneRule {
             pool: PhpPool::ADMIN,
+            by_session: true,
             paths: &[
                 "/admin",
                 "/batch",
@@ -86,6 +88,7 @@ pub(super) static PROFILE: Profile = Profile {
         },
         LaneRule {
             pool: PhpPool::ADMIN,
+            by_session: true,
             methods: LaneRule::CHANGING,
             paths: &["*/jsonapi"],
             ..LaneRule::ANY

@@ -11,6 +11,7 @@ pub(super) static PROFILE: Profile = Profile {
     caching: NOTHING,
     lanes: &[],
     buying: &[],
+    doors: &[],
 };
 
 /// Secrets, sources and left-overs that lie in the roots of real sites, whatever the application: whole names, in order.

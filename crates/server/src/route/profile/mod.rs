@@ -28,6 +28,8 @@ pub struct Profile {
     pub lanes: &'static [LaneRule],
     /// Steps on the way to an order: they go before what others only look at. Their `pool` does not count.
     pub buying: &'static [LaneRule],
+    /// Paths of log-ins, and of pages for those who are logged in: requests for them by others come last of all.
+    pub doors: &'static [&'static str],
 }
 
 /// Requests that run in this pool. Of each list that is not empty one has to be met.
@@ -43,11 +45,15 @@ pub struct LaneRule {
     pub cookies: &'static [&'static str],
     /// Arguments of the query or of a short form: a name or `name=value`, `*` at either end for anything.
     pub arguments: &'static [&'static str],
+    /// The application knows visitors by sessions of PHP alone: one with something in it will do for the pool `admin`. Otherwise
+    /// it takes a log-in.
+    pub by_session: bool,
 }
 
 impl LaneRule {
     /// Any request.
-    const ANY: LaneRule = LaneRule { pool: "", paths: &[], methods: &[], cookies: &[], arguments: &[] };
+    const ANY: LaneRule =
+        LaneRule { pool: "", paths: &[], methods: &[], cookies: &[], arguments: &[], by_session: false };
     /// Methods that change something.
     const CHANGING: &[&str] = &["POST", "PUT", "PATCH", "DELETE"];
 }

@@ -78,6 +78,7 @@ pub(super) static PROFILE: Profile = Profile {
         faithful: false,
         apis: &["*/wp-json"],
     },
+    doors: &["*/wp-admin", "*/wp-login.php"],
     lanes: &[
         // What nobody waits for. Not `doing_wp_cron`: with ALTERNATE_WP_CRON visitors have that in their URL.
         LaneRule {

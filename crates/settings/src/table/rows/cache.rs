@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{DAY, GB, KB, MB, MIN, ROW, S, count, duration, size};
+use super::{DAY, GB, H, KB, MB, MIN, ROW, S, count, duration, size};
 use crate::plan::Profile;
 use crate::resolve::View;
 use crate::table::{Default, Kind, Place, Setting, Word};
@@ -277,6 +277,41 @@ pub(super) static CACHE: &[Setting] = &[
                  page.",
         example: "[\"X-Country\"]",
         elsewhere: &["fastcgi_ignore_headers", "cacheignoreheaders", "vary"],
+        ..BOTH
+    },
+    Setting {
+        key: "cache.visitors",
+        kind: count(16, 10_000_000),
+        default: Default::Fixed("20000"),
+        line: "Cookies of log-ins, of carts and sessions, and of all others - so many of each - for which a site remembers what PHP \
+               has found about them.",
+        reason: "A cookie's name proves nothing: only who is proven goes before others, and cookies that mean nothing don't keep \
+                 anybody from the page cache. Each takes about 100 bytes; beyond, the one not seen for longest goes.",
+        example: "100000",
+        elsewhere: &["keys_zone", "session_cache"],
+        ..BOTH
+    },
+    Setting {
+        key: "cache.visitor_time",
+        kind: duration(S, 30 * DAY),
+        default: Default::Fixed("1h"),
+        line: "How long it is remembered that a visitor is logged in, or has a cart or a session. Each run of PHP for them \
+               proves it again.",
+        reason: "It gives priority, never access: PHP looks at the cookies of each request. A log-out, another password and other \
+                 keys of the site end it at once; this bounds it where none of them is seen.",
+        example: "\"10m\"",
+        elsewhere: &["session_timeout"],
+        ..BOTH
+    },
+    Setting {
+        key: "cache.anonymous_time",
+        kind: duration(S, H),
+        default: Default::Fixed("2m"),
+        line: "How long it is remembered that a cookie means nothing, so that its visitor gets pages of the cache.",
+        reason: "A forged log-in and an emptied cart cost one run of PHP in that time. Whatever a visitor does by a form or a link \
+                 ends it at once; this bounds it where something is done behind the server's back.",
+        example: "\"30s\"",
+        elsewhere: &["fastcgi_cache_bypass"],
         ..BOTH
     },
     Setting {

@@ -1,0 +1,156 @@
+//! The concerned cookies of a request, and their keyed hashes.
+
+use std::hash::{BuildHasher, RandomState};
+
+use crate::ask::{as_php_sees, each_cookie};
+use crate::rules::{Patterns, Rules};
+
+/// A keyed hash of a cookie: SipHash of std, whose key is random in each process, once for each half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Print(u128);
+
+/// The key of all [`Print`]s of a process.
+#[derive(Clone, Debug, Default)]
+pub struct PrintKey(RandomState);
+
+impl PrintKey {
+    /// The print of a cookie, by its name as PHP sees it and its value as it is sent.
+    pub fn print(&self, name: &[u8], value: &[u8]) -> Print {
+        let half = |number: u8| u128::from(self.0.hash_one((number, name, value)));
+        Print(half(0) << 64 | half(1))
+    }
+
+    /// A number for a user; 0 for `*`, which means all of them.
+    pub fn tag(&self, user: &[u8]) -> u64 {
+        if user == b"*" { 0 } else { self.0.hash_one((2u8, user)) | 1 }
+    }
+}
+
+/// Which cookies are concerned.
+#[derive(Debug)]
+pub struct Concern {
+    all: Patterns,
+    application: Patterns,
+    harmless: Rules,
+    chosen: Patterns,
+}
+
+/// The name that `Authorization` has among the cookies: no cookie can be called so.
+pub const AUTHORIZATION: &[u8] = b":authorization";
+/// With more concerned cookies than that a request is never known.
+const MOST: usize = 32;
+
+/// A concerned cookie of a request.
+#[derive(Debug)]
+pub struct Cookie {
+    /// Its keyed hash.
+    pub print: Print,
+    /// Its name, as PHP sees it.
+    pub name: Box<[u8]>,
+    /// The application's own hooks can judge it.
+    pub of_application: bool,
+    /// The site's operator has named it: what the application says of it does not count.
+    pub is_chosen: bool,
+}
+
+/// The concerned cookies of a request.
+#[derive(Debug, Default)]
+pub struct Cookies {
+    list: Vec<Cookie>,
+    /// There are too many, or several of a name.
+    torn: bool,
+}
+
+impl Concern {
+    /// Those that an application's profile names, which its hooks can judge, those of PHP's sessions and the like, and those
+    /// that the operator of the site has `chosen` for bypassing the page cache.
+    pub fn new(application: &[&str], chosen: &[String]) -> Concern {
+        let mut harmless = Rules::profile();
+        harmless.chosen_cookies.extend(chosen);
+        let mut all = Patterns::new(crate::rules::SESSION_COOKIES);
+        all.extend(application);
+        all.extend(chosen);
+        Concern { all, application: Patterns::new(application), harmless, chosen: Patterns::new(chosen) }
+    }
+
+    /// Whether a cookie of this name, as it is sent, is concerned.
+    pub fn is_concerned(&self, name: &[u8]) -> bool {
+        self.matches(as_php_sees(name, &mut [0; 128]))
+    }
+
+    fn matches(&self, seen: Option<&[u8]>) -> bool {
+        seen.is_some_and(|seen| self.all.matches(seen) && !self.harmless.is_harmless(seen))
+    }
+
+    /// The concerned cookies of a request with these fields.
+    pub fn read<'a>(&self, fields: impl Iterator<Item = (&'a str, &'a [u8])>, key: &PrintKey) -> Cookies {
+        let mut cookies = Cookies::default();
+        for (name, value) in fields {
+            if name.eq_ignore_ascii_case("cookie") {
+                each_cookie(value).for_each(|(name, cookie)| self.take(name, cookie, key, &mut cookies));
+            } else if name.eq_ignore_ascii_case("authorization") {
+                let print = key.print(AUTHORIZATION, value);
+                cookies.add(Cookie {
+                    print,
+                    name: AUTHORIZATION.into(),
+                    of_application: true,
+                    is_chosen: false,
+                });
+            }
+        }
+        cookies
+    }
+
+    fn take(&self, name: &[u8], cookie: &[u8], key: &PrintKey, cookies: &mut Cookies) {
+        let mut room = [0; 128];
+        let Some(seen) = as_php_sees(name, &mut room).filter(|seen| self.matches(Some(seen))) else { return };
+        let print = key.print(seen, value_of(cookie));
+        let (of_application, is_chosen) = (self.application.matches(seen), self.chosen.matches(seen));
+        cookies.add(Cookie { print, name: seen.into(), of_application, is_chosen });
+    }
+
+    /// Appends the cookies of a field that are not concerned. If nothing is appended, the field is to be left out.
+    pub fn write_others(&self, value: &[u8], out: &mut Vec<u8>) {
+        for (_, cookie) in each_cookie(value).filter(|(name, _)| !self.is_concerned(name)) {
+            if !out.is_empty() {
+                out.extend_from_slice(b"; ");
+            }
+            out.extend_from_slice(cookie);
+        }
+    }
+}
+
+/// The value of `name=value`, as PHP takes it: what follows the first `=`.
+fn value_of(cookie: &[u8]) -> &[u8] {
+    memchr::memchr(b'=', cookie).map_or(&[][..], |at| cookie[at + 1..].trim_ascii())
+}
+
+impl Cookies {
+    fn add(&mut self, cookie: Cookie) {
+        if self.list.len() == MOST || self.list.iter().any(|other| other.name == cookie.name) {
+            self.torn = true;
+        } else {
+            self.list.push(cookie);
+        }
+    }
+
+    /// Each of them once.
+    pub fn iter(&self) -> impl Iterator<Item = &Cookie> {
+        self.list.iter()
+    }
+
+    /// There are none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// They are few, and each has a name of its own: it is known which of them PHP has seen.
+    pub fn is_whole(&self) -> bool {
+        !self.torn
+    }
+
+    /// The operator of the site has named one of them: with it requests go around the page cache, whatever PHP says of it.
+    pub fn has_chosen(&self) -> bool {
+        self.list.iter().any(|cookie| cookie.is_chosen)
+    }
+}

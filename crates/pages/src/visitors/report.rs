@@ -1,0 +1,203 @@
+//! What PHP says of a visitor, while it runs (NOTE frames) and at its end.
+//!
+//! ```text
+//! login by=NAME [issued=VALUE] [user=ID] [site=END:DIGEST]   logged in, proven by the cookie NAME
+//! cart by=NAME [issued=VALUE] ...                            something is in the cart
+//! own [by=NAME] ...                                          something else that others don't see
+//! none [profile] [except=NAME,NAME] ...                      nothing; `profile`: said of the profile's cookies only
+//! unsure ...                                                 nothing can be said
+//! forget user=ID                                             what was proven for this user, or for all (*), is void
+//! end [session=NAME:STATE] [elsewhere] [failed]              the worker's own word, the last of a run
+//! ```
+//!
+//! `by=:authorization` means the field `Authorization`. `issued`: the answer sets that cookie, to this value, so that it is
+//! known before it comes back.
+
+use super::cookies::{Cookie, Print, PrintKey};
+use super::{Proof, State};
+
+/// What a run of PHP has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    word: Option<Word>,
+    by: Option<Box<[u8]>>,
+    issued: Option<Box<[u8]>>,
+    user: Option<Box<[u8]>>,
+    install: Option<(Box<[u8]>, Box<[u8]>)>,
+    only_profile: bool,
+    except: Vec<Box<[u8]>>,
+    session: Option<(Box<[u8]>, Session)>,
+    /// Sessions are not kept where a worker can look them up.
+    pub elsewhere: bool,
+}
+
+/// What the application says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// Logged in.
+    Login,
+    /// Something is in the cart.
+    Cart,
+    /// Something else of this visitor's.
+    Own,
+    /// Nothing.
+    None,
+    /// It can't tell.
+    Unsure,
+}
+
+/// The session of PHP that a cookie names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Session {
+    /// It has something in it.
+    Filled,
+    /// It was begun, and there is nothing in it.
+    Empty,
+    /// It was not begun, and there is no such session where PHP keeps them by its configuration.
+    Absent,
+    /// It was ended in this run, or has another name now.
+    Gone,
+    /// It was not begun, and can't be looked up.
+    Unsure,
+}
+
+/// What a note means for who reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Note<'a> {
+    /// More will come.
+    More,
+    /// What was proven for this user holds no more.
+    Forget(&'a [u8]),
+    /// It was the last one: the report is complete.
+    End,
+    /// It was the last one, and the script failed: nothing that was said counts.
+    Failed,
+}
+
+impl Report {
+    /// Takes in a note.
+    pub fn hear<'a>(&mut self, text: &'a [u8]) -> Note<'a> {
+        let mut parts = text.split(|byte| *byte == b' ').filter(|part| !part.is_empty());
+        let word = match parts.next().unwrap_or_default() {
+            b"login" => Word::Login,
+            b"cart" => Word::Cart,
+            b"own" => Word::Own,
+            b"none" => Word::None,
+            b"forget" => {
+                let user = parts.find_map(|part| part.strip_prefix(b"user="));
+                return user.map_or(Note::More, Note::Forget);
+            }
+            b"end" => return self.hear_end(parts),
+            _ => Word::Unsure,
+        };
+        let session = self.session.take();
+        *self = Report { word: Some(word), session, elsewhere: self.elsewhere, ..Report::default() };
+        for part in parts {
+            let end = memchr::memchr(b'=', part).unwrap_or(part.len());
+            let value = part.get(end + 1..).unwrap_or_default();
+            match &part[..end] {
+                b"by" => self.by = Some(value.into()),
+                b"issued" => self.issued = Some(value.into()),
+                b"user" => self.user = Some(value.into()),
+                b"site" => self.install = pair(value).map(|(name, digest)| (name.into(), digest.into())),
+                b"profile" => self.only_profile = true,
+                b"except" => self.except = value.split(|byte| *byte == b',').map(Box::from).collect(),
+                _ => {}
+            }
+        }
+        Note::More
+    }
+
+    fn hear_end<'a>(&mut self, parts: impl Iterator<Item = &'a [u8]>) -> Note<'static> {
+        let mut heard = Note::End;
+        for part in parts {
+            match part {
+                b"failed" => heard = Note::Failed,
+                b"elsewhere" => self.elsewhere = true,
+                _ => {
+                    let session = part.strip_prefix(b"session=").and_then(pair);
+                    self.session = session.map(|(name, state)| (name.into(), Session::of(state)));
+                }
+            }
+        }
+        heard
+    }
+
+    /// What it says of a cookie; `None`: it is to be forgotten. `installs` are all installations of the application that are
+    /// known; `elsewhere`: that a session is not where it could be looked up says nothing.
+    pub fn of(&self, cookie: &Cookie, installs: &[(Box<[u8]>, Box<[u8]>)], elsewhere: bool) -> Option<State> {
+        if let Some((_, session)) = self.session.as_ref().filter(|(name, _)| *name == cookie.name) {
+            match session {
+                Session::Filled => return Some(State::Proven(Proof::Session)),
+                Session::Empty => return Some(State::Anonymous),
+                Session::Absent if !elsewhere => return Some(State::Anonymous),
+                Session::Gone => return None,
+                Session::Absent | Session::Unsure => {}
+            }
+        }
+        let is_meant = self.by.as_deref() == Some(&*cookie.name) && self.issued.is_none();
+        Some(match self.word {
+            Some(Word::Login) if is_meant => State::Proven(Proof::LoggedIn),
+            Some(Word::Cart) if is_meant => State::Proven(Proof::Cart),
+            Some(Word::Own) if is_meant || self.by.is_none() => State::Own,
+            Some(Word::None) if self.covers(cookie, installs) => State::Anonymous,
+            _ => State::Unjudged,
+        })
+    }
+
+    /// Whether what it says of nothing is said of this cookie.
+    fn covers(&self, cookie: &Cookie, installs: &[(Box<[u8]>, Box<[u8]>)]) -> bool {
+        let own = self.install.as_ref().map(|(name, _)| &**name);
+        let of_another =
+            |(name, _): &(Box<[u8]>, Box<[u8]>)| own != Some(&**name) && cookie.name.ends_with(name);
+        cookie.name.first() != Some(&b':')
+            && !cookie.is_chosen
+            && (cookie.of_application || !self.only_profile)
+            && !self.except.contains(&cookie.name)
+            && !installs.iter().any(of_another)
+    }
+
+    /// Whether the application has looked at this cookie, whatever it found.
+    pub fn is_about(&self, cookie: &Cookie) -> bool {
+        let said = matches!(self.word, Some(Word::Login | Word::Cart | Word::Own | Word::None));
+        said && cookie.of_application && !self.except.contains(&cookie.name)
+    }
+
+    /// The installation of the application that speaks: the end of its cookies' names, and a digest of its keys.
+    pub fn install(&self) -> Option<(&[u8], &[u8])> {
+        self.install.as_ref().map(|(name, digest)| (&**name, &**digest))
+    }
+
+    /// A number for the user who is logged in; 0: none.
+    pub fn user(&self, key: &PrintKey) -> u64 {
+        self.user.as_ref().map_or(0, |user| key.tag(user))
+    }
+
+    /// A cookie that the answer sets, and what it proves.
+    pub fn issued(&self, key: &PrintKey) -> Option<(Print, Proof)> {
+        let proof = match self.word? {
+            Word::Login => Proof::LoggedIn,
+            Word::Cart => Proof::Cart,
+            _ => return None,
+        };
+        Some((key.print(self.by.as_ref()?, self.issued.as_ref()?), proof))
+    }
+}
+
+impl Session {
+    fn of(state: &[u8]) -> Session {
+        match state {
+            b"filled" => Session::Filled,
+            b"empty" => Session::Empty,
+            b"absent" => Session::Absent,
+            b"gone" => Session::Gone,
+            _ => Session::Unsure,
+        }
+    }
+}
+
+/// `a:b`; of several colons the last one counts.
+fn pair(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = memchr::memrchr(b':', text)?;
+    Some((&text[..at], &text[at + 1..])).filter(|(first, _)| !first.is_empty())
+}

@@ -1,0 +1,123 @@
+//! Cookies that are remembered, a bounded number: when it is full, one goes that was not asked for lately (a clock).
+
+use std::collections::HashMap;
+
+use super::{Print, State};
+use crate::Millis;
+
+/// What is remembered of a cookie.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// What it is.
+    pub state: State,
+    /// Until when that holds.
+    pub until: Millis,
+    /// Whose it is; 0: nothing is known of that.
+    pub tag: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    print: Print,
+    entry: Entry,
+    /// Asked for since the hand passed.
+    used: bool,
+}
+
+/// A bounded table of entries.
+#[derive(Debug)]
+pub struct Shelf {
+    most: usize,
+    places: HashMap<Print, u32>,
+    slots: Vec<Option<Slot>>,
+    free: Vec<u32>,
+    hand: usize,
+    evicted: u64,
+}
+
+/// So many that are in use are passed over at most, in search of one that is not.
+const STEPS: usize = 64;
+
+impl Shelf {
+    /// An empty one for so many entries.
+    pub fn new(most: usize) -> Shelf {
+        let (places, slots, free) = (HashMap::new(), Vec::new(), Vec::new());
+        Shelf { most: most.max(1), places, slots, free, hand: 0, evicted: 0 }
+    }
+
+    /// What is remembered of a cookie.
+    pub fn get(&mut self, print: Print) -> Option<Entry> {
+        let slot = self.slots[*self.places.get(&print)? as usize].as_mut()?;
+        slot.used = true;
+        Some(slot.entry)
+    }
+
+    /// Remembers it, in the place of another one if need be.
+    pub fn put(&mut self, print: Print, entry: Entry) {
+        if let Some(slot) = self.places.get(&print).and_then(|at| self.slots[*at as usize].as_mut()) {
+            slot.entry = entry;
+            return;
+        }
+        if self.places.len() >= self.most {
+            self.evict();
+        }
+        let slot = Some(Slot { print, entry, used: false });
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.slots[at as usize] = slot;
+                at
+            }
+            None => {
+                self.slots.push(slot);
+                (self.slots.len() - 1) as u32
+            }
+        };
+        self.places.insert(print, at);
+    }
+
+    fn evict(&mut self) {
+        for step in 0.. {
+            self.hand = (self.hand + 1) % self.slots.len();
+            let Some(slot) = &mut self.slots[self.hand] else { continue };
+            if step >= STEPS || !std::mem::take(&mut slot.used) {
+                let print = slot.print;
+                self.remove(print);
+                self.evicted += 1;
+                return;
+            }
+        }
+    }
+
+    /// Forgets it.
+    pub fn remove(&mut self, print: Print) {
+        if let Some(at) = self.places.remove(&print) {
+            self.slots[at as usize] = None;
+            self.free.push(at);
+        }
+    }
+
+    /// Forgets all with this tag.
+    pub fn remove_tagged(&mut self, tag: u64) {
+        let tagged = self.slots.iter().flatten().filter(|slot| slot.entry.tag == tag);
+        let tagged: Vec<Print> = tagged.map(|slot| slot.print).collect();
+        tagged.into_iter().for_each(|print| self.remove(print));
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.places.clear();
+        self.slots.clear();
+        self.free.clear();
+        self.hand = 0;
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// How many went because it was full.
+    pub fn evicted(&self) -> u64 {
+        self.evicted
+    }
+}

@@ -1,0 +1,255 @@
+/*
+ * What is found out about the visitor while a script runs, for the server: it lets proven visitors go before others, and takes
+ * cookies that mean nothing for none (crates/pages/src/visitors). A cookie's name proves nothing.
+ *
+ * - An application says it by millrace_visitor(); for WordPress ../inject/wordpress/visitor.php does.
+ * - Of PHP's own sessions the worker knows it: whether the session that the cookie names has something in it when the script
+ *   ends; and if the script has not started it, whether there is such a file where sessions are by php.ini.
+ *
+ * The worker's word is the last one of each request that could have a visitor who is known; the grammar is in
+ * crates/pages/src/visitors/report.rs.
+ */
+#include "worker.h"
+
+#include <Zend/zend_smart_str.h>
+#include <errno.h>
+#include <ext/session/php_session.h>
+#include <main/php_open_temporary_file.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Longer names of sessions are not spoken of. */
+#define NAME_MOST 64
+
+enum found { NOTHING, FILLED, EMPTY, ABSENT, GONE, UNSURE };
+static const char *const words[] = { "", "filled", "empty", "absent", "gone", "unsure" };
+
+/* Of this request. */
+static struct {
+	bool said;      /* the application has said something */
+	bool started;   /* a session was started */
+	bool existed;   /* there was something in it */
+	bool own;       /* it is the one that the cookie names */
+	bool chosen;    /* the script has set its name itself, or started several */
+	bool ended;     /* it was destroyed, or has a new name */
+	bool elsewhere; /* it is not where php.ini says */
+	char name[NAME_MOST];
+	enum found found;
+} visit;
+
+static php_ps_globals *session;
+static zif_handler session_start_was, session_destroy_was, session_regenerate_was;
+
+/* What is in $_SESSION; -1: there is none. */
+static int64_t content(void)
+{
+	zval *vars = &session->http_session_vars;
+	ZVAL_DEREF(vars);
+	return Z_TYPE_P(vars) == IS_ARRAY ? (int64_t)zend_hash_num_elements(Z_ARRVAL_P(vars)) : -1;
+}
+
+/* The value of the cookie that names the session; NULL: there is none, or it can't be the name of one. */
+static const zend_string *cookie(const char *name)
+{
+	zval *cookies = &PG(http_globals)[TRACK_VARS_COOKIE];
+	zval *value = Z_TYPE_P(cookies) == IS_ARRAY ? zend_hash_str_find(Z_ARRVAL_P(cookies), name, strlen(name)) : NULL;
+	return value && Z_TYPE_P(value) == IS_STRING ? Z_STR_P(value) : NULL;
+}
+
+static bool is_modified(const char *name)
+{
+	const zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), name, strlen(name));
+	return !entry || entry->modified;
+}
+
+/* Whether sessions are in files, where php.ini says. */
+static bool is_usual(void)
+{
+	return session->mod && strcmp(session->mod->s_name, "files") == 0 && !is_modified("session.save_path")
+		&& !is_modified("session.save_handler");
+}
+
+/* A session has been started; `chosen`: the script has said which. */
+static void has_started(bool chosen)
+{
+	const zend_string *sent = cookie(session->session_name);
+	visit.chosen |= chosen || visit.started || strlen(session->session_name) >= NAME_MOST;
+	visit.started = true;
+	visit.elsewhere |= !is_usual();
+	visit.own = sent && session->id && zend_string_equals(sent, session->id);
+	visit.existed = content() > 0;
+	if (!visit.chosen) {
+		strcpy(visit.name, session->session_name);
+	}
+}
+
+static PHP_FUNCTION(noted_start)
+{
+	bool active = session->session_status == php_session_active, chosen = session->id != NULL;
+	session_start_was(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+	if (worker && !active && Z_TYPE_P(return_value) == IS_TRUE) {
+		has_started(chosen);
+	}
+}
+
+static PHP_FUNCTION(noted_destroy)
+{
+	session_destroy_was(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+	visit.ended = true;
+}
+
+static PHP_FUNCTION(noted_regenerate)
+{
+	session_regenerate_was(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+	visit.ended |= Z_TYPE_P(return_value) == IS_TRUE;
+}
+
+/* Called when PHP has started. */
+void visitor_startup(void)
+{
+	static const struct { const char *name; zif_handler ours, *was; } wrapped[] = {
+		{ "session_start", ZEND_FN(noted_start), &session_start_was },
+		{ "session_destroy", ZEND_FN(noted_destroy), &session_destroy_was },
+		{ "session_regenerate_id", ZEND_FN(noted_regenerate), &session_regenerate_was },
+	};
+	const zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("session"));
+	session = module ? module->globals_ptr : NULL;
+	for (size_t i = 0; session && i < sizeof wrapped / sizeof *wrapped; i++) {
+		zend_function *function = zend_hash_str_find_ptr(CG(function_table), wrapped[i].name, strlen(wrapped[i].name));
+		if (function && function->type == ZEND_INTERNAL_FUNCTION) {
+			*wrapped[i].was = function->internal_function.handler;
+			function->internal_function.handler = wrapped[i].ours;
+		}
+	}
+}
+
+/* A request has come. */
+void visitor_begin(void)
+{
+	memset(&visit, 0, sizeof visit);
+}
+
+/* The session that was not started, but is named by a cookie. */
+static enum found look_up(const zend_string *id)
+{
+	const char *folder = session->save_path ? session->save_path : "", *last = strrchr(folder, ';');
+	char path[MAXPATHLEN];
+	struct stat file;
+	if (!is_usual() || (last && atoi(folder) != 0)) {
+		return UNSURE;
+	}
+	if (ZSTR_LEN(id) == 0 || ZSTR_LEN(id) > 256 || strspn(ZSTR_VAL(id), "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789,-") != ZSTR_LEN(id)) {
+		/* PS_MAX_SID_LENGTH and the characters of mod_files.c: no session can have that name. */
+		return ABSENT;
+	}
+	folder = last ? last + 1 : folder;
+	int length = snprintf(path, sizeof path, "%s/sess_%s", *folder ? folder : php_get_temporary_directory(), ZSTR_VAL(id));
+	if (length < 0 || (size_t)length >= sizeof path) {
+		return UNSURE;
+	}
+	if (stat(path, &file) != 0) {
+		return errno == ENOENT ? ABSENT : UNSURE;
+	}
+	return file.st_size > 0 ? FILLED : EMPTY;
+}
+
+static enum found judge(void)
+{
+	if (!visit.started) {
+		const zend_string *id = session->session_name ? cookie(session->session_name) : NULL;
+		if (!id || strlen(session->session_name) >= NAME_MOST) {
+			return NOTHING;
+		}
+		strcpy(visit.name, session->session_name);
+		return look_up(id);
+	}
+	if (visit.chosen || !cookie(visit.name)) {
+		return NOTHING;
+	}
+	if (visit.ended) {
+		return visit.existed ? GONE : ABSENT;
+	}
+	if (!visit.own) {
+		/* PHP has not taken the name that was sent: there was no such session. */
+		return ABSENT;
+	}
+	int64_t left = content();
+	return left > 0 ? FILLED : left == 0 || !visit.existed ? EMPTY : UNSURE;
+}
+
+/* The script has ended, and its session is still there. */
+void visitor_look(void)
+{
+	if (!worker || worker->answer == ANSWER_NONE || worker->answer == ANSWER_VOID || !session || visit.found != NOTHING) {
+		return;
+	}
+	if (!visit.started && session->session_status == php_session_active) {
+		has_started(false); /* session.auto_start */
+		visit.existed = true;
+	}
+	visit.found = judge();
+}
+
+static bool is_plain(const char *text)
+{
+	return *text && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == strlen(text);
+}
+
+/* The worker's own word, before END or READY. */
+void visitor_end(void)
+{
+	if (!visit.said && !vars_value("HTTP_COOKIE") && !vars_value("HTTP_AUTHORIZATION")) {
+		return;
+	}
+	char text[NAME_MOST + 64];
+	int length = snprintf(text, sizeof text, "end");
+	if (EG(exit_status) == 255 || worker->ended) {
+		length += snprintf(text + length, sizeof text - (size_t)length, " failed");
+	}
+	if (visit.elsewhere) {
+		length += snprintf(text + length, sizeof text - (size_t)length, " elsewhere");
+	}
+	if (visit.found != NOTHING && is_plain(visit.name)) {
+		length += snprintf(text + length, sizeof text - (size_t)length, " session=%s:%s", visit.name, words[visit.found]);
+	}
+	wire_note(MR_NOTE_VISITOR, text, (size_t)length);
+	visitor_begin();
+}
+
+/* See ../stubs/millrace.php. */
+PHP_FUNCTION(millrace_visitor)
+{
+	zval *items;
+	uint32_t count;
+	smart_str text = { 0 };
+	ZEND_PARSE_PARAMETERS_START(1, -1)
+		Z_PARAM_VARIADIC('+', items, count)
+	ZEND_PARSE_PARAMETERS_END();
+	for (uint32_t i = 0; i < count; i++) {
+		zend_string *item;
+		if (!zend_parse_arg_str(&items[i], &item, false, i + 1)) {
+			zend_argument_type_error(i + 1, "must be of type string, %s given", zend_zval_type_name(&items[i]));
+			smart_str_free(&text);
+			RETURN_THROWS();
+		}
+		for (size_t at = 0; at < ZSTR_LEN(item); at++) {
+			if ((unsigned char)ZSTR_VAL(item)[at] <= ' ' || ZSTR_VAL(item)[at] == 0x7f) {
+				zend_argument_value_error(i + 1, "must not contain spaces and control characters");
+				smart_str_free(&text);
+				RETURN_THROWS();
+			}
+		}
+		if (text.s) {
+			smart_str_appendc(&text, ' ');
+		}
+		smart_str_append(&text, item);
+	}
+	smart_str_0(&text);
+	bool heard = worker && (worker->answer == ANSWER_WAITING || worker->answer == ANSWER_CONTENT || worker->answer == ANSWER_ENDED);
+	/* The last word of a request is not the script's. */
+	bool good = text.s && ZSTR_LEN(text.s) && ZSTR_LEN(text.s) <= MR_NOTE_MAX && strncmp(ZSTR_VAL(text.s), "end", 3) != 0;
+	bool said = heard && good && wire_note(MR_NOTE_VISITOR, ZSTR_VAL(text.s), ZSTR_LEN(text.s));
+	visit.said |= said;
+	smart_str_free(&text);
+	RETURN_BOOL(said);
+}
