@@ -32,9 +32,13 @@ add_action('wp_loaded', function () {
     }
     isset($_POST['add-to-cart']) && setcookie('woocommerce_items_in_cart', '1', 0, '/');
 });
+add_filter('wp_is_application_passwords_available', '__return_true');
+add_action('test_campaign', fn () => update_option('banner', 'BY-CRON'));
 // A shop.
 function WC() {}
-add_action('wp_footer', fn () => print 'CURRENCY-' . get_option('woocommerce_currency', 'none') . ' BANNER-' . get_option('banner', 'none'));
+add_action('wp_footer', fn () => print 'CURRENCY-' . get_option('woocommerce_currency', 'none') . ' BANNER-' . get_option('banner', 'none')
+    . ' MOTTO-' . get_option('test_motto', 'none'));
+add_filter('allowed_options', fn ($options) => ['discussion' => ['test_motto']] + $options);
 add_filter('template_include', function ($template) {
     if (get_option('woocommerce_coming_soon') !== 'yes') return $template;
     nocache_headers();
@@ -94,6 +98,61 @@ settings() {
   change 'update_option("woocommerce_coming_soon", "no");' && lacks /a/ COMING-SOON && shows /a/ 'Text'
 }
 
+# sets TEXT COMMAND...: the command changes an option; every page shows it, though all of them were hits before.
+sets() {
+  local path text=$1
+  shift
+  warm && "$@" || return
+  for path in / /a/ /about-us/; do shows "$path" "$text" || return; done
+}
+
+by_rest() {
+  curl -sf -o /dev/null --max-time 30 -u "admin:$application_password" -d title=BY-REST "$base/index.php?rest_route=/wp/v2/settings"
+}
+
+by_xml_rpc() {
+  local said
+  said=$(curl -s --max-time 30 --data-binary @- "$base/xmlrpc.php" <<'XML'
+<?xml version="1.0"?><methodCall><methodName>wp.setOptions</methodName><params>
+<param><value><int>1</int></value></param><param><value><string>admin</string></value></param>
+<param><value><string>of the test</string></value></param>
+<param><value><struct><member><name>blog_title</name><value><string>BY-XML-RPC</string></value></member></struct></value></param>
+</params></methodCall>
+XML
+  ) || return
+  has "$said" BY-XML-RPC
+}
+
+# A settings page of wp-admin, with an option of a plugin.
+by_form() {
+  local jar=$scratch/jar form nonce
+  curl -s -o /dev/null --max-time 30 -c "$jar" -b wordpress_test_cookie=WP%20Cookie%20check \
+    --data-urlencode log=admin --data-urlencode 'pwd=of the test' "$base/wp-login.php" || return
+  form=$(curl -s --max-time 30 -b "$jar" "$base/wp-admin/options-discussion.php") || return
+  nonce=$(sed -n 's/.*name="_wpnonce" value="\([^"]*\)".*/\1/p' <<<"$form" | head -n 1)
+  [ -n "$nonce" ] || { echo "no form: ${form:0:300}"; return 1; }
+  curl -s -o /dev/null --max-time 30 -b "$jar" --data-urlencode "_wpnonce=$nonce" -d option_page=discussion -d action=update \
+    -d test_motto=BY-FORM "$base/wp-admin/options.php"
+}
+
+# WordPress's cron; it answers before it runs.
+by_cron() {
+  change 'delete_transient("doing_cron"); wp_schedule_single_event(time() - 1, "test_campaign");' || return
+  for _ in $(seq 100); do
+    curl -s -o /dev/null --max-time 30 "$base/wp-cron.php?doing_wp_cron"
+    ! change 'get_option("banner") === "BY-CRON" || exit("not yet");' >/dev/null || return 0
+    sleep 0.2
+  done
+  echo 'cron never ran'
+  return 1
+}
+
+paths_of_options() {
+  application_password=$(curl -s --max-time 60 --data-urlencode 'code=wp_set_password("of the test", 1);
+    echo WP_Application_Passwords::create_new_application_password(1, ["name" => "test"])[0];' "$base/?from-the-test" | head -n 1) || return
+  sets BY-REST by_rest && sets BY-XML-RPC by_xml_rpc && sets MOTTO-BY-FORM by_form && sets BANNER-BY-CRON by_cron
+}
+
 # Adding to the cart changes no page; an unknown form may have.
 cart() {
   warm || return
@@ -135,13 +194,13 @@ scheduled() {
 site_health() {
   get / && get / && change 'ob_start(); $m = new ReflectionMethod("WP_Site_Health", "get_page_cache_detail"); $m->setAccessible(true);
     $found = $m->invoke(WP_Site_Health::get_instance()); ob_end_clean();
-    if (is_wp_error($found) || !in_array("x-cache", $found["headers"])) { echo json_encode($found), "\nnot "; }'
+    if (is_wp_error($found) || !in_array("x-cache", $found["headers"])) exit(json_encode($found));'
 }
 
 # LiteSpeed Cache's own hooks are quiet, but what it looks for is there.
 litespeed() {
   change 'if (($_SERVER["X-LSCACHE"] ?? "") !== "on,crawler" || strpos($_SERVER["LSWS_EDITION"] ?? "", "Openlitespeed") !== 0
-    || ($_SERVER["SCRIPT_URL"] ?? "") !== "/") { echo json_encode($_SERVER), "\nnot "; }'
+    || ($_SERVER["SCRIPT_URL"] ?? "") !== "/") exit(json_encode($_SERVER));'
 }
 
 served() {
@@ -159,6 +218,7 @@ served() {
   check 'served: a term' term
   check 'served: the name of the site, and the theme' whole_site
   check 'served: the settings of a shop' settings
+  check 'served: an option by REST, XML-RPC, a form of wp-admin and cron' paths_of_options
   check 'served: into a cart' cart
   check 'served: the name of an author' author
   check 'served: a post is trashed and comes back' unpublish

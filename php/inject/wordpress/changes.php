@@ -25,25 +25,6 @@ final class Changes
         self::say('hard', $tags);
     }
 
-    /** All pages of the site; of a network, those of the current site. */
-    public static function all(): void
-    {
-        if (is_multisite()) {
-            self::soft('all');
-        } else {
-            self::network();
-        }
-    }
-
-    /** All pages; of a network, those of all its sites. */
-    public static function network(): void
-    {
-        if (!isset(self::$said['*'])) {
-            self::$said['*'] = false;
-            millrace_purge('soft', '*');
-        }
-    }
-
     /** All pages of the site, hard; of a network, those of the current site. */
     public static function gone(): void
     {
@@ -55,7 +36,17 @@ final class Changes
         }
     }
 
-    /** All pages of all sites of a network. */
+    /** All pages of the site; of a network, those of the current site. */
+    public static function all(): void
+    {
+        if (is_multisite()) {
+            self::soft('all');
+        } else {
+            self::network();
+        }
+    }
+
+    /** All pages; of a network, those of all its sites. */
     public static function network(): void
     {
         if (!isset(self::$said['*'])) {

@@ -12,15 +12,9 @@ final class Network
         'update_option_blogname' => ['listed', 0, 10],
         'update_option_siteurl' => ['listed', 0, 10],
         'update_option_home' => ['listed', 0, 10],
-        'add_site_option' => ['option', 1, 10],
-        'update_site_option' => ['option', 1, 10],
-        'delete_site_option' => ['option', 1, 10],
         'upgrader_process_complete' => ['all', 0, 10],
         '_core_updated_successfully' => ['all', 0, 10],
     ];
-
-    /** Options of the network that pages depend on. */
-    private const SHOWN = ['active_sitewide_plugins', 'allowedthemes', 'site_name', 'WPLANG', 'registration', 'ms_files_rewriting'];
 
     /** What says whether a site is shown, and where; the rest is bookkeeping. */
     private const FIELDS = ['domain', 'path', 'public', 'archived', 'mature', 'spam', 'deleted'];
@@ -58,13 +52,6 @@ final class Network
     {
         if (is_multisite()) {
             Changes::soft('sites');
-        }
-    }
-
-    public static function option($name): void
-    {
-        if (in_array($name, self::SHOWN, true)) {
-            self::all();
         }
     }
 
