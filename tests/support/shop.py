@@ -2,7 +2,7 @@
 
     with rig.scratch("shop") as folder, shop.Site(folder) as site:
         with rig.Millrace(folder, site.root, ini=site.ini, listen=site.port):
-            shoppers, readers = shop.play(site, shoppers=8, readers=50, pause=2, orders=1)
+            shoppers, readers = shop.play(site, shoppers=8, readers=50, pause=2, orders=1, shared=0)
 
 Each client is a thread with one connection, cookies of its own, and the header fields of a browser. It may have an address of its own
 in 127.0.0.0/8. A `Step` is one request of a shopper.
@@ -11,7 +11,6 @@ in 127.0.0.0/8. A `Step` is one request of a shopper.
 import contextlib
 import dataclasses
 import http.client
-import itertools
 import json
 import random
 import re
@@ -47,9 +46,9 @@ CALL = {"Accept": "application/json, text/javascript, */*; q=0.01", "Sec-Fetch-D
 
 
 class Site(contextlib.ExitStack):
-    """The WordPress, its database, and the port at which it is to be served; `products` are numbers by name."""
+    """The WordPress, its database, and the port at which it is to be served; `products` are numbers by name. `cost`: see shop.php."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, cost=1):
         super().__init__()
         rig.needed("mariadbd", "mariadb", "mariadb-install-db")
         folder = Path(folder)
@@ -57,14 +56,14 @@ class Site(contextlib.ExitStack):
         self.database = self.enter_context(mariadb.Server(folder / "db", ["--max-connections=400", "--innodb-buffer-pool-size=128M"]))
         self.database.sql("CREATE DATABASE shop; GRANT ALL ON shop.* TO 'wp'@'localhost' IDENTIFIED BY 'secret'")
         self.ini = rig.php_ini(folder / "php.ini", INI)
-        self.make()
+        self.make(cost)
 
-    def make(self):
+    def make(self, cost):
         """WordPress, installed, with the shop in it."""
         where = f"mysql://wp:secret@localhost/shop?socket={self.database.socket}"
         run([rig.program("millrace"), "new", "wordpress", self.root, "--db", where, "--url", f"http://127.0.0.1:{self.port}", "--admin", USER, "--password", PASSWORD])
         config = self.root / "wp-config.php"
-        config.write_text(config.read_text().replace("<?php", "<?php\ndefine('DISABLE_WP_CRON', true); define('WP_HTTP_BLOCK_EXTERNAL', true);", 1))
+        config.write_text(config.read_text().replace("<?php", f"<?php\ndefine('DISABLE_WP_CRON', true); define('WP_HTTP_BLOCK_EXTERNAL', true); define('TEST_SHOP_COST', {cost});", 1))
         plugins = self.root / "wp-content" / "mu-plugins"
         plugins.mkdir(exist_ok=True)
         shutil.copy(PLUGIN / "shop.php", plugins)
@@ -295,11 +294,12 @@ class Reader:
         ])  # fmt: skip
 
 
-def play(site, shoppers, readers, pause, orders, own_addresses, seed=0, least=0):
-    """Shoppers beside readers until each shopper has been through so many orders, and `least` seconds are over; both lists."""
-    address = (f"127.{2 + n % 200}.{n // 200}.7" for n in itertools.count()) if own_addresses else itertools.repeat("127.0.0.2")
-    crowd = [Reader(site, n, next(address), pause, seed) for n in range(readers)]
-    buyers = [Shopper(site, n, next(address) if own_addresses else f"127.0.1.{n + 1}", pause, seed) for n in range(shoppers)]
+def play(site, shoppers, readers, pause, orders, shared, seed=0, least=0):
+    """Shoppers beside readers until each shopper has been through so many orders, and `least` seconds are over; both lists. The first
+    `shared` readers come from one address, everyone else from one of their own."""
+    own = lambda n: f"127.{2 + n % 200}.{n // 200}.7"  # noqa: E731
+    crowd = [Reader(site, n, "127.0.0.2" if n < shared else own(n), pause, seed) for n in range(readers)]
+    buyers = [Shopper(site, n, own(readers + n), pause, seed) for n in range(shoppers)]
     over, end = threading.Event(), time.monotonic() + least
     background = [threading.Thread(target=reader.read, args=(over,), daemon=True) for reader in crowd]
     for thread in background:
