@@ -158,12 +158,14 @@ class Client:
 
 @dataclasses.dataclass
 class Step:
-    """One request of a shopper: its status (0: no answer), seconds, and why it isn't right, or ''."""
+    """One request of a shopper: its status (0: no answer), seconds, and why it isn't right, or ''. `looks`: nothing has been put into the
+    cart yet, so that a server can't tell the shopper from a reader."""
 
     name: str
     status: int
     took: float
     why: str = ""
+    looks: bool = False
 
     @property
     def refused(self):
@@ -179,8 +181,8 @@ class Shopper:
     that there are, and orders in one."""
 
     WAYS = ["form", "link", "call", "store"]
-    # A refused step is tried again so often: that it was refused counts already.
-    TRIES = 4
+    # A refused step is tried again so often: that it was refused counts already. Before there is a cart, for so many seconds.
+    TRIES, PATIENCE = 4, 120
 
     def __init__(self, site, number, address, pause, seed=0):
         self.site, self.number, self.pause = site, number, pause
@@ -202,8 +204,8 @@ class Shopper:
         name, product = self.random.choice(list(self.site.products.items()))
         email = f"shopper-{self.number}-{turn}-{self.random.randrange(10**9)}@example.com"
         way = self.WAYS[(self.number + turn) % len(self.WAYS)]
-        self.step("front page", "/", has="</html>")
-        self.step("product", f"/product/{name}/", has=f'value="{product}"')
+        self.step("front page", "/", has="</html>", looks=True)
+        self.step("product", f"/product/{name}/", has=f'value="{product}"', looks=True)
         self.put_into_cart(way, name, product)
         self.step("fragments", "/?wc-ajax=get_refreshed_fragments", {"time": "1"}, call=True, has=f'data-product=\\"{product}\\"')
         self.step("cart of a script", "/wp-json/wc/store/v1/cart", call=True, has=f'"{product}":1')
@@ -238,18 +240,21 @@ class Shopper:
             return
         self.step("order received", f"{place.path}?{place.query}", has="Thank you")
 
-    def step(self, name, path, form=None, call=False, status=200, has=""):
+    def step(self, name, path, form=None, call=False, status=200, has="", looks=False):
         """One step, and the pause after it. A refused one is tried again, as people do; any other wrong one is the end."""
-        for _ in range(self.TRIES):
-            began = time.monotonic()
+        tries, came = 0, time.monotonic()
+        while tries < self.TRIES or looks and time.monotonic() < came + self.PATIENCE:
+            tries, began, again = tries + 1, time.monotonic(), 0.0
             try:
                 answer = self.client.ask(path, form, call)
                 why = "" if answer.status == status and has in answer.text else f"{answer.status} {answer.text[:200]!r}"
-                step = Step(name, answer.status, answer.took, why)
+                step = Step(name, answer.status, answer.took, why, looks)
+                if step.refused and (answer.fields["Retry-After"] or "").isdigit():
+                    again = min(10.0, float(answer.fields["Retry-After"]))
             except (OSError, http.client.HTTPException) as error:
-                step = Step(name, 0, time.monotonic() - began, repr(error))
+                step = Step(name, 0, time.monotonic() - began, repr(error), looks)
             self.steps.append(step)
-            time.sleep(self.pause * self.random.uniform(0.75, 1.25))
+            time.sleep(max(again, self.pause * self.random.uniform(0.75, 1.25)))
             if not step.why:
                 return answer
             if not step.refused:
@@ -292,6 +297,21 @@ class Reader:
             f"/product/{self.random.choice(list(self.site.products))}/",
             f"/product-category/{self.random.choice(['wheels', 'stones', 'sluices', 'sacks'])}/",
         ])  # fmt: skip
+
+
+def capacity(site, seconds=3):
+    """Uncached pages a second that four readers without pauses get."""
+    readers, over = [Reader(site, n, f"127.0.6.{n + 1}", 0, "capacity") for n in range(4)], threading.Event()
+    for reader in readers:
+        reader.page = lambda reader=reader: f"/?s=thing+{reader.random.randrange(10**9)}&post_type=product"
+    threads = [threading.Thread(target=reader.read, args=(over,), daemon=True) for reader in readers]
+    for thread in threads:
+        thread.start()
+    over.wait(seconds)
+    over.set()
+    for thread in threads:
+        thread.join(60)
+    return sum(len(reader.times) for reader in readers) / seconds
 
 
 def play(site, shoppers, readers, pause, orders, shared, seed=0, least=0):
