@@ -10,7 +10,7 @@
  * - to order: /checkout/, POST ?wc-ajax=update_order_review; then POST /checkout/, ?wc-ajax=checkout or /wp-json/wc/store/v1/checkout
  *
  * TEST_SHOP_COST in wp-config.php says what pages cost: a list of products takes about 35 ms of CPU with 1, 60 ms with 6.
- * An order is a row in the table test_orders, with what was ordered and whose session it was.
+ * An order is a row in the table test_orders, with its items and its session.
  */
 
 defined('ABSPATH') || exit;

@@ -1,4 +1,4 @@
-"""A shop and those who come to it: a real WordPress on MariaDB with the plugin of tests/shop, shoppers who order, readers who only look.
+"""A shop and its visitors: a real WordPress on MariaDB with the plugin of tests/shop, shoppers that place orders, and readers of the catalogue.
 
     with rig.scratch("shop") as folder, shop.Site(folder) as site:
         with rig.Millrace(folder, site.root, ini=site.ini, listen=site.port):
@@ -211,7 +211,7 @@ class Shopper:
         self.step("cart of a script", "/wp-json/wc/store/v1/cart", call=True, has=f'"{product}":1')
         cart = self.step("cart", "/cart/", has=f'data-product="{product}"')
         if cart.text.count('class="cart_item"') != 1:
-            self.steps[-1].why = "somebody else's things are in the cart"
+            self.steps[-1].why = "the cart holds other items, too"
         form = self.step("checkout", "/checkout/", has="woocommerce-process-checkout-nonce")
         nonce = re.search(r'name="woocommerce-process-checkout-nonce" value="([^"]+)"', form.text)[1]
         self.step("review", "/?wc-ajax=update_order_review", {"country": "DE"}, call=True, has='"success"')
@@ -316,7 +316,7 @@ def capacity(site, seconds=3):
 
 def play(site, shoppers, readers, pause, orders, shared, seed=0, least=0):
     """Shoppers beside readers until each shopper has been through so many orders, and `least` seconds are over; both lists. The first
-    `shared` readers come from one address, everyone else from one of their own."""
+    `shared` readers come from one address, every other client from an address of its own."""
     own = lambda n: f"127.{2 + n % 200}.{n // 200}.7"  # noqa: E731
     crowd = [Reader(site, n, "127.0.0.2" if n < shared else own(n), pause, seed) for n in range(readers)]
     buyers = [Shopper(site, n, own(readers + n), pause, seed) for n in range(shoppers)]
