@@ -36,7 +36,7 @@ class Person:
     asked: int = 0
     served: float | None = None
     gave_up: float | None = None
-    # What the answers but the page were: status => how often.
+    # What the answers but the page were: status, or why there was none => how often.
     answers: dict = dataclasses.field(default_factory=dict)
     # Refusals that did not say when to come back, and how long the others said, in all.
     untold: int = 0
@@ -119,12 +119,13 @@ class Crowd:
             entry[2] += piece
             if piece:
                 return
+            why = "closed"
         except BlockingIOError:
             return
-        except OSError:
-            pass
+        except OSError as error:
+            why = type(error).__name__
         self.close(descriptor)
-        self.judge(person, entry[2])
+        self.judge(person, entry[2], why)
 
     def close(self, descriptor):
         connection = self.open.pop(descriptor)[0]
@@ -136,13 +137,13 @@ class Crowd:
         for descriptor in late:
             person = self.open[descriptor][1]
             self.close(descriptor)
-            self.judge(person, b"")
+            self.judge(person, b"", f"no answer within {TIMEOUT:g} s")
 
-    def judge(self, person, data):
-        """The answer is there: the page, or when to come back."""
+    def judge(self, person, data, why):
+        """The answer is there: the page, or when to come back. `why` there is no more of it."""
         now = self.now()
         head, _, body = data.partition(b"\r\n\r\n")
-        status = int(head[9:12]) if re.match(rb"HTTP/1\.1 \d{3}", head) else 0
+        status = int(head[9:12]) if re.match(rb"HTTP/1\.1 \d{3}", head) else why
         for name, value in re.findall(rb"\r\nset-cookie: *([^=;\r]+)=([^;\r]*)", head, re.I):
             person.cookies[name.decode()] = value.decode()
         if status == 200 and self.mark in body:
