@@ -1,5 +1,5 @@
-"""A crowd of people with browsers before a waiting room: each asks for a page, waits as long as the answer says, asks again with the
-cookies that came with it, and gives up some time after the first request.
+"""A crowd of browsers in front of a waiting room: each requests a page, waits as long as the answer says, repeats the request with the
+cookies of the answer, and gives up some time after the first request.
 
     crowd = browsers.Crowd(port, "/page", b"served", patience=120)
     people = crowd.play(browsers.poisson(rate, seconds))     # the moments at which they come
@@ -19,7 +19,7 @@ import select
 import socket
 import time
 
-# Without being told when to come back, people press the button after so long.
+# An answer that does not say when to come back makes people reload after so long.
 IMPATIENT = 5.0
 # A request that is not answered for so long has failed.
 TIMEOUT = 30.0
@@ -27,7 +27,7 @@ TIMEOUT = 30.0
 
 @dataclasses.dataclass
 class Person:
-    """One who wants a page. Times are seconds since the crowd began."""
+    """A visitor who wants one page. Times are seconds since the crowd began."""
 
     number: int
     came: float
@@ -36,7 +36,7 @@ class Person:
     asked: int = 0
     served: float | None = None
     gave_up: float | None = None
-    # What the answers but the page were: status => how often.
+    # What the answers but the page were: status, or why there was none => how often.
     answers: dict = dataclasses.field(default_factory=dict)
     # Refusals that did not say when to come back, and how long the others said, in all.
     untold: int = 0
@@ -56,8 +56,8 @@ class Crowd:
         self.poll, self.open, self.due = select.epoll(), {}, []
 
     def play(self, moments, known=(), end=None):
-        """Everyone comes, waits, and is served or gives up; `known` are moments and cookies of those who are known already. After
-        `end` seconds whoever is left gives up."""
+        """Plays all visitors until each is served or has given up. `known`: arrival times and cookies of visitors with a session. After `end`
+        seconds all remaining visitors give up."""
         people = [Person(n, at) for n, at in enumerate(moments)]
         people += [Person(len(people) + n, at, dict(cookies), True) for n, (at, cookies) in enumerate(known)]
         self.due = [(person.came, person.number, person) for person in people]
@@ -119,12 +119,13 @@ class Crowd:
             entry[2] += piece
             if piece:
                 return
+            why = "closed"
         except BlockingIOError:
             return
-        except OSError:
-            pass
+        except OSError as error:
+            why = type(error).__name__
         self.close(descriptor)
-        self.judge(person, entry[2])
+        self.judge(person, entry[2], why)
 
     def close(self, descriptor):
         connection = self.open.pop(descriptor)[0]
@@ -136,13 +137,13 @@ class Crowd:
         for descriptor in late:
             person = self.open[descriptor][1]
             self.close(descriptor)
-            self.judge(person, b"")
+            self.judge(person, b"", f"no answer within {TIMEOUT:g} s")
 
-    def judge(self, person, data):
-        """The answer is there: the page, or when to come back."""
+    def judge(self, person, data, why):
+        """The answer is there: the page, or when to come back. `why` there is no more of it."""
         now = self.now()
         head, _, body = data.partition(b"\r\n\r\n")
-        status = int(head[9:12]) if re.match(rb"HTTP/1\.1 \d{3}", head) else 0
+        status = int(head[9:12]) if re.match(rb"HTTP/1\.1 \d{3}", head) else why
         for name, value in re.findall(rb"\r\nset-cookie: *([^=;\r]+)=([^;\r]*)", head, re.I):
             person.cookies[name.decode()] = value.decode()
         if status == 200 and self.mark in body:
@@ -179,7 +180,7 @@ def poisson(rate, seconds, seed=14):
 
 
 def tau(people):
-    """Kendall's tau (b's ties don't occur) between coming and being served, of those who are not known."""
+    """Kendall's tau (b's ties don't occur) between coming and being served, of visitors without a session."""
     order = [p.served for p in sorted(people, key=lambda p: p.came) if p.served is not None and not p.known]
     pairs = len(order) * (len(order) - 1) // 2
     return 1 - 2 * inversions(order)[0] / pairs if pairs else 1.0
@@ -202,7 +203,7 @@ def inversions(values):
 
 
 def overtaken(people, slack):
-    """Of those who gave up, how many saw others served who had come more than `slack` seconds after them."""
+    """How many visitors gave up after a visitor was served that had come more than `slack` seconds later."""
     moments, newest = [], []
     for moment, came in sorted((p.served, p.came) for p in people if p.served is not None and not p.known):
         moments.append(moment)

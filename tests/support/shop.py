@@ -1,8 +1,8 @@
-"""A shop and those who come to it: a real WordPress on MariaDB with the plugin of tests/shop, shoppers who order, readers who only look.
+"""A shop and its visitors: a real WordPress on MariaDB with the plugin of tests/shop, shoppers that place orders, and readers of the catalogue.
 
     with rig.scratch("shop") as folder, shop.Site(folder) as site:
         with rig.Millrace(folder, site.root, ini=site.ini, listen=site.port):
-            shoppers, readers = shop.play(site, shoppers=8, readers=50, pause=2, orders=1)
+            shoppers, readers = shop.play(site, shoppers=8, readers=50, pause=2, orders=1, shared=0)
 
 Each client is a thread with one connection, cookies of its own, and the header fields of a browser. It may have an address of its own
 in 127.0.0.0/8. A `Step` is one request of a shopper.
@@ -11,7 +11,6 @@ in 127.0.0.0/8. A `Step` is one request of a shopper.
 import contextlib
 import dataclasses
 import http.client
-import itertools
 import json
 import random
 import re
@@ -47,9 +46,9 @@ CALL = {"Accept": "application/json, text/javascript, */*; q=0.01", "Sec-Fetch-D
 
 
 class Site(contextlib.ExitStack):
-    """The WordPress, its database, and the port at which it is to be served; `products` are numbers by name."""
+    """The WordPress, its database, and the port at which it is to be served; `products` are numbers by name. `cost`: see shop.php."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, cost=1):
         super().__init__()
         rig.needed("mariadbd", "mariadb", "mariadb-install-db")
         folder = Path(folder)
@@ -57,14 +56,14 @@ class Site(contextlib.ExitStack):
         self.database = self.enter_context(mariadb.Server(folder / "db", ["--max-connections=400", "--innodb-buffer-pool-size=128M"]))
         self.database.sql("CREATE DATABASE shop; GRANT ALL ON shop.* TO 'wp'@'localhost' IDENTIFIED BY 'secret'")
         self.ini = rig.php_ini(folder / "php.ini", INI)
-        self.make()
+        self.make(cost)
 
-    def make(self):
+    def make(self, cost):
         """WordPress, installed, with the shop in it."""
         where = f"mysql://wp:secret@localhost/shop?socket={self.database.socket}"
         run([rig.program("millrace"), "new", "wordpress", self.root, "--db", where, "--url", f"http://127.0.0.1:{self.port}", "--admin", USER, "--password", PASSWORD])
         config = self.root / "wp-config.php"
-        config.write_text(config.read_text().replace("<?php", "<?php\ndefine('DISABLE_WP_CRON', true); define('WP_HTTP_BLOCK_EXTERNAL', true);", 1))
+        config.write_text(config.read_text().replace("<?php", f"<?php\ndefine('DISABLE_WP_CRON', true); define('WP_HTTP_BLOCK_EXTERNAL', true); define('TEST_SHOP_COST', {cost});", 1))
         plugins = self.root / "wp-content" / "mu-plugins"
         plugins.mkdir(exist_ok=True)
         shutil.copy(PLUGIN / "shop.php", plugins)
@@ -159,12 +158,14 @@ class Client:
 
 @dataclasses.dataclass
 class Step:
-    """One request of a shopper: its status (0: no answer), seconds, and why it isn't right, or ''."""
+    """One request of a shopper: its status (0: no answer), seconds, and why it isn't right, or ''. `looks`: nothing has been put into the
+    cart yet, so that a server can't tell the shopper from a reader."""
 
     name: str
     status: int
     took: float
     why: str = ""
+    looks: bool = False
 
     @property
     def refused(self):
@@ -180,8 +181,8 @@ class Shopper:
     that there are, and orders in one."""
 
     WAYS = ["form", "link", "call", "store"]
-    # A refused step is tried again so often: that it was refused counts already.
-    TRIES = 4
+    # A refused step is tried again so often: that it was refused counts already. Before there is a cart, for so many seconds.
+    TRIES, PATIENCE = 4, 120
 
     def __init__(self, site, number, address, pause, seed=0):
         self.site, self.number, self.pause = site, number, pause
@@ -203,14 +204,14 @@ class Shopper:
         name, product = self.random.choice(list(self.site.products.items()))
         email = f"shopper-{self.number}-{turn}-{self.random.randrange(10**9)}@example.com"
         way = self.WAYS[(self.number + turn) % len(self.WAYS)]
-        self.step("front page", "/", has="</html>")
-        self.step("product", f"/product/{name}/", has=f'value="{product}"')
+        self.step("front page", "/", has="</html>", looks=True)
+        self.step("product", f"/product/{name}/", has=f'value="{product}"', looks=True)
         self.put_into_cart(way, name, product)
         self.step("fragments", "/?wc-ajax=get_refreshed_fragments", {"time": "1"}, call=True, has=f'data-product=\\"{product}\\"')
         self.step("cart of a script", "/wp-json/wc/store/v1/cart", call=True, has=f'"{product}":1')
         cart = self.step("cart", "/cart/", has=f'data-product="{product}"')
         if cart.text.count('class="cart_item"') != 1:
-            self.steps[-1].why = "somebody else's things are in the cart"
+            self.steps[-1].why = "the cart holds other items, too"
         form = self.step("checkout", "/checkout/", has="woocommerce-process-checkout-nonce")
         nonce = re.search(r'name="woocommerce-process-checkout-nonce" value="([^"]+)"', form.text)[1]
         self.step("review", "/?wc-ajax=update_order_review", {"country": "DE"}, call=True, has='"success"')
@@ -239,18 +240,21 @@ class Shopper:
             return
         self.step("order received", f"{place.path}?{place.query}", has="Thank you")
 
-    def step(self, name, path, form=None, call=False, status=200, has=""):
+    def step(self, name, path, form=None, call=False, status=200, has="", looks=False):
         """One step, and the pause after it. A refused one is tried again, as people do; any other wrong one is the end."""
-        for _ in range(self.TRIES):
-            began = time.monotonic()
+        tries, came = 0, time.monotonic()
+        while tries < self.TRIES or looks and time.monotonic() < came + self.PATIENCE:
+            tries, began, again = tries + 1, time.monotonic(), 0.0
             try:
                 answer = self.client.ask(path, form, call)
                 why = "" if answer.status == status and has in answer.text else f"{answer.status} {answer.text[:200]!r}"
-                step = Step(name, answer.status, answer.took, why)
+                step = Step(name, answer.status, answer.took, why, looks)
+                if step.refused and (answer.fields["Retry-After"] or "").isdigit():
+                    again = min(10.0, float(answer.fields["Retry-After"]))
             except (OSError, http.client.HTTPException) as error:
-                step = Step(name, 0, time.monotonic() - began, repr(error))
+                step = Step(name, 0, time.monotonic() - began, repr(error), looks)
             self.steps.append(step)
-            time.sleep(self.pause * self.random.uniform(0.75, 1.25))
+            time.sleep(max(again, self.pause * self.random.uniform(0.75, 1.25)))
             if not step.why:
                 return answer
             if not step.refused:
@@ -295,11 +299,27 @@ class Reader:
         ])  # fmt: skip
 
 
-def play(site, shoppers, readers, pause, orders, own_addresses, seed=0, least=0):
-    """Shoppers beside readers until each shopper has been through so many orders, and `least` seconds are over; both lists."""
-    address = (f"127.{2 + n % 200}.{n // 200}.7" for n in itertools.count()) if own_addresses else itertools.repeat("127.0.0.2")
-    crowd = [Reader(site, n, next(address), pause, seed) for n in range(readers)]
-    buyers = [Shopper(site, n, next(address) if own_addresses else f"127.0.1.{n + 1}", pause, seed) for n in range(shoppers)]
+def capacity(site, seconds=3):
+    """Uncached pages a second that four readers without pauses get."""
+    readers, over = [Reader(site, n, f"127.0.6.{n + 1}", 0, "capacity") for n in range(4)], threading.Event()
+    for reader in readers:
+        reader.page = lambda reader=reader: f"/?s=thing+{reader.random.randrange(10**9)}&post_type=product"
+    threads = [threading.Thread(target=reader.read, args=(over,), daemon=True) for reader in readers]
+    for thread in threads:
+        thread.start()
+    over.wait(seconds)
+    over.set()
+    for thread in threads:
+        thread.join(60)
+    return sum(len(reader.times) for reader in readers) / seconds
+
+
+def play(site, shoppers, readers, pause, orders, shared, seed=0, least=0):
+    """Shoppers beside readers until each shopper has been through so many orders, and `least` seconds are over; both lists. The first
+    `shared` readers come from one address, every other client from an address of its own."""
+    own = lambda n: f"127.{2 + n % 200}.{n // 200}.7"  # noqa: E731
+    crowd = [Reader(site, n, "127.0.0.2" if n < shared else own(n), pause, seed) for n in range(readers)]
+    buyers = [Shopper(site, n, own(readers + n), pause, seed) for n in range(shoppers)]
     over, end = threading.Event(), time.monotonic() + least
     background = [threading.Thread(target=reader.read, args=(over,), daemon=True) for reader in crowd]
     for thread in background:
