@@ -328,10 +328,7 @@ impl Shared {
         if queue.waiters.len() >= self.settings.queue {
             return Turn::Full;
         }
-        let Some(turn) = queue.admit(now, from, self.capacity()) else {
-            queue.admission.refused(now);
-            return Turn::Overload;
-        };
+        let Some(turn) = queue.admit(now, from, self.capacity()) else { return Turn::Overload };
         let (sender, woken) = oneshot::channel();
         let id = self.wakes.fetch_add(1, Relaxed);
         let place = queue.waiters.push(thread, turn, now, None, None, Wake { id, sender });
@@ -346,7 +343,7 @@ impl Shared {
 
     /// What php-fpm's processes use of the cores is not known: their number counts.
     fn capacity(&self) -> Capacity {
-        Capacity { limit: self.most(), cores: usize::MAX }
+        Capacity { limit: self.most(), cores: usize::MAX, running: self.permits.load(Relaxed) }
     }
 
     /// A request waits no longer.

@@ -10,6 +10,10 @@
 //! The rate is measured while requests wait ([`Rate`]). Before there is enough of that, it is what the pool should do:
 //! so many workers divided by the time that a request takes, but no more than the processor time of a request lets the cores do.
 //!
+//! One exception: a *closed loop* - a load tester's users, who ask again as soon as they have their answer - that is larger than that. Refusing
+//! makes it ask more often, not less, and its line never grows. So what comes within [`CROWD_MS`] of an empty line may wait twice as long, and as many
+//! as were there in the first second may stay, until the first refusal shows that others come as well.
+//!
 //! | rank | is ahead of | may wait for |
 //! | --- | --- | --- |
 //! | [`Rank::Known`] | all | 5 x `php.queue_wait` |
@@ -22,6 +26,12 @@
 const PATIENT: f64 = 5.0;
 /// The part of the rate that unproven requests count on: one in so many free workers is theirs.
 pub const UNPROVEN_TURNS: u32 = 8;
+/// What comes within so many milliseconds of an empty line comes all at once.
+const CROWD_MS: u64 = 200;
+/// And may wait for so many `php.queue_wait`.
+const CROWD: f64 = 2.0;
+/// The most that were there are counted for so long, milliseconds.
+const CREST_MS: u64 = 1_000;
 /// Milliseconds over which the rate is averaged: over one second chance alone makes a tenth, over a minute a database that slows
 /// down would be noticed too late.
 const RATE_MS: f64 = 6_000.0;
@@ -65,6 +75,7 @@ pub struct Admission {
     /// Processor time of a request, milliseconds.
     cpu: Option<f64>,
     rate: Rate,
+    line: Line,
     /// First and last refusal of the overload that lasts.
     refusing: Option<(u64, u64)>,
 }
@@ -79,6 +90,7 @@ impl Admission {
             quickest: f64::INFINITY,
             cpu: None,
             rate: Rate::default(),
+            line: Line::default(),
             refusing: None,
         }
     }
@@ -115,10 +127,21 @@ impl Admission {
         Some(self.rate.blend(by_workers.min(by_cores)))
     }
 
-    /// A request begins to wait where `waiting` wait already.
-    pub fn begins_to_wait(&mut self, waiting: usize) {
+    /// Whether a visitor's request may wait that [`admits`](Self::admits) refuses, because `there` requests wait or run with
+    /// it and never were fewer: see the module.
+    pub fn is_steady(&self, now: u64, there: usize, wait: f64) -> bool {
+        let at_once = now.saturating_sub(self.line.since) <= CROWD_MS && wait <= self.budget * CROWD;
+        !self.line.grows && (at_once || there <= self.line.crest)
+    }
+
+    /// A request begins to wait where `waiting` wait already, and `there` wait or run with it.
+    pub fn begins_to_wait(&mut self, now: u64, waiting: usize, there: usize) {
         if waiting == 0 {
             self.rate.since = None;
+            self.line = Line { since: now, crest: 0, grows: false };
+        }
+        if now.saturating_sub(self.line.since) <= CREST_MS {
+            self.line.crest = self.line.crest.max(there);
         }
     }
 
@@ -141,8 +164,9 @@ impl Admission {
         *cpu += (each - *cpu) * (requests as f64 / SERVICE_MEMORY).min(1.0);
     }
 
-    /// A request was refused.
-    pub fn refused(&mut self, now: u64) {
+    /// A request of that rank was refused.
+    pub fn refused(&mut self, now: u64, rank: Rank) {
+        self.line.grows |= rank == Rank::Visitor;
         let since = self.refusing.map_or(now, |(since, _)| since);
         self.refusing = Some((since, now));
     }
@@ -162,6 +186,16 @@ impl Admission {
     pub fn mean(&self) -> Option<f64> {
         self.service
     }
+}
+
+/// A line since it was empty.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    since: u64,
+    /// The most that waited or ran in its first second.
+    crest: usize,
+    /// More come than are served: a request was refused.
+    grows: bool,
 }
 
 /// How fast a queue is served, measured while requests wait in it: the number served and the time that took, both forgotten
@@ -260,7 +294,7 @@ mod tests {
     #[test]
     fn the_measured_rate_counts_more_than_the_expected_one() {
         let mut admission = admission();
-        admission.begins_to_wait(0);
+        admission.begins_to_wait(0, 0, 1);
         // Twenty a second are served, though each takes 50 ms with two workers.
         (1..200).for_each(|at| admission.served(at * 50, 50.0, 5));
         let rate = admission.rate(LIMIT, CORES).unwrap() * 1e3;
@@ -274,7 +308,7 @@ mod tests {
     #[test]
     fn a_rate_that_falls_is_noticed_within_seconds() {
         let mut admission = admission();
-        admission.begins_to_wait(0);
+        admission.begins_to_wait(0, 0, 1);
         (1..200).for_each(|at| admission.served(at * 25, 50.0, 5));
         assert!(admission.rate(LIMIT, CORES).unwrap() * 1e3 > 38.0);
         (1..100).for_each(|at| admission.served(5_000 + at * 100, 200.0, 5));
@@ -286,10 +320,24 @@ mod tests {
     fn an_overload_ends_when_nothing_was_refused_for_a_while() {
         let mut admission = admission();
         assert_eq!(admission.overloaded_since(1), None);
-        admission.refused(1_000);
-        admission.refused(3_000);
+        admission.refused(1_000, Rank::Visitor);
+        admission.refused(3_000, Rank::Visitor);
         assert_eq!(admission.overloaded_since(3_000 + QUIET_MS), Some(1_000));
         assert_eq!(admission.was_overloaded_since(), Some(1_000));
         assert_eq!(admission.overloaded_since(3_001 + QUIET_MS), None);
+    }
+
+    #[test]
+    fn a_line_that_does_not_grow_may_stay() {
+        let mut admission = admission();
+        admission.begins_to_wait(0, 0, 3);
+        assert!(admission.is_steady(100, 60, 1_500.0), "all come at once");
+        assert!(!admission.is_steady(100, 60, 2_500.0), "too many");
+        admission.begins_to_wait(100, 57, 60);
+        assert!(admission.is_steady(30_000, 60, 1_500.0) && !admission.is_steady(30_000, 61, 1_500.0));
+        admission.refused(30_000, Rank::Visitor);
+        assert!(!admission.is_steady(30_001, 60, 1_500.0), "others come as well");
+        admission.begins_to_wait(40_000, 0, 3);
+        assert!(admission.is_steady(40_001, 60, 1_500.0), "another crowd");
     }
 }

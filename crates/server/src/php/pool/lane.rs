@@ -109,7 +109,6 @@ impl<T> Lane<T> {
         if turn.is_none() {
             self.lately.1 += 1;
             self.figures.refused += 1;
-            self.queue.admission.refused(now);
         }
         turn
     }
@@ -121,12 +120,12 @@ impl<T> Lane<T> {
 
     /// How long a visitor's request that came now would wait, milliseconds.
     pub fn expected_wait(&self, limit: usize) -> Option<f64> {
-        let Capacity { limit, cores } = self.capacity(limit);
+        let Capacity { limit, cores, .. } = self.capacity(limit);
         self.queue.admission.wait(Rank::Visitor, self.queue.waiters.len(), limit, cores)
     }
 
     fn capacity(&self, limit: usize) -> Capacity {
-        Capacity { limit, cores: self.pace.cores() }
+        Capacity { limit, cores: self.pace.cores(), running: self.running }
     }
 
     /// Takes out the next request for a worker that is at home on `thread`.

@@ -32,6 +32,8 @@ pub struct Capacity {
     pub limit: usize,
     /// On so many cores.
     pub cores: usize,
+    /// So many run.
+    pub running: usize,
 }
 
 /// Requests that wait for a worker.
@@ -71,33 +73,35 @@ impl<T> RequestQueue<T> {
     pub fn admit(&mut self, now: u64, from: &Applicant, capacity: Capacity) -> Option<Turn> {
         let ticket = from.place.as_deref().and_then(|cookie| self.places.read(cookie, now));
         let turn = self.turn(now, from, ticket, capacity);
-        let waiting = self.waiters.len();
-        if !self.is_bounded {
-            self.admission.begins_to_wait(waiting);
-            return Some(turn);
-        }
-        let admission = &self.admission;
-        let Capacity { limit, cores } = capacity;
-        let in_line = self.waiters.ahead(turn);
-        let admits = |ahead| admission.admits(from.rank, ahead, limit, cores);
-        let waits = |count| admission.wait(from.rank, count, limit, cores);
-        let is_short = || {
-            let patience = admission.patience(from.rank);
-            waits(waiting).is_none_or(|wait| wait < patience * SHORT)
-        };
-        let ahead = match from.rank {
-            // The waiting room has none who would go before these.
-            Rank::Known | Rank::Buying | Rank::Unproven => in_line,
-            Rank::Visitor => in_line + self.places.ahead(ticket.map_or(now, |ticket| ticket.arrived)),
-        };
-        if !admits(ahead) && !(admits(in_line) && is_short()) {
+        if self.is_bounded && !self.has_room(now, from.rank, ticket, turn, capacity) {
+            self.admission.refused(now, from.rank);
             return None;
         }
         if let Some(ticket) = ticket {
             self.places.leave(ticket);
         }
-        self.admission.begins_to_wait(waiting);
+        let waiting = self.waiters.len();
+        self.admission.begins_to_wait(now, waiting, capacity.running + waiting + 1);
         Some(turn)
+    }
+
+    fn has_room(&self, now: u64, rank: Rank, ticket: Option<Ticket>, turn: Turn, capacity: Capacity) -> bool {
+        let Capacity { limit, cores, running } = capacity;
+        let admission = &self.admission;
+        let waits = |ahead| admission.wait(rank, ahead, limit, cores).unwrap_or(0.0);
+        let (in_line, waiting) = (self.waiters.ahead(turn), self.waiters.len());
+        if !admission.admits(rank, in_line, limit, cores) {
+            let there = running + waiting + 1;
+            return rank == Rank::Visitor
+                && self.places.len() == 0
+                && admission.is_steady(now, there, waits(in_line));
+        }
+        // Of browsers in the waiting room only visitors are behind. Workers must never be idle because these come back late.
+        let before = self.places.ahead(ticket.map_or(now, |ticket| ticket.arrived));
+        rank != Rank::Visitor
+            || before == 0
+            || admission.admits(rank, in_line + before, limit, cores)
+            || waits(waiting) < admission.patience(rank) * SHORT
     }
 
     /// A place in the waiting room for a browser that is refused; `None`: there are too many.

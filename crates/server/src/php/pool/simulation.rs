@@ -200,7 +200,7 @@ impl Machine {
     }
 
     fn capacity(&self) -> Capacity {
-        Capacity { limit: self.limit(), cores: 2 }
+        Capacity { limit: self.limit(), cores: 2, running: self.running.len() }
     }
 
     fn begin(&mut self, waiting: Waiting, scripts: &[Script]) {
@@ -306,7 +306,8 @@ fn a_burst_waits() {
 
 #[test]
 fn a_closed_loop_waits() {
-    for clients in [8, 32, 128] {
+    // The last would wait for three seconds.
+    for clients in [8, 32, 128, 240] {
         let mut machine = Machine::new(16);
         machine.play(2, &Crowd::Open(20.0), &[PAGE]);
         let tally = machine.play(30, &Crowd::Closed(clients), &[PAGE]);
