@@ -26,7 +26,8 @@ pub(super) const MOST_WAITING: usize = 16;
 /// client has had time to read the answer.
 pub(super) fn end(stream: SendStream<Piece>, unread: Option<Weak<Connection>>) {
     let Some(connection) = unread else { return };
-    if !connection.upgrade().is_some_and(|connection| connection.begin_reset()) {
+    // Where there is no room for a connection it shall end soon.
+    if !connection.upgrade().is_some_and(|connection| !connection.is_guest() && connection.begin_reset()) {
         return;
     }
     tokio::task::spawn_local(async move {
