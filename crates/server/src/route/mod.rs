@@ -104,7 +104,9 @@ impl Finder<'_> {
     /// The file or directory at a path, which is asked for as `asked`. `None`: there is none.
     fn file_at(&self, request: &Request, path: &[u8], asked: &[u8]) -> Option<Way> {
         if self.site.never_serves(path) {
-            return Some(Way::Refuse(404));
+            let is_page =
+                self.site.may_be_page(path) && matches!(self.look(path, Purpose::Run), Node::Missing);
+            return if is_page { None } else { Some(Way::Refuse(404)) };
         }
         Some(match self.look(path, Purpose::Serve) {
             Node::File(entry) if !path.ends_with(b"/") => serve(request, entry),
