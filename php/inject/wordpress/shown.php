@@ -192,10 +192,12 @@ final class Shown
             $do();
             return;
         }
+        // An object cache of a plugin need not have it; then terms are looked up as those of the page's own site.
+        $switch = function_exists('wp_cache_switch_to_blog') ? 'wp_cache_switch_to_blog' : static fn () => null;
         self::switched($site, $here);
-        wp_cache_switch_to_blog($site);
+        $switch($site);
         $do();
-        wp_cache_switch_to_blog($here);
+        $switch($here);
         self::switched($here, $site);
     }
 

@@ -243,11 +243,21 @@ fn a_page_has_a_bounded_number_of_tags() {
     assert!(purges.soft.contains("any-post"), "{purges:?}");
 }
 
+/// The first site of a network shows posts of the second and a list of all.
+const SHOWS_ANOTHER: &str = "add_action('wp_footer', function () {
+    if (!is_multisite() || get_current_blog_id() !== 1 || !isset($_GET['both'])) return;
+    switch_to_blog(2);
+    foreach (get_posts(['numberposts' => 2]) as $post) echo get_the_title($post);
+    $query = new WP_Query(['post_type' => 'page', 'posts_per_page' => 1]);
+    restore_current_blog();
+    echo count($query->posts), count(get_sites());
+});";
+
 /// A network of two sites, in one cache.
 #[test]
 #[ignore = "needs a WordPress: tests/hooks/run"]
 fn sites_of_a_network_do_not_purge_each_other() {
-    let mut site = Site::start("");
+    let mut site = Site::start(SHOWS_ANOTHER);
     // A network can't have a port.
     site.name = "example.test";
     site.change(
@@ -278,9 +288,26 @@ fn sites_of_a_network_do_not_purge_each_other() {
     for (uri, prefix) in [("/", "1."), (&post[..], "1."), ("/second/", "2.")] {
         let page = site.page(uri);
         assert_eq!((page.status, page.seconds()), (200, Some(86400)), "{uri}: {page:?}");
-        assert!(page.tags.iter().all(|tag| tag.starts_with(prefix)), "{uri}: {page:?}");
+        let is_own = |tag: &String| tag.starts_with(prefix) || tag.starts_with("0.");
+        assert!(page.tags.iter().all(is_own), "{uri}: {page:?}");
+        assert!(page.tags.contains("0.by-1"), "users are the same in all sites: {uri}: {page:?}");
         assert!(page.tags.contains(&format!("{prefix}all")), "{uri}: {page:?}");
     }
+    let both = site.page("/?both");
+    for tag in [
+        "1.front",
+        "1.all",
+        "2.all",
+        "2.post-1",
+        "2.list-post",
+        "2.post-2",
+        "2.list-page",
+        "2.termlink-1",
+        "0.sites",
+    ] {
+        assert!(both.tags.contains(tag), "{tag}: {both:?}");
+    }
+    assert!(!both.tags.contains("2.front") && !both.tags.contains("1.post-2"), "{both:?}");
     let purges = site.change("wp_update_post(['ID' => 1, 'post_content' => 'x'])");
     assert!(
         purges.soft.contains("1.post-1") && purges.soft.iter().all(|tag| tag.starts_with("1.")),
@@ -294,5 +321,13 @@ fn sites_of_a_network_do_not_purge_each_other() {
         "{purges:?}"
     );
     let purges = site.change("switch_to_blog(2); update_option('blogname', 'x'); restore_current_blog()");
-    assert_eq!(purges.soft.into_iter().collect::<Vec<_>>(), ["2.all"]);
+    assert_eq!(purges.soft.into_iter().collect::<Vec<_>>(), ["0.sites", "2.all"]);
+    let purges = site.change("wp_update_user(['ID' => 1, 'display_name' => 'Other'])");
+    assert!(purges.soft.contains("0.by-1") && purges.soft.contains("0.users"), "{purges:?}");
+    let purges = site.change("update_blog_details(2, ['last_updated' => '2030-01-01 00:00:00'])");
+    assert!(purges.nothing(), "bookkeeping: {purges:?}");
+    let purges = site.change("update_site_option('site_name', 'Other')");
+    assert!(purges.all(), "{purges:?}");
+    let purges = site.change("update_blog_status(2, 'archived', 1)");
+    assert!(purges.hard.contains("2.all") && purges.soft.contains("0.sites"), "{purges:?}");
 }

@@ -62,14 +62,18 @@ pub fn redirect(thread: &Thread, site: &Site, request: &Request, path: &[u8]) ->
     ))
 }
 
-/// The same address with a slash at the end of its path. `path` is normalised: it can't be taken for an authority.
+/// The same address with a slash at the end of its path.
 pub fn with_slash(request: &Request, path: &[u8]) -> String {
+    elsewhere(request, &[path, b"/"].concat())
+}
+
+/// The same address with another path. `path` is normalised: it can't be taken for an authority.
+pub fn elsewhere(request: &Request, path: &[u8]) -> String {
     let mut location = match request.authority() {
         "" => String::new(),
         authority => format!("{}://{authority}", request.ends.scheme.text()),
     };
     location.push_str(&escape(path, false));
-    location.push('/');
     if let Some(query) = request.query() {
         location.push('?');
         location.push_str(&escape(query, true));

@@ -96,15 +96,25 @@ impl Finder<'_> {
         match at(path).or_else(inner) {
             Some(way) => way,
             // A missing script is a plain 404: nobody links to one but scanners, and they come by the thousand.
-            None if names_script => Way::Refuse(404),
+            None if names_script => self.moved(request, path).unwrap_or(Way::Refuse(404)),
             None => self.front_controller(),
         }
+    }
+
+    /// To where the application keeps a script that people know by another path.
+    fn moved(&self, request: &Request, path: &[u8]) -> Option<Way> {
+        let (_, to) = self.site.profile.moved.iter().find(|(from, _)| from.as_bytes() == path)?;
+        let is_there = matches!(self.look(to.as_bytes(), Purpose::Run), Node::Script(_));
+        let location = || front_door::elsewhere(request, to.as_bytes());
+        is_there.then(|| Way::Redirect(redirect_status(request), location()))
     }
 
     /// The file or directory at a path, which is asked for as `asked`. `None`: there is none.
     fn file_at(&self, request: &Request, path: &[u8], asked: &[u8]) -> Option<Way> {
         if self.site.never_serves(path) {
-            return Some(Way::Refuse(404));
+            let is_page =
+                self.site.may_be_page(path) && matches!(self.look(path, Purpose::Run), Node::Missing);
+            return if is_page { None } else { Some(Way::Refuse(404)) };
         }
         Some(match self.look(path, Purpose::Serve) {
             Node::File(entry) if !path.ends_with(b"/") => serve(request, entry),

@@ -124,6 +124,12 @@ impl Site {
         }
     }
 
+    /// Whether a path that is never served as a file may be one of the application's pages: `/wiki/Install.sh`. Of the known
+    /// applications none has such pages, and scanners ask for such names by the thousand.
+    pub fn may_be_page(&self, path: &[u8]) -> bool {
+        self.profile.caching.faithful && self.profile.secrecy(path) == Secrecy::Named
+    }
+
     /// Whether a script with this path may be run.
     pub fn lets_run(&self, path: &[u8]) -> bool {
         self.profile.lets_run(path, || self.allows(path))

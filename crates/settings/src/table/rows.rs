@@ -486,7 +486,7 @@ static FILES: &[Setting] = &[
         default: Default::Fixed("1s"),
         line: "A cached file is compared with the disk again after this.",
         reason: "A change is seen within a second, and a file that is asked for a thousand times a second costs one \
-                 look at the disk, not a thousand.",
+                 look at the disk, not a thousand. What is not there is not remembered: a new file is found at once.",
         example: "\"10s\"",
         elsewhere: &["open_file_cache_valid"],
         ..ROW

@@ -15,6 +15,14 @@ pub(super) static PROFILE: Profile = Profile {
         // Backdrop's whole configuration.
         &["", "files", "config_*"],
     ],
+    // As the `.htaccess` of Drupal 8 and of Backdrop has it; in Drupal 7 they are in the root.
+    moved: &[
+        ("/authorize.php", "/core/authorize.php"),
+        ("/cron.php", "/core/cron.php"),
+        ("/install.php", "/core/install.php"),
+        ("/rebuild.php", "/core/rebuild.php"),
+        ("/update.php", "/core/update.php"),
+    ],
     never_served_names: &["root", "repository", "tag", "template"],
     never_served_prefixes: &["entries"],
     never_served_endings: &[

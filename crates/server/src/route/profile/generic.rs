@@ -5,6 +5,7 @@ use super::{Caching, Profile};
 pub(super) static PROFILE: Profile = Profile {
     uploads: &[&["uploads"]],
     private: &[],
+    moved: &[],
     never_served_names: &[],
     never_served_prefixes: &[],
     never_served_endings: &[],

@@ -16,6 +16,8 @@ pub struct Profile {
     pub uploads: &'static [&'static [&'static str]],
     /// Folders, written likewise, whose files only scripts hand out.
     pub private: &'static [&'static [&'static str]],
+    /// Scripts that people know by another path: that path, and where they are.
+    pub moved: &'static [(&'static str, &'static str)],
     /// File names that are never served, besides those of [`generic`]: whole names, lower case.
     pub never_served_names: &'static [&'static str],
     /// File name beginnings that are never served, lower case.

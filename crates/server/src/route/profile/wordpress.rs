@@ -7,6 +7,7 @@ use super::{Caching, LaneRule, Profile};
 pub(super) static PROFILE: Profile = Profile {
     uploads: &[&["wp-content", "uploads"], &["wp-content", "blogs.dir"], &["wp-content", "upgrade"]],
     private: &[],
+    moved: &[],
     never_served_names: &["wp-cli.yml"],
     never_served_prefixes: &["wp-config"],
     never_served_endings: &["wpress"],
