@@ -9,3 +9,4 @@ mod cost;
 mod pages;
 mod shop;
 mod site;
+mod visitors;
