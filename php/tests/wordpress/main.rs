@@ -11,3 +11,4 @@ mod options;
 mod pages;
 mod shop;
 mod site;
+mod visitors;

@@ -289,12 +289,14 @@ mod tests {
             disk: Some(disk),
             causes,
             purges: Purges { orders: 2, pages: 40 },
-            visitors: Default::default(),
+            visitors: visitors::Usage { logins: 3, carts: 4, others: 1005, evicted: 6 },
         };
         let value = |counter| match counter {
             Counter::CacheHits => 90,
             Counter::CacheMisses => 10,
             Counter::CacheBypassed => 1501,
+            Counter::VisitorsProven => 70,
+            Counter::VisitorsUnproven => 8,
             _ => 0,
         };
         let mut text = String::new();
@@ -308,6 +310,7 @@ Page cache    1,204 pages, 1.0 MiB of 1.0 GiB; 90.0 % of requests were hits
   on disk     3.0 MiB; 1,300 pages written, 0 not for want of room or time; 900 read at the start so far
   around it   1,501 requests: 1,500 cookie, 1 method; 0 for what can't be kept
               1,500 cookie wordpress_logged_in_x
+  visitors    3 logged in, 4 with a cart or a session, 1,005 others are known, 6 were forgotten for others; PHP ran for 70 who were proven, 8 who were not yet; the cookies of 0 requests meant nothing
 "
         );
         let json = figures.json(&value).to_string();
@@ -322,6 +325,13 @@ Page cache    1,204 pages, 1.0 MiB of 1.0 GiB; 90.0 % of requests were hits
         }
         let mut out = Exposition::default();
         figures.expose(&mut out);
-        assert!(out.into_text().contains("\nmillrace_cache_bypass_reasons_total{reason=\"cookie\"} 1500\n"));
+        let text = out.into_text();
+        for line in [
+            "millrace_cache_bypass_reasons_total{reason=\"cookie\"} 1500",
+            "millrace_visitors{kind=\"other\"} 1005",
+            "millrace_visitors_evicted_total 6",
+        ] {
+            assert!(text.contains(&format!("\n{line}\n")), "{line} is not in\n{text}");
+        }
     }
 }

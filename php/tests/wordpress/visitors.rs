@@ -1,0 +1,86 @@
+//! Who asks: what is said of a visitor by the cookies that come, real ones and made-up ones.
+
+use millrace_wire::frames::NoteKind;
+
+use crate::driver::{Answer, Ask};
+use crate::site::Site;
+
+/// What was said of the visitor, but for the digest of the keys and the worker's own word.
+fn said(answer: &Answer) -> Vec<String> {
+    let notes =
+        answer.notes.iter().filter(|(kind, text)| *kind == NoteKind::Visitor && !text.starts_with("end"));
+    let words = notes.map(|(_, text)| text.split(' ').filter(|part| !part.starts_with("site=")));
+    words.map(|words| words.collect::<Vec<_>>().join(" ")).collect()
+}
+
+fn ask(site: &mut Site, script: &str, uri: &str, cookie: &str) -> Vec<String> {
+    let script = site.root.join(script);
+    let ask: Ask = site.ask(&script, uri).set("HTTP_COOKIE", cookie);
+    said(&site.worker.run(&ask))
+}
+
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn a_log_in_is_known_wherever_it_comes() {
+    let mut site = Site::start("");
+    let cookie = site.cookie(1);
+    let (logged_in, auth) = cookie.split_once("; ").unwrap();
+    let name = |cookie: &str| cookie.split('=').next().unwrap().to_owned();
+    let known = |cookie: &str| vec![format!("login by={} user=1 profile", name(cookie))];
+    for (script, uri) in [
+        ("index.php", "/"),
+        ("index.php", "/index.php?rest_route=/wp/v2/posts"),
+        ("wp-admin/profile.php", "/wp-admin/profile.php"),
+        ("wp-login.php", "/wp-login.php"),
+    ] {
+        assert_eq!(ask(&mut site, script, uri, &cookie), known(logged_in), "{uri}");
+    }
+    // The page of the site's front knows nobody by that one; it is genuine all the same.
+    assert_eq!(ask(&mut site, "index.php", "/", auth), known(auth));
+    let torn = logged_in.replace(char::is_numeric, "1");
+    for cookie in
+        ["wordpress_logged_in_x=1", &torn, "wordpress_logged_in_x[]=1", &logged_in.replace('=', "[]=")]
+    {
+        assert_eq!(ask(&mut site, "index.php", "/", cookie), ["none profile"], "{cookie}");
+    }
+    assert_eq!(said(&site.worker.run(&site.ask_page("/"))), [""; 0], "without cookies nothing is said");
+}
+
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn what_ends_a_log_in_is_told() {
+    let mut site = Site::start("");
+    let cookie = site.cookie(1);
+    for (code, told) in [
+        ("WP_Session_Tokens::get_instance(1)->destroy_all();", "forget user=1"),
+        ("WP_Session_Tokens::destroy_all_for_all_users();", "forget user=*"),
+        ("wp_set_password('other', 1);", "forget user=1"),
+        ("wp_update_user(['ID' => 1, 'user_pass' => 'another']);", "forget user=1"),
+    ] {
+        let script = format!("<?php require '{}/wp-load.php'; {code}", site.root.display());
+        let script = site.host.script(&format!("end{}.php", code.len()), &script);
+        let ask = site.ask(&script, "/end").set("REQUEST_METHOD", "POST");
+        let said = said(&site.worker.run(&ask));
+        assert!(said.contains(&told.to_owned()), "{code}: {said:?}");
+    }
+    assert_eq!(ask(&mut site, "index.php", "/", &cookie), ["none profile"]);
+}
+
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn what_can_not_be_judged_is_left_out() {
+    let mut site = Site::start("");
+    let end = site.value("COOKIEHASH");
+    let password = format!("wp-postpass_{end}=%24P%24Babcdefgh");
+    let word = ask(&mut site, "index.php", "/", &password);
+    assert_eq!(word, [format!("none except=wp-postpass_{end} profile")]);
+    let commenter = |mail: &str| format!("comment_author_{end}=a; comment_author_email_{end}={mail}");
+    let mail = site.value("get_comments(['number' => 1])[0]->comment_author_email ?: 'none'");
+    let known = ask(&mut site, "index.php", "/", &commenter(&mail));
+    assert_eq!(known, [if mail == "none" { "none profile" } else { "own profile" }], "{mail}");
+    assert_eq!(ask(&mut site, "index.php", "/", &commenter("made@up.test")), ["none profile"]);
+    // A shop that has put no session of its own there can't be asked.
+    let mut shop = Site::start("function WC() { return (object) ['session' => null]; }");
+    let word = ask(&mut shop, "index.php", "/", "woocommerce_items_in_cart=1").concat();
+    assert!(word.starts_with("none except=woocommerce_items_in_cart,"), "{word}");
+}
