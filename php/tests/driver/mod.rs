@@ -141,6 +141,8 @@ impl Host {
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::from(scoreboard.try_clone().unwrap()))
             .env("MILLRACE_TEST", "inherited")
+            .env("MILLRACE_ENV_GIVEN_HOST", "db = 1")
+            .env("MILLRACE_ENV_PATH", "/given/bin")
             // For builds with AddressSanitizer: what PHP itself leaves at its end is none of our business.
             .env("ASAN_OPTIONS", "detect_leaks=0")
             .spawn()
