@@ -110,12 +110,14 @@ fn env_superglobal_holds_the_request_too() {
 
 #[test]
 fn variables_that_were_given_are_as_php_fpm_has_them() {
-    let (host, mut worker) = start("variables_order=EGPCS\n");
+    let given = [("MILLRACE_ENV_GIVEN_HOST", "db = 1"), ("MILLRACE_ENV_PATH", "/given/bin")];
+    let mut host = Host::with_environment("variables_order=EGPCS\n", &given);
+    let mut worker = host.worker(0);
     let code = "putenv('GIVEN_HOST=other'); $_ENV = []; $_SERVER['GIVEN_HOST'] = 'other';";
     run(&host, &mut worker, code, |ask| ask);
     let code = "echo json_encode([getenv('GIVEN_HOST'), $_ENV['GIVEN_HOST'], $_SERVER['GIVEN_HOST'], getenv()['GIVEN_HOST'], getenv('PATH'),
         shell_exec('echo $GIVEN_HOST'), array_values(array_filter(array_keys(getenv() + $_SERVER), fn ($name) => str_contains($name, 'MILLRACE'))),
-        str_contains(file_get_contents('/proc/' . posix_getppid() . '/environ'), 'db = 1')]);";
+        str_contains(file_get_contents('/proc/self/environ'), 'db = 1')]);";
     let text = run(&host, &mut worker, code, |ask| ask.set("HTTP_GIVEN_HOST", "forged"));
     assert_eq!(text, r#"["db = 1","db = 1","db = 1","db = 1","\/given\/bin","db = 1\n",[],false]"#);
 }
