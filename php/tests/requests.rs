@@ -123,6 +123,44 @@ fn variables_that_were_given_are_as_php_fpm_has_them() {
 }
 
 #[test]
+fn sessions_have_a_place_of_ours_and_scripts_see_what_the_ini_says() {
+    let base = std::env::temp_dir().join(format!("millrace-sessions-test-{}", std::process::id()));
+    std::fs::create_dir_all(&base).unwrap();
+    let mut host =
+        Host::start(&format!("{INI}session.save_path=\"\"\n"), &["--temp-base", base.to_str().unwrap()]);
+    let mut worker = host.worker(0);
+    let look = "echo json_encode([ini_get('session.save_path'), session_save_path(), ini_get_all('session')['session.save_path']['local_value']]);";
+    let count = |code: &str| {
+        format!("session_id('abc'); {code} session_start(); echo $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1;")
+    };
+    assert_eq!(run(&host, &mut worker, look, |ask| ask), r#"["","",""]"#);
+    assert_eq!(run(&host, &mut worker, &count(""), |ask| ask), "1");
+    // What a script sets is followed, and seen, and over with its request.
+    let other = base.join("other");
+    std::fs::create_dir_all(&other).unwrap();
+    let set = format!(
+        "echo json_encode(session_save_path('{0}')), session_save_path() == '{0}', ' ';",
+        other.display()
+    );
+    assert_eq!(run(&host, &mut worker, &count(&set), |ask| ask), "\"\"1 1");
+    assert_eq!(run(&host, &mut worker, look, |ask| ask), r#"["","",""]"#);
+    assert_eq!(run(&host, &mut worker, &count("ini_set('session.save_handler', 'files');"), |ask| ask), "2");
+    let back =
+        format!("ini_set('session.save_path', '{}'); ini_set('session.save_path', '');", other.display());
+    assert_eq!(run(&host, &mut worker, &count(&back), |ask| ask), "3");
+    assert_eq!(run(&host, &mut worker, &count("ini_restore('session.save_path');"), |ask| ask), "4");
+    let ours: Vec<_> = std::fs::read_dir(&base)
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().into_string().ok())
+        .collect();
+    let ours =
+        ours.iter().find(|name| name.starts_with("millrace-sessions-")).expect("a folder of the user's");
+    assert!(base.join(ours).join("sess_abc").is_file() && other.join("sess_abc").is_file());
+    drop(host);
+    std::fs::remove_dir_all(&base).unwrap();
+}
+
+#[test]
 fn the_environment_can_be_kept() {
     let mut host = Host::start(INI, &["--keep-environment"]);
     let mut worker = host.worker(0);
