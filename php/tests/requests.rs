@@ -138,11 +138,10 @@ fn sessions_have_a_place_of_ours_and_scripts_see_what_the_ini_says() {
     // What a script sets is followed, and seen, and over with its request.
     let other = base.join("other");
     std::fs::create_dir_all(&other).unwrap();
-    let set = format!(
-        "echo json_encode(session_save_path('{0}')), session_save_path() == '{0}', ' ';",
-        other.display()
-    );
-    assert_eq!(run(&host, &mut worker, &count(&set), |ask| ask), "\"\"1 1");
+    let set =
+        format!("$was = session_save_path('{0}'); $now = session_save_path() == '{0}';", other.display());
+    let code = format!("{} echo ' ', json_encode([$was, $now]);", count(&set));
+    assert_eq!(run(&host, &mut worker, &code, |ask| ask), r#"1 ["",true]"#);
     assert_eq!(run(&host, &mut worker, look, |ask| ask), r#"["","",""]"#);
     assert_eq!(run(&host, &mut worker, &count("ini_set('session.save_handler', 'files');"), |ask| ask), "2");
     let back =
