@@ -320,10 +320,63 @@ static bool switch_user(void)
 	return true;
 }
 
+/* What begins so in the server's word to us is php.env: names that mean something to us or to libphp are for scripts only. */
+#define GIVEN "MILLRACE_ENV_"
+
+/*
+ * Takes the variables of php.env out of the environment: NAME=VALUE each, NULL at the end. Their values are wiped where
+ * /proc/PID/environ shows them.
+ */
+static char **take_given(void)
+{
+	size_t count = 0;
+	for (char **entry = environ; *entry; entry++) {
+		count += strncmp(*entry, GIVEN, strlen(GIVEN)) == 0;
+	}
+	char **given = calloc(count + 1, sizeof *given);
+	if (!given) {
+		return NULL;
+	}
+	size_t taken = 0, kept = 0;
+	for (char **entry = environ; *entry; entry++) {
+		if (strncmp(*entry, GIVEN, strlen(GIVEN)) != 0) {
+			environ[kept++] = *entry;
+			continue;
+		}
+		given[taken] = strdup(*entry + strlen(GIVEN));
+		if (!given[taken++]) {
+			return NULL;
+		}
+		explicit_bzero(*entry, strlen(*entry));
+	}
+	environ[kept] = NULL;
+	return given;
+}
+
+static bool set_given(char **given)
+{
+	for (char **entry = given; *entry; entry++) {
+		char *value = strchr(*entry, '=');
+		if (value) {
+			*value++ = 0;
+			if (setenv(*entry, value, 1) != 0) {
+				return false;
+			}
+		}
+		free(*entry);
+	}
+	free(given);
+	return true;
+}
+
 /* What scripts see as environment: fpm_env_init_child in sapi/fpm/fpm/fpm_env.c, with clear_env on. */
 static bool set_environment(void)
 {
 	const struct passwd *user = getpwuid(geteuid());
+	char **given = take_given();
+	if (!given) {
+		return false;
+	}
 	if ((scan_set && unsetenv("PHP_INI_SCAN_DIR") != 0) || (huge_set && unsetenv("USE_ZEND_ALLOC_HUGE_PAGES") != 0)) {
 		return false;
 	}
@@ -333,7 +386,10 @@ static bool set_environment(void)
 	if (temp_folder() && setenv("TMPDIR", temp_folder(), 1) != 0) {
 		return false;
 	}
-	return !user || (setenv("USER", user->pw_name, 1) == 0 && setenv("HOME", user->pw_dir, 1) == 0);
+	if (user && (setenv("USER", user->pw_name, 1) != 0 || setenv("HOME", user->pw_dir, 1) != 0)) {
+		return false;
+	}
+	return set_given(given);
 }
 
 /* ---- PHP ---- */

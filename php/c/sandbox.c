@@ -175,6 +175,9 @@ static bool enter_landlock(long abi)
 	if (temp_folder()) {
 		allow(ruleset, temp_folder(), all);
 	}
+	if (temp_sessions()) {
+		allow(ruleset, temp_sessions(), all);
+	}
 	for (unsigned i = 0; i < options.folder_count; i++) {
 		allow_folder(ruleset, options.folders[i].path, options.folders[i].writable ? all : LL_READ);
 	}

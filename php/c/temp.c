@@ -142,6 +142,63 @@ static bool is_shared(const char *name)
 	return !value;
 }
 
+/* ---- sessions ---- */
+
+/* Where they are; NULL: where session.save_path says. What that is is what scripts see of it nevertheless. */
+static zend_string *sessions;
+static zend_string *said;       /* what session.save_path said at the start */
+static ZEND_INI_MH((*change_save_path));
+static zif_handler save_path_was;
+
+/* Who sets what was said at the start means our place: a script that sets it back, PHP itself after a request. */
+static ZEND_INI_MH(on_save_path)
+{
+	const char *path = new_value ? ZSTR_VAL(new_value) : "";
+	if (strcmp(path, ZSTR_VAL(said)) == 0) {
+		new_value = sessions;
+		if (stage == ZEND_INI_STAGE_RUNTIME || stage == ZEND_INI_STAGE_HTACCESS) {
+			stage = ZEND_INI_STAGE_ACTIVATE; /* open_basedir is for what scripts choose */
+		}
+	}
+	return change_save_path(entry, new_value, mh_arg1, mh_arg2, mh_arg3, stage);
+}
+
+/* session_save_path() tells where they are, not what the ini value says. */
+static PHP_FUNCTION(shown_save_path)
+{
+	const char *value = zend_ini_string_ex("session.save_path", sizeof "session.save_path" - 1, 0, NULL);
+	zend_string *shown = zend_string_init(value ? value : "", value ? strlen(value) : 0, 0);
+	save_path_was(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+	if (Z_TYPE_P(return_value) == IS_STRING && zend_string_equals(Z_STR_P(return_value), sessions)) {
+		zval_ptr_dtor(return_value);
+		RETURN_STR(shown);
+	}
+	zend_string_release(shown);
+}
+
+static void keep_sessions_in(const char *path)
+{
+	zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), ZEND_STRL("session.save_path"));
+	zend_function *function = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("session_save_path"));
+	if (!entry || !entry->on_modify || !function || function->type != ZEND_INTERNAL_FUNCTION) {
+		return;
+	}
+	const char *value = entry->value ? ZSTR_VAL(entry->value) : "";
+	said = zend_string_init(value, strlen(value), 1);
+	sessions = zend_string_init(path, strlen(path), 1);
+	change_save_path = entry->on_modify;
+	entry->on_modify = on_save_path;
+	entry->on_modify(entry, entry->value, entry->mh_arg1, entry->mh_arg2, entry->mh_arg3, ZEND_INI_STAGE_STARTUP);
+	save_path_was = function->internal_function.handler;
+	function->internal_function.handler = ZEND_FN(shown_save_path);
+}
+
+/* NULL: there is no place of our own for them. */
+const char *temp_sessions(void)
+{
+	return sessions ? ZSTR_VAL(sessions) : NULL;
+}
+
 /*
  * Sessions outlive the host, so they are not in its folder: where the distribution has no place for them they are in one of this
  * user's beside it.
@@ -156,7 +213,7 @@ static void place_sessions(const char *base)
 	}
 	mkdir(path, 0700);
 	if (lstat(path, &found) == 0 && S_ISDIR(found.st_mode) && found.st_uid == geteuid() && (found.st_mode & 077) == 0) {
-		ini_set_for_good("session.save_path", path);
+		keep_sessions_in(path);
 	}
 }
 

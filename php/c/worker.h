@@ -137,6 +137,7 @@ bool sandbox_enter(pid_t host, pid_t server);
 bool temp_make(const char *base);
 void temp_use(const char *base);
 const char *temp_folder(void);
+const char *temp_sessions(void);
 void temp_remove(void);
 bool ini_set_for_good(const char *name, const char *value);
 

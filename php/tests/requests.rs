@@ -109,6 +109,57 @@ fn env_superglobal_holds_the_request_too() {
 }
 
 #[test]
+fn variables_that_were_given_are_as_php_fpm_has_them() {
+    let given = [("MILLRACE_ENV_GIVEN_HOST", "db = 1"), ("MILLRACE_ENV_PATH", "/given/bin")];
+    let mut host = Host::with_environment("variables_order=EGPCS\n", &given);
+    let mut worker = host.worker(0);
+    let code = "putenv('GIVEN_HOST=other'); $_ENV = []; $_SERVER['GIVEN_HOST'] = 'other';";
+    run(&host, &mut worker, code, |ask| ask);
+    let code = "echo json_encode([getenv('GIVEN_HOST'), $_ENV['GIVEN_HOST'], $_SERVER['GIVEN_HOST'], getenv()['GIVEN_HOST'], getenv('PATH'),
+        shell_exec('echo $GIVEN_HOST'), array_values(array_filter(array_keys(getenv() + $_SERVER), fn ($name) => str_contains($name, 'MILLRACE'))),
+        str_contains(file_get_contents('/proc/self/environ'), 'db = 1')]);";
+    let text = run(&host, &mut worker, code, |ask| ask.set("HTTP_GIVEN_HOST", "forged"));
+    assert_eq!(text, r#"["db = 1","db = 1","db = 1","db = 1","\/given\/bin","db = 1\n",[],false]"#);
+}
+
+#[test]
+fn sessions_have_a_place_of_ours_and_scripts_see_what_the_ini_says() {
+    let base = std::env::temp_dir().join(format!("millrace-sessions-test-{}", std::process::id()));
+    std::fs::create_dir_all(&base).unwrap();
+    let mut host =
+        Host::start(&format!("{INI}session.save_path=\"\"\n"), &["--temp-base", base.to_str().unwrap()]);
+    let mut worker = host.worker(0);
+    let look = "echo json_encode([ini_get('session.save_path'), session_save_path(), ini_get_all('session')['session.save_path']['local_value']]);";
+    let count = |code: &str| {
+        format!("session_id('abc'); {code} session_start(); echo $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1;")
+    };
+    assert_eq!(run(&host, &mut worker, look, |ask| ask), r#"["","",""]"#);
+    assert_eq!(run(&host, &mut worker, &count(""), |ask| ask), "1");
+    // What a script sets is followed, and seen, and over with its request.
+    let other = base.join("other");
+    std::fs::create_dir_all(&other).unwrap();
+    let set =
+        format!("$was = session_save_path('{0}'); $now = session_save_path() == '{0}';", other.display());
+    let code = format!("{} echo ' ', json_encode([$was, $now]);", count(&set));
+    assert_eq!(run(&host, &mut worker, &code, |ask| ask), r#"1 ["",true]"#);
+    assert_eq!(run(&host, &mut worker, look, |ask| ask), r#"["","",""]"#);
+    assert_eq!(run(&host, &mut worker, &count("ini_set('session.save_handler', 'files');"), |ask| ask), "2");
+    let back =
+        format!("ini_set('session.save_path', '{}'); ini_set('session.save_path', '');", other.display());
+    assert_eq!(run(&host, &mut worker, &count(&back), |ask| ask), "3");
+    assert_eq!(run(&host, &mut worker, &count("ini_restore('session.save_path');"), |ask| ask), "4");
+    let ours: Vec<_> = std::fs::read_dir(&base)
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().into_string().ok())
+        .collect();
+    let ours =
+        ours.iter().find(|name| name.starts_with("millrace-sessions-")).expect("a folder of the user's");
+    assert!(base.join(ours).join("sess_abc").is_file() && other.join("sess_abc").is_file());
+    drop(host);
+    std::fs::remove_dir_all(&base).unwrap();
+}
+
+#[test]
 fn the_environment_can_be_kept() {
     let mut host = Host::start(INI, &["--keep-environment"]);
     let mut worker = host.worker(0);

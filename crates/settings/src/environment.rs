@@ -21,6 +21,8 @@ pub struct Environment<'a> {
     pub data_dir: Option<PathBuf>,
     /// Where relative paths of the command line start.
     pub current_dir: PathBuf,
+    /// The process's environment, what of it is text.
+    pub variables: Vec<(String, String)>,
     /// Files and folders.
     pub disk: &'a dyn Disk,
 }
@@ -67,6 +69,9 @@ impl Environment<'static> {
             data_dir: folder_named_by("XDG_DATA_HOME")
                 .or_else(|| folder_named_by("HOME").map(|home| home.join(".local/share"))),
             current_dir: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
+            variables: std::env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+                .collect(),
             disk: &RealDisk,
         }
     }
@@ -177,6 +182,7 @@ pub(crate) mod fake {
         /// A 4-core machine with 8 GB and an ordinary user in `/home/ann`.
         pub(crate) fn machine(&self) -> Environment<'_> {
             Environment {
+                variables: vec![("WORDPRESS_DB_NAME".to_owned(), "blog".to_owned())],
                 cores: 4,
                 memory: 8 << 30,
                 uid: 1000,

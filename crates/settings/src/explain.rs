@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::environment::Environment;
+use crate::plan::Network;
 use crate::resolve::View;
 use crate::suggest::{self, Suggestion};
 use crate::table::{self, Default, Group, Kind, Place, Setting, TABLE};
@@ -210,6 +211,13 @@ fn shown(kind: &Kind, value: &Value) -> String {
         Value::Address(Some(address)) => crate::check::address_text(address),
         Value::Text(Some(text)) => text.clone(),
         Value::Path(Some(path)) => path.display().to_string(),
+        Value::Networks(networks) if !networks.is_empty() => {
+            let text = |network: &Network| match network {
+                Network::Block(ip, length) => format!("{ip}/{length}"),
+                Network::Unix => "unix".to_owned(),
+            };
+            networks.iter().map(text).collect::<Vec<_>>().join(", ")
+        }
         _ => "none".to_owned(),
     }
 }

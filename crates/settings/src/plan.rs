@@ -1,6 +1,7 @@
 //! The resolved configuration. Every field has a value inside its bounds; nothing here remembers how it was typed.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -247,6 +248,28 @@ pub struct Cache {
     pub variants: usize,
     /// Who may send `PURGE` and `BAN`.
     pub purge_from: Vec<Network>,
+    /// Who sends this with them may, too.
+    pub purge_token: Option<Secret>,
+}
+
+/// A secret. Its debug form is not.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(...)")
+    }
+}
+
+/// Environment variables, by name. Their values are secrets, often: the debug form has the names.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Variables(pub BTreeMap<String, String>);
+
+impl fmt::Debug for Variables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
 }
 
 /// `[cache]` with a site's own `[site.cache]` on top: how its pages are kept. Lists are those written, without what the
@@ -512,6 +535,8 @@ pub struct Php {
     pub ini_file: Option<PathBuf>,
     /// ini values on top of every file, as `php -d` sets them.
     pub ini: BTreeMap<String, String>,
+    /// Environment variables of its scripts.
+    pub env: Variables,
     /// User that PHP runs as; `None`: the server's own.
     pub user: Option<String>,
     /// Group that PHP runs as; `None`: the user's first.

@@ -13,12 +13,12 @@ use crate::memory::Shares;
 use crate::plan::{
     AccessFormat, Acme, Address, Admin, Backend, Cache, CacheMode, Certificate, Challenge, Clients, Files,
     Folder, Http, Https, Level, Log, Multisite, Network, OpenBasedir, Php, PhpPool, Plan, Profile, Redirect,
-    Sandbox, Server, Site, SiteCache, Symlinks, Ttl, WorkerScript, Www,
+    Sandbox, Secret, Server, Site, SiteCache, Symlinks, Ttl, Variables, WorkerScript, Www,
 };
 use crate::problem::At;
 use crate::public;
 use crate::table::{self, Default, Setting};
-use crate::value::{Raw, Value};
+use crate::value::{Raw, Value, reserved_variable};
 use crate::written::{Section, SiteWritten, Typed, Written};
 
 /// The plan that `written` asks for on this machine. Bounds between settings and the disk are not looked at: that is
@@ -162,6 +162,7 @@ fn cache(view: &View<'_>) -> Cache {
         fill_wait: view.duration("cache.fill_wait"),
         variants: view.count("cache.variants"),
         purge_from: view.networks("cache.purge_from"),
+        purge_token: view.text("cache.purge_token").map(Secret),
     }
 }
 
@@ -321,6 +322,7 @@ fn php(view: &View<'_>) -> Php {
         queue_timeout: view.duration("php.queue_timeout"),
         ini_file: view.path("php.ini_file"),
         ini: php_ini(view),
+        env: variables(view),
         user: view.text("php.user"),
         group: view.text("php.group"),
         sandbox: match view.choice("php.sandbox") {
@@ -389,7 +391,7 @@ fn pool(view: &View<'_>, name: &str) -> PhpPool {
 /// The ini values that PHP starts with. Its limits on uploads follow the server's: 2 MB beside a server that takes
 /// 64 MB is the first thing that every guide tells people to change. An ini file of their own is left alone.
 fn php_ini(view: &View<'_>) -> BTreeMap<String, String> {
-    let mut ini: BTreeMap<String, String> = view.ini().into_iter().collect();
+    let mut ini: BTreeMap<String, String> = view.layered("php.ini").into_iter().collect();
     if view.path("php.ini_file").is_none() {
         let most = view.number("site.body_bytes").to_string();
         for name in ["post_max_size", "upload_max_filesize"] {
@@ -397,6 +399,26 @@ fn php_ini(view: &View<'_>) -> BTreeMap<String, String> {
         }
     }
     ini
+}
+
+/// `php.env` over those of the server's own environment that `php.env_pass` names.
+fn variables(view: &View<'_>) -> Variables {
+    let wanted = view.texts("php.env_pass");
+    let wanted = |name: &str| wanted.iter().any(|(pattern, _)| is_like(pattern, name));
+    let own = view.environment().variables.iter();
+    let passed = own.filter(|(name, _)| wanted(name) && reserved_variable(name).is_none()).cloned();
+    Variables(passed.chain(view.layered("php.env")).collect())
+}
+
+/// Whether a name fits a pattern with `*` at either end.
+fn is_like(pattern: &str, name: &str) -> bool {
+    let (open, pattern) = pattern.strip_prefix('*').map_or((false, pattern), |rest| (true, rest));
+    match (open, pattern.strip_suffix('*')) {
+        (false, None) => name == pattern,
+        (false, Some(begin)) => name.starts_with(begin),
+        (true, None) => name.ends_with(pattern),
+        (true, Some(part)) => name.contains(part),
+    }
 }
 
 /// What one place of the configuration sees: a site's own values, those outside of it, the defaults.
@@ -553,12 +575,12 @@ impl<'a> View<'a> {
         Value::Text(application::front_controller(self.profile()).map(str::to_owned))
     }
 
-    /// The site's ini values over those of `[php.ini]`.
-    pub fn ini(&self) -> Vec<(String, String)> {
+    /// The site's values of an open table over those outside of it.
+    pub fn layered(&self, key: &str) -> Vec<(String, String)> {
         let mut all = Vec::new();
         for section in [Some(&self.written.global), self.site.map(|site| &site.values)].into_iter().flatten()
         {
-            if let Some(Value::Pairs(pairs)) = section.get("php.ini").and_then(|typed| typed.value.as_ref()) {
+            if let Some(Value::Pairs(pairs)) = section.get(key).and_then(|typed| typed.value.as_ref()) {
                 all.extend(pairs.iter().cloned());
             }
         }
@@ -622,7 +644,9 @@ impl Value {
     fn none_of(kind: &table::Kind) -> Self {
         use table::Kind;
         match kind {
-            Kind::Name | Kind::UrlPath { .. } | Kind::Url { .. } | Kind::Email => Self::Text(None),
+            Kind::Name | Kind::UrlPath { .. } | Kind::Url { .. } | Kind::Email | Kind::Secret => {
+                Self::Text(None)
+            }
             Kind::Path { .. } => Self::Path(None),
             Kind::Address { .. } => Self::Address(None),
             Kind::Addresses => Self::Addresses(Vec::new()),
@@ -630,7 +654,7 @@ impl Value {
             Kind::Networks => Self::Networks(Vec::new()),
             Kind::FileNames | Kind::HostNames | Kind::Words(_) => Self::Texts(Vec::new()),
             Kind::Folders => Self::Folders(Vec::new()),
-            Kind::Fields | Kind::Ini | Kind::Places => Self::Pairs(Vec::new()),
+            Kind::Fields | Kind::Ini | Kind::Environment | Kind::Places => Self::Pairs(Vec::new()),
             Kind::Count { .. } | Kind::Size { .. } => Self::Number(0),
             Kind::Switch | Kind::Duration { .. } | Kind::Choice(_) => {
                 unreachable!("a setting of this kind always has a default")

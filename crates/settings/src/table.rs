@@ -121,6 +121,10 @@ pub(crate) enum Kind {
     Fields,
     /// A table of PHP ini values.
     Ini,
+    /// A table of environment variables.
+    Environment,
+    /// A secret text.
+    Secret,
     /// A table of beginnings of URL paths and the folders that they stand for.
     Places,
 }
@@ -142,6 +146,8 @@ pub(crate) enum Word {
     Method,
     /// PHP functions.
     Function,
+    /// Environment variables, `*` at either end allowed.
+    Variable,
 }
 
 /// Tables of which there is one a name: `[php.pool.admin]`. In keys of rows [`NAME`] stands for the name.

@@ -6,6 +6,8 @@ mod list;
 mod name;
 mod word;
 
+pub(crate) use word::reserved_variable;
+
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -67,7 +69,7 @@ pub(crate) enum Value {
     Duration(Duration),
     /// Of [`Kind::Choice`].
     Choice(&'static str),
-    /// Of [`Kind::Name`], [`Kind::UrlPath`], [`Kind::Url`] and [`Kind::Email`]; `None` is the word for none, or unset.
+    /// Of [`Kind::Name`], [`Kind::UrlPath`], [`Kind::Url`], [`Kind::Email`] and [`Kind::Secret`]; `None` is the word for none, or unset.
     Text(Option<String>),
     /// Of [`Kind::Path`].
     Path(Option<PathBuf>),
@@ -83,7 +85,7 @@ pub(crate) enum Value {
     Texts(Vec<(String, Range<usize>)>),
     /// Of [`Kind::Folders`].
     Folders(Vec<PathBuf>),
-    /// Of [`Kind::Fields`], [`Kind::Ini`] and [`Kind::Places`]: name and value, in the order written.
+    /// Of [`Kind::Fields`], [`Kind::Ini`], [`Kind::Environment`] and [`Kind::Places`]: name and value, in the order written.
     Pairs(Vec<(String, String)>),
 }
 
@@ -140,6 +142,8 @@ impl Kind {
             Self::Email => name::email(raw, self.text(raw)?).map(|email| Value::Text(Some(email))),
             Self::Fields => list::fields(raw).map(Value::Pairs),
             Self::Ini => list::ini(raw).map(Value::Pairs),
+            Self::Environment => list::variables(raw).map(Value::Pairs),
+            Self::Secret => name::secret(raw, self.text(raw)?).map(|secret| Value::Text(Some(secret))),
             Self::Folders => list::folders(raw, base).map(Value::Folders),
             Self::Places => list::places(raw, base).map(Value::Pairs),
         }
@@ -200,6 +204,8 @@ impl Kind {
             Self::Email => "an address like \"me@example.com\"".to_owned(),
             Self::Fields => "a table of field names and texts".to_owned(),
             Self::Ini => "a table of ini names and texts, numbers or booleans".to_owned(),
+            Self::Environment => "a table of names of environment variables and texts or numbers".to_owned(),
+            Self::Secret => "a secret of 16 characters or more".to_owned(),
             Self::Folders => "folders like \"/srv/private\"".to_owned(),
             Self::Places => "a table of paths as in a URL, like \"/protected/\", and folders".to_owned(),
         }
@@ -225,13 +231,14 @@ impl Kind {
             Self::Url { .. } => "URL",
             Self::Email => "mail address",
             Self::Folders => "folders",
-            Self::Fields | Self::Ini | Self::Places => "table",
+            Self::Fields | Self::Ini | Self::Environment | Self::Places => "table",
+            Self::Secret => "secret",
         }
     }
 
     /// Whether the value is a table of names that a person chooses, so that a key can go on below it.
     pub(crate) fn is_open_table(&self) -> bool {
-        matches!(self, Self::Fields | Self::Ini | Self::Places)
+        matches!(self, Self::Fields | Self::Ini | Self::Environment | Self::Places)
     }
 
     fn switch(&self, raw: &Raw) -> Read<bool> {

@@ -115,15 +115,24 @@ impl Host {
         std::fs::write(&file, ini).unwrap();
         let mut words = vec!["--ini-file", file.to_str().unwrap()];
         words.extend_from_slice(options);
-        Host::launch(root, &words)
+        Host::launch(root, &words, &[])
+    }
+
+    /// Starts a host with these ini values, and more environment.
+    pub fn with_environment(ini: &str, given: &[(&str, &str)]) -> Host {
+        let root = scratch();
+        let file = root.join("php.ini");
+        std::fs::write(&file, ini).unwrap();
+        let words = ["--ini-file", file.to_str().unwrap()];
+        Host::launch(root, &words, given).unwrap_or_else(|message| panic!("the host failed: {message}"))
     }
 
     /// Starts a host with the distribution's ini files.
     pub fn with_distribution(options: &[&str]) -> Host {
-        Host::launch(scratch(), options).unwrap_or_else(|message| panic!("the host failed: {message}"))
+        Host::launch(scratch(), options, &[]).unwrap_or_else(|message| panic!("the host failed: {message}"))
     }
 
-    fn launch(root: PathBuf, words: &[&str]) -> Result<Host, String> {
+    fn launch(root: PathBuf, words: &[&str], given: &[(&str, &str)]) -> Result<Host, String> {
         let (control, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         let board = rustix::fs::memfd_create("scoreboard", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
@@ -141,6 +150,7 @@ impl Host {
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::from(scoreboard.try_clone().unwrap()))
             .env("MILLRACE_TEST", "inherited")
+            .envs(given.iter().copied())
             // For builds with AddressSanitizer: what PHP itself leaves at its end is none of our business.
             .env("ASAN_OPTIONS", "detect_leaks=0")
             .spawn()

@@ -26,6 +26,8 @@ use super::scoreboard::Scoreboard;
 
 /// Name of the program.
 const PROGRAM: &str = "millrace-php";
+/// With this in front of its name an environment variable is for the program's scripts.
+const VARIABLE: &str = "MILLRACE_ENV_";
 /// A longer line on the host's standard error is cut.
 const LINE_BYTES: usize = 8 << 10;
 
@@ -74,6 +76,8 @@ impl Host {
             let mut command = Command::new(&program);
             command.args(arguments(settings));
             command.args(confinement(settings, injected.directory()));
+            // Not as arguments, which everybody on the machine can read.
+            command.envs(settings.env.0.iter().map(|(name, value)| (format!("{VARIABLE}{name}"), value)));
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
             let given = vec![
                 (theirs, CONTROL_DESCRIPTOR),

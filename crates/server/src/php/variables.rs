@@ -77,6 +77,9 @@ pub fn write_params(
     }
     params.variable(b"PATH_INFO", &script.path_info);
     litespeed(&mut params, site, request);
+    for (name, value) in site.plan.php.iter().flat_map(|php| &php.env.0) {
+        params.variable(name.as_bytes(), value.as_bytes());
+    }
     fields(&mut params, request);
     params.finish()
 }

@@ -27,8 +27,21 @@ use crate::stats::Registry;
 /// The answer to a request by `PURGE` or `BAN`.
 pub fn answer(thread: &Thread, site: &Site, request: &Request) -> Reply {
     let setup = thread.setup();
-    match request::read(site, &setup.plan.cache.purge_from, request) {
-        Err(refusal) => *refusal,
+    match request::read(site, &setup.plan.cache, request) {
+        Err(refusal) => {
+            if refusal.status == 403 && request::is_worth_a_line(request) {
+                let (method, host) = (request.head.method(), request.authority());
+                let log = &thread.process.log;
+                log.message(
+                    Level::Warn,
+                    format_args!(
+                        "{method} from this machine for {host} was refused. {}",
+                        request::WHAT_TO_DO
+                    ),
+                );
+            }
+            *refusal
+        }
         Ok(order) => {
             let who = match request.ends.client_ip() {
                 Some(ip) => format!("{} from {ip}", request.head.method()),

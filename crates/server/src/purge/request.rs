@@ -13,8 +13,11 @@
 //! empties the cache with every click does not empty it for the visitors when PHP can't keep up. `Millrace-Purge: hard` or
 //! `soft` says otherwise.
 
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
 use millrace_pages::Hardness;
-use millrace_settings::plan::Network;
+use millrace_settings::plan::{Cache, Network, Secret};
 
 use super::order::{self, Order, What};
 use crate::reply::{self, Body, Reply};
@@ -36,6 +39,13 @@ const TAG_FIELDS: &[(&str, &[char])] = &[
 const FORWARDED: &[&str] =
     &["Forwarded", "Via", "X-Forwarded-For", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP"];
 
+/// What a refused plugin's user is told.
+pub const WHAT_TO_DO: &str = "This server does not take the address as proof of who purges: others can reach it, too, or it trusts a proxy. \
+    Set cache.purge_token and send it in the field Millrace-Token, or name the address in cache.purge_from; or purge by the admin \
+    socket: millrace purge.";
+/// So long that is not said again in the log.
+const QUIET: Duration = Duration::from_secs(60);
+
 /// The most tags that one request may name.
 const MOST_TAGS: usize = 256;
 
@@ -48,10 +58,10 @@ pub fn is_order(site: &Site, request: &Request) -> bool {
 /// What the request orders for `site`, if its sender may and its words make sense; else what it gets.
 ///
 /// # Errors
-/// 403 to others than `allowed`, 400 with a reason for what can't be understood.
-pub fn read(site: &Site, allowed: &[Network], request: &Request) -> Result<Order, Box<Reply>> {
-    if !may(allowed, request) {
-        return Err(Box::new(reply::plain(403)));
+/// 403 to others than those whom `cache.purge_from` and `cache.purge_token` mean, 400 with a reason for what can't be understood.
+pub fn read(site: &Site, settings: &Cache, request: &Request) -> Result<Order, Box<Reply>> {
+    if !may(&settings.purge_from, request) && !has_token(settings.purge_token.as_ref(), request) {
+        return Err(Box::new(if is_near(request) { text(403, WHAT_TO_DO) } else { reply::plain(403) }));
     }
     let what = match (tags(site, request), request.head.method()) {
         (Some(tags), _) => tags,
@@ -90,6 +100,45 @@ fn may(allowed: &[Network], request: &Request) -> bool {
     // A trusted proxy doesn't tell its client's port: that is how its word is known.
     let told_by_proxy = request.ends.client.is_some_and(|client| client.port() == 0);
     known && (told_by_proxy || !FORWARDED.iter().any(|name| request.head.field(name).is_some()))
+}
+
+/// Whether the request has the secret.
+fn has_token(secret: Option<&Secret>, request: &Request) -> bool {
+    let Some(Secret(secret)) = secret else { return false };
+    let bearer = |value: &'_ str| {
+        let (scheme, token) = value.trim().split_once(' ')?;
+        scheme.eq_ignore_ascii_case("Bearer").then(|| token.trim().to_owned())
+    };
+    let said = [
+        request.head.field_text("Authorization").and_then(bearer),
+        request.head.field_text("Millrace-Token").map(|value| value.trim().to_owned()),
+    ];
+    said.into_iter().flatten().any(|said| is_same(said.as_bytes(), secret.as_bytes()))
+}
+
+/// Compares in a time that does not depend on where the first difference is.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let differing = one.iter().zip(other).fold(0, |differing, (one, other)| differing | (one ^ other));
+    one.len() == other.len() && std::hint::black_box(differing) == 0
+}
+
+/// Whether it came from this machine: a plugin's, perhaps, and those who installed it have to know.
+fn is_near(request: &Request) -> bool {
+    request.ends.client_ip().is_none_or(|ip| ip.to_canonical().is_loopback())
+}
+
+/// Whether it is time to say once more in the log that a plugin's order was refused.
+pub fn is_worth_a_line(request: &Request) -> bool {
+    static LAST: Mutex<Option<Instant>> = Mutex::new(None);
+    if !is_near(request) {
+        return false;
+    }
+    let mut last = LAST.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let is_due = last.is_none_or(|last| last.elapsed() >= QUIET);
+    if is_due {
+        *last = Some(Instant::now());
+    }
+    is_due
 }
 
 fn purge(site: &Site, request: &Request) -> Result<What, String> {
@@ -169,7 +218,19 @@ mod tests {
 
     /// What `text` (method, target, fields a line each) orders when it comes from `client`.
     fn ask(client: Option<&str>, text: &str) -> Result<String, u16> {
+        ask_by(client, text, |_| ()).map_err(|reply| reply.status)
+    }
+
+    fn ask_by(
+        client: Option<&str>,
+        text: &str,
+        change: impl FnOnce(&mut Cache),
+    ) -> Result<String, Box<Reply>> {
         let setup = setup(true);
+        let own =
+            [Network::Block("127.0.0.0".parse().unwrap(), 8), Network::Block("::1".parse().unwrap(), 128)];
+        let mut cache = Cache { purge_from: own.into(), ..setup.plan.cache.clone() };
+        change(&mut cache);
         let mut lines = text.split('\n');
         let first = lines.next().unwrap();
         let fields: String = lines.map(|line| format!("{line}\r\n")).collect();
@@ -182,8 +243,7 @@ mod tests {
         let request =
             Request::new(head, Ends { client, local: None, scheme: Scheme::Http, tls: None }, &trusted);
         assert!(is_order(&setup.sites[0], &request));
-        let order =
-            read(&setup.sites[0], &setup.plan.cache.purge_from, &request).map_err(|reply| reply.status)?;
+        let order = read(&setup.sites[0], &cache, &request)?;
         Ok(order.shown(&setup).to_string())
     }
 
@@ -241,6 +301,55 @@ mod tests {
         // A trusted proxy's word counts.
         assert_eq!(ask(Some("10.0.0.1"), "PURGE /\nX-Forwarded-For: 203.0.113.7"), Err(403));
         assert!(ask(Some("10.0.0.1"), "PURGE /\nX-Forwarded-For: 127.0.0.1").is_ok());
+    }
+
+    #[test]
+    fn who_has_the_token_may() {
+        let secret = "0123456789abcdef";
+        let ask = |client: Option<&str>, field: &str| {
+            let given = |cache: &mut Cache| {
+                (cache.purge_from, cache.purge_token) = (vec![], Some(Secret(secret.into())))
+            };
+            ask_by(client, &format!("PURGE /a\n{field}"), given).map_err(|reply| reply.status)
+        };
+        let good = Ok("a.example/a, hard".to_owned());
+        for field in [
+            "Authorization: Bearer 0123456789abcdef",
+            "authorization: bearer 0123456789abcdef ",
+            "Millrace-Token: 0123456789abcdef",
+        ] {
+            for client in [Some("203.0.113.7"), Some("127.0.0.1"), None] {
+                assert_eq!(ask(client, field), good, "{field}");
+            }
+            assert_eq!(ask(None, &format!("{field}\nX-Forwarded-For: 203.0.113.7")), good);
+        }
+        for field in [
+            "A: b",
+            "Millrace-Token: 0123456789abcdeg",
+            "Millrace-Token: 0123456789abcde",
+            "Millrace-Token:",
+            "Authorization: Basic 0123456789abcdef",
+            "Authorization: 0123456789abcdef",
+        ] {
+            assert_eq!(ask(Some("127.0.0.1"), field), Err(403), "{field}");
+        }
+        assert_eq!(
+            ask_by(Some("127.0.0.1"), "PURGE /\nMillrace-Token:", |cache| cache.purge_from.clear())
+                .unwrap_err()
+                .status,
+            403
+        );
+    }
+
+    #[test]
+    fn a_plugin_here_is_told_what_to_do() {
+        let said = |client: &str| {
+            let reply = ask_by(Some(client), "PURGE /a", |cache| cache.purge_from.clear()).unwrap_err();
+            let Body::Bytes(bytes) = reply.body else { return String::new() };
+            String::from_utf8(bytes).unwrap()
+        };
+        assert!(said("127.0.0.1").contains("cache.purge_token"));
+        assert!(!said("203.0.113.7").contains("purge_token"));
     }
 
     #[test]

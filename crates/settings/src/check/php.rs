@@ -152,7 +152,9 @@ fn uploads(view: &View<'_>, problems: &mut Vec<Problem>) {
     const NAME: &str = "post_max_size";
     let most = view.number("site.body_bytes");
     let key = if view.at("site.body_bytes").is_some() { "site.body_bytes" } else { "http.body_bytes" };
-    let Some((_, value)) = view.ini().into_iter().rev().find(|(name, _)| name == NAME) else { return };
+    let Some((_, value)) = view.layered("php.ini").into_iter().rev().find(|(name, _)| name == NAME) else {
+        return;
+    };
     let Some(bytes) = ini_bytes(&value).filter(|bytes| (1..most).contains(bytes)) else { return };
     if view.at(key).is_none() {
         return;

@@ -82,6 +82,62 @@ fn workers_follow_cores_and_memory() {
 }
 
 #[test]
+fn scripts_have_the_variables_that_are_named() {
+    let text = r#"
+        [php]
+        env = { APP_ENV = "prod", DB_HOST = "db", DB_PORT = 3306 }
+        env_pass = ["WORDPRESS_*", "DB_HOST", "HTTP_*"]
+        [[site]]
+        names = ["a.example"]
+        root = "/srv/blog"
+        default = true
+        [[site]]
+        names = ["b.example"]
+        root = "/srv/app"
+        php.env.DB_HOST = "other"
+        php.env_pass = []
+    "#;
+    let disk = disk_with(&[("/etc/millrace/millrace.toml", text)]);
+    let own = [
+        ("WORDPRESS_DB_NAME", "wp"),
+        ("DB_HOST", "mine"),
+        ("SECRET", "x"),
+        ("HTTP_PROXY", "y"),
+        ("MY_WORDPRESS_X", "z"),
+    ];
+    let variables = own.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let (plan, _) = load_on(&Source::default(), &Environment { variables, ..disk.machine() }).unwrap();
+    let env = |site: usize| {
+        let env = &plan.sites[site].php.as_ref().unwrap().env;
+        env.0.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(env(0), "APP_ENV=prod DB_HOST=db DB_PORT=3306 WORDPRESS_DB_NAME=wp");
+    assert_eq!(env(1), "APP_ENV=prod DB_HOST=other DB_PORT=3306");
+    assert!(!format!("{plan:?}").contains("prod"), "what is printed for people has no values");
+    assert_eq!(super::plan(SITE, &[]).sites[0].php.as_ref().unwrap().env.0.len(), 0);
+}
+
+#[test]
+fn an_address_proves_nothing_where_others_can_come_from_it() {
+    let from = |text: &str| plan(&format!("{text}\n{SITE}"), &[]).cache.purge_from.len();
+    assert_eq!(
+        from(
+            "[server]\nlisten = [\"127.0.0.1:80\", \"unix:/run/x.sock\"]\n[https]\nself_signed = true\nlisten = [\"[::1]:443\"]"
+        ),
+        2
+    );
+    assert_eq!(from("[server]\nlisten = [\"127.0.0.1:80\", \":81\"]"), 0);
+    assert_eq!(
+        from("[server]\nlisten = [\"127.0.0.1:80\"]\n[https]\nself_signed = true\nlisten = [\":443\"]"),
+        0
+    );
+    assert_eq!(from("[server]\nlisten = [\"127.0.0.1:80\"]\ntrusted_proxies = [\"127.0.0.1\"]"), 0);
+    assert_eq!(from("[server]\nlisten = [\":80\"]\n[cache]\npurge_from = [\"127.0.0.1\"]"), 1, "as written");
+    let token = plan(&format!("[cache]\npurge_token = \"0123456789abcdef\"\n{SITE}"), &[]);
+    assert!(token.cache.purge_token.is_some() && !format!("{token:?}").contains("0123456789abcdef"));
+}
+
+#[test]
 fn the_admin_socket_is_in_a_folder_of_the_user() {
     let disk = disk();
     let admin = |uid, runtime_dir: Option<PathBuf>| {

@@ -344,6 +344,14 @@ access = "/var/log/nowhere/access.log"
 error = "/srv/app"
 {SITE}"#);
 
+    environment: format!(r#"
+[php]
+env = {{ "1A" = "x", "A B" = "x", HTTP_PROXY = "x", SCRIPT_NAME = "x", PHP_VALUE = "x", OK = [1], GOOD = "x" }}
+env_pass = ["*", "A-B", "HTTP_X", "APP_*"]
+[cache]
+purge_token = "short"
+{SITE}"#);
+
     page_cache: format!(r#"
 [cache]
 mode = "on"

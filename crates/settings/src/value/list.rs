@@ -141,6 +141,46 @@ pub(super) fn ini(raw: &Raw) -> Read<Vec<(String, String)>> {
     if wrongs.is_empty() { Ok(values) } else { Err(wrongs) }
 }
 
+/// Environment variables of scripts.
+pub(super) fn variables(raw: &Raw) -> Read<Vec<(String, String)>> {
+    let (mut wrongs, mut values) = (Vec::new(), Vec::new());
+    for entry in entries(raw, "{ WORDPRESS_DB_HOST = \"db\" }")? {
+        match variable(entry) {
+            Ok(pair) => values.push(pair),
+            Err(wrong) => wrongs.extend(wrong),
+        }
+    }
+    if wrongs.is_empty() { Ok(values) } else { Err(wrongs) }
+}
+
+fn variable(entry: &Entry) -> Read<(String, String)> {
+    let name = &entry.name;
+    if let Some((label, cure)) = super::word::reserved_variable(name) {
+        let at_name = Raw { form: Form::Text(String::new()), span: entry.span.clone() };
+        let title = format!("cannot set \"{}\"", shown(name));
+        return Err(at_name.wrong(What::Malformed, title, label, cure));
+    }
+    let text = match &entry.value.form {
+        Form::Text(text) | Form::Bare(text) => text.clone(),
+        Form::Integer(number) => number.to_string(),
+        _ => {
+            return Err(entry
+                .value
+                .wrong_type(format!("needs a text for {name}"), "write the value in quotes"));
+        }
+    };
+    if text.contains('\0') {
+        let title = format!("has an illegal value for {name}");
+        return Err(entry.value.wrong(
+            What::Malformed,
+            title,
+            "holds a NUL byte",
+            "remove it: it would end the value",
+        ));
+    }
+    Ok((name.clone(), text))
+}
+
 fn field(entry: &Entry) -> Read<(String, String)> {
     let name = &entry.name;
     let at_name = Raw { form: Form::Text(String::new()), span: entry.span.clone() };

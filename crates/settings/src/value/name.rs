@@ -296,6 +296,15 @@ pub(super) fn url(raw: &Raw, text: &str, words: &[(&str, &str)]) -> Read<String>
     Ok(text.to_owned())
 }
 
+/// A secret, which is not shown.
+pub(super) fn secret(raw: &Raw, text: &str) -> Read<String> {
+    if text.len() < 16 || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let cure = "write 16 characters or more, without spaces: `openssl rand -hex 16` makes some";
+        return Err(raw.wrong(What::Malformed, "is no good secret", "too short, or not plain text", cure));
+    }
+    Ok(text.to_owned())
+}
+
 /// An address for mail, without looking closer than a certificate authority needs.
 pub(super) fn email(raw: &Raw, text: &str) -> Read<String> {
     let title = format!("cannot be \"{}\"", shown(text));

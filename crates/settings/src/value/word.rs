@@ -21,6 +21,7 @@ pub(super) fn list(raw: &Raw, word: Word) -> Read<Vec<(String, Range<usize>)>> {
             Word::ArgumentValue => name(text, b"&#?", "not an argument"),
             Word::Method => method(text),
             Word::Function => function(text),
+            Word::Variable => variable(text),
         };
         read.map(|text| (text, raw.span.clone())).map_err(|(label, cure)| {
             let cure = cure.unwrap_or_else(|| format!("write it like {}", word.example()));
@@ -106,6 +107,87 @@ fn function(text: &str) -> Result<String, Bad> {
     Ok(text.to_ascii_lowercase())
 }
 
+/// `WORDPRESS_*`: an environment variable of the server.
+fn variable(text: &str) -> Result<String, Bad> {
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'*';
+    if !text.bytes().all(legal) {
+        return Err(("not a variable's name", None));
+    }
+    match reserved_variable(text).filter(|_| !text.contains('*')) {
+        Some((label, cure)) => Err((label, Some(cure.to_owned()))),
+        None => name(text, b"=", "not a variable's name"),
+    }
+}
+
+/// Why scripts can't have an environment variable of that name, and what to do instead.
+pub(crate) fn reserved_variable(name: &str) -> Option<(&'static str, &'static str)> {
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let begins = |start: &str| name.len() >= start.len() && name[..start.len()].eq_ignore_ascii_case(start);
+    if name.is_empty()
+        || name.len() > MOST_BYTES
+        || !name.bytes().all(legal)
+        || name.as_bytes()[0].is_ascii_digit()
+    {
+        return Some(("not a variable's name", "write letters, digits and _, like WORDPRESS_DB_HOST"));
+    }
+    if begins("HTTP_") {
+        return Some((
+            "a request's fields are called so",
+            "choose another name: any client could send the field, and scripts could not tell",
+        ));
+    }
+    if matches!(name, "PHP_VALUE" | "PHP_ADMIN_VALUE" | "PHP_FLAG" | "PHP_ADMIN_FLAG") {
+        return Some(("php-fpm takes it for ini values", "set ini values with php.ini"));
+    }
+    if REQUESTS.contains(&name) || begins("SSL_") || begins("MILLRACE_") || begins("ORIG_") {
+        return Some(("every request has one of its own", "choose another name"));
+    }
+    None
+}
+
+/// What a request sets itself (RFC 3875 section 4.1, and what nginx and PHP add to it).
+const REQUESTS: &[&str] = &[
+    "AUTH_TYPE",
+    "CONTENT_LENGTH",
+    "CONTENT_TYPE",
+    "DOCUMENT_ROOT",
+    "DOCUMENT_URI",
+    "FCGI_ROLE",
+    "GATEWAY_INTERFACE",
+    "HTTP2",
+    "HTTPS",
+    "LSWS_EDITION",
+    "PATH_INFO",
+    "PATH_TRANSLATED",
+    "PHP_AUTH_DIGEST",
+    "PHP_AUTH_PW",
+    "PHP_AUTH_USER",
+    "PHP_SELF",
+    "QUERY_STRING",
+    "REDIRECT_STATUS",
+    "REMOTE_ADDR",
+    "REMOTE_HOST",
+    "REMOTE_IDENT",
+    "REMOTE_PORT",
+    "REMOTE_USER",
+    "REQUEST_METHOD",
+    "REQUEST_SCHEME",
+    "REQUEST_TIME",
+    "REQUEST_TIME_FLOAT",
+    "REQUEST_URI",
+    "SCRIPT_FILENAME",
+    "SCRIPT_NAME",
+    "SCRIPT_URI",
+    "SCRIPT_URL",
+    "SERVER_ADDR",
+    "SERVER_NAME",
+    "SERVER_PORT",
+    "SERVER_PROTOCOL",
+    "SERVER_SOFTWARE",
+    "argc",
+    "argv",
+];
+
 /// A request field's name in lower case (RFC 9110 section 5.1).
 fn field(text: &str) -> Result<String, Bad> {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'+-.^_`|~".contains(&byte);
@@ -136,6 +218,9 @@ impl Word {
             }
             Self::Method => "methods: \"POST\"",
             Self::Function => "names of PHP functions: \"exec\", \"mail\"",
+            Self::Variable => {
+                "names of environment variables, `*` at either end for anything: \"APP_KEY\", \"WORDPRESS_*\""
+            }
         }
     }
 
@@ -149,6 +234,7 @@ impl Word {
             Self::ArgumentValue => "arguments",
             Self::Method => "methods",
             Self::Function => "functions",
+            Self::Variable => "variables",
         }
     }
 
@@ -161,6 +247,7 @@ impl Word {
             Self::ArgumentValue => "an argument",
             Self::Method => "a method",
             Self::Function => "a function's name",
+            Self::Variable => "a variable's name",
         }
     }
 
@@ -173,6 +260,7 @@ impl Word {
             Self::ArgumentValue => "\"action=export\"",
             Self::Method => "\"POST\"",
             Self::Function => "\"exec\"",
+            Self::Variable => "\"WORDPRESS_*\"",
         }
     }
 }

@@ -49,7 +49,7 @@ use tokio::sync::oneshot;
 
 use super::answer::{OnPurge, Unheard};
 use super::card::{Card, Task};
-use super::crashes::{Ban, Pass};
+use super::crashes::Ban;
 use super::inject::Injected;
 use super::supervisor::{self, LEAVING_MS, LOST_MS};
 use super::worker::{Phase, Worker};
@@ -208,7 +208,9 @@ impl Shared {
     /// A worker has finished its request: the next waiter gets it, or it becomes idle.
     pub fn release(self: &Arc<Self>, mut worker: Box<Worker>, now: u64) {
         debug_assert_eq!(worker.phase(), Phase::Ready);
-        worker.pass.take().map(Pass::ended_well);
+        if let Some(pass) = worker.pass.take() {
+            pass.ended_well();
+        }
         let took = worker.card.busy_since().map(|since| now.saturating_sub(since));
         worker.quick = took.is_some_and(|took| took <= QUICK_MS);
         let mut state = self.lock();

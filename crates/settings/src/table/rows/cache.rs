@@ -1,10 +1,11 @@
 //! `[cache]`: the page cache. Most of it may stand in a site's `[site.cache]` too.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{DAY, GB, H, KB, MB, MIN, ROW, S, count, duration, size};
-use crate::plan::Profile;
+use crate::plan::{Address, Network, Profile};
 use crate::resolve::View;
 use crate::table::{Default, Kind, Place, Setting, Word};
 use crate::value::Value;
@@ -121,13 +122,26 @@ pub(super) static CACHE: &[Setting] = &[
     Setting {
         key: "cache.purge_from",
         kind: Kind::Networks,
-        default: Default::Fixed("127.0.0.0/8, ::1"),
+        default: Default::Computed {
+            says: "127.0.0.0/8 and ::1 if all listeners are loopback addresses or Unix sockets and no proxy is trusted, else nobody",
+            from: purge_from,
+        },
         line: "Addresses whose `PURGE` and `BAN` requests are followed; others get 403. An empty list: nobody's.",
-        reason: "Whoever throws pages out at will can bring a site down. Plugins on this machine can; with a proxy in \
-                 front name it in `server.trusted_proxies`, so that its clients are told apart. A request that \
-                 somebody forwarded without being named there is not taken for this machine's.",
+        reason: "Whoever throws pages out at will can bring a site down. On a server that the world can reach, an address of this \
+                 machine is no proof: a tunnel or a proxy here speaks for everybody. Plugins use `cache.purge_token` there, or the admin \
+                 address. A request that a proxy has forwarded without being in `server.trusted_proxies` is not taken for \
+                 this machine's.",
         example: "[\"10.0.0.0/8\"]",
         elsewhere: &["purge_acl", "fastcgi_cache_purge", "acl"],
+        ..ROW
+    },
+    Setting {
+        key: "cache.purge_token",
+        kind: Kind::Secret,
+        default: Default::Unset("there is none"),
+        line: "`PURGE` and `BAN` requests that have this secret are followed, from wherever they come.",
+        reason: "As `Authorization: Bearer SECRET` or `Millrace-Token: SECRET`. Addresses prove nothing behind a tunnel or a proxy.",
+        example: "\"f1d0c5a9e47b0a6c\"",
         ..ROW
     },
     Setting {
@@ -453,4 +467,18 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// This machine's own addresses, where nothing but this machine can reach the server.
+fn purge_from(view: &View<'_>) -> Value {
+    let listeners = ["server.listen", "https.listen"].into_iter().flat_map(|key| view.addresses(key));
+    let mut public = listeners.filter(|(address, _)| match address {
+        Address::Tcp(address) => !address.ip().to_canonical().is_loopback(),
+        Address::Unix(_) => false,
+    });
+    if public.next().is_some() || !view.networks("server.trusted_proxies").is_empty() {
+        return Value::Networks(Vec::new());
+    }
+    let own = [(Ipv4Addr::new(127, 0, 0, 0).into(), 8), (Ipv6Addr::LOCALHOST.into(), 128)];
+    Value::Networks(own.map(|(ip, length)| Network::Block(ip, length)).into())
 }

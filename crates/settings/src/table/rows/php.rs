@@ -321,6 +321,29 @@ pub(super) static PHP: &[Setting] = &[
         ..ROW
     },
     Setting {
+        key: "php.env",
+        place: Place::Both,
+        kind: Kind::Environment,
+        default: Default::Unset("scripts have USER and HOME only"),
+        line: "Environment variables of scripts: a table `[php.env]`.",
+        reason: "Applications in containers are configured so. As php-fpm's `env[...]`: in getenv(), $_SERVER and, if PHP fills that, $_ENV. \
+                 Behind `php.fastcgi` they go along with each request. `[site.php.env]` is laid over `[php.env]`, value by value.",
+        example: "{ WORDPRESS_DB_HOST = \"db\" }",
+        elsewhere: &["fastcgi_param", "setenv", "php_env"],
+        ..ROW
+    },
+    Setting {
+        key: "php.env_pass",
+        place: Place::Both,
+        kind: Kind::Words(Word::Variable),
+        default: Default::Unset("none"),
+        line: "Variables of the server's own environment that scripts get, too.",
+        reason: "None unless named: a server's environment often has secrets that are no business of a site.",
+        example: "[\"WORDPRESS_*\"]",
+        elsewhere: &["clear_env", "passenv"],
+        ..ROW
+    },
+    Setting {
         key: "php.user",
         place: Place::Both,
         kind: Kind::Name,
