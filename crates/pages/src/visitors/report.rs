@@ -160,9 +160,8 @@ impl Report {
 
     /// Whether what it says of nothing is said of this cookie.
     fn covers(&self, cookie: &Cookie, installs: &[Install]) -> bool {
-        let own = self.install.as_ref().map(|(name, _)| &**name);
-        let of_another =
-            |(name, _): &(Box<[u8]>, Box<[u8]>)| own != Some(&**name) && cookie.name.ends_with(name);
+        let own = self.install.as_ref().map(|install| &install.end);
+        let of_another = |other: &Install| own != Some(&other.end) && cookie.name.ends_with(&other.end);
         cookie.name.first() != Some(&b':')
             && !cookie.is_chosen
             && (cookie.of_application || !self.only_profile)
