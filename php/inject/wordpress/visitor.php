@@ -213,13 +213,16 @@ final class Visitor
         if (is_string($password) && strncmp($password, '$P$', 3) === 0) {
             $except[] = 'wp-postpass_' . COOKIEHASH;
         }
-        // Not loaded for this request, or replaced by a plugin's.
-        if (function_exists('WC') && !((WC()->session ?? null) instanceof \WC_Session_Handler)) {
-            array_push($except, 'woocommerce_items_in_cart', 'woocommerce_cart_hash', 'wp_woocommerce_session_' . COOKIEHASH);
+        $shop = function_exists('WC') && WC();
+        if (!$shop || !((WC()->session ?? null) instanceof \WC_Session_Handler)) {
+            // Not loaded for this request, or replaced by a plugin's; without WooCommerce, another shop may use its names.
+            $except[] = 'wp_woocommerce_session_' . COOKIEHASH;
+            $shop && array_push($except, 'woocommerce_items_in_cart', 'woocommerce_cart_hash');
         }
         if (function_exists('EDD')) {
             $except[] = 'edd_items_in_cart';
         }
+        $except = array_intersect($except, array_keys($_COOKIE));
         return $except ? ['none', 'except=' . implode(',', $except)] : ['none'];
     }
 

@@ -83,5 +83,12 @@ fn what_can_not_be_judged_is_left_out() {
     // A shop that has put no session of its own there can't be asked.
     let mut shop = Site::start("function WC() { return (object) ['session' => null]; }");
     let word = ask(&mut shop, "index.php", "/", "woocommerce_items_in_cart=1").concat();
-    assert!(word.starts_with("none except=woocommerce_items_in_cart,"), "{word}");
+    assert_eq!(word, "none except=woocommerce_items_in_cart profile");
+    // Without one, the flag means nothing; a session may be another shop's.
+    let session = format!("wp_woocommerce_session_{end}=1");
+    assert_eq!(ask(&mut site, "index.php", "/", "woocommerce_items_in_cart=1"), ["none profile"]);
+    assert_eq!(
+        ask(&mut site, "index.php", "/", &session),
+        [format!("none except=wp_woocommerce_session_{end} profile")]
+    );
 }
