@@ -146,9 +146,11 @@ final class Visitor
         }
         $data = array_map('maybe_unserialize', (array) $session->get_session_data());
         $name = apply_filters('woocommerce_cookie', 'wp_woocommerce_session_' . COOKIEHASH);
-        $by = ["by=$name", ...self::sent($name)];
         if (!empty($data['cart'])) {
-            return ['cart', ...$by];
+            // The cookie that came, if it is signed, or the one that takes its place.
+            $sent = self::sent($name);
+            $is_proven = $sent || $session->get_session_cookie();
+            return $is_proven ? ['cart', "by=$name", ...$sent] : ['own', "by=$name"];
         }
         $more = array_filter($data, static fn ($value, $key) => !empty($value) && !preg_match(self::LEFT, $key), \ARRAY_FILTER_USE_BOTH);
         $own = $more || !empty($data['applied_coupons']) || self::has_address($data['customer'] ?? null);
