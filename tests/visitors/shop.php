@@ -16,16 +16,23 @@ class WC_Session_Handler
 
     public function begin(): void
     {
-        [$id, $sign] = explode('|', $_COOKIE[$this->name()] ?? '') + ['', ''];
-        if ($id !== '' && hash_equals(wp_hash($id), $sign)) {
-            $this->id = $id;
-            $this->data = get_option("shop_$id", []);
+        $cookie = $this->get_session_cookie();
+        if ($cookie) {
+            $this->id = $cookie[0];
+            $this->data = get_option("shop_$this->id", []);
         }
     }
 
+    /** As WooCommerce has it: also with a cookie that is not signed. */
     public function has_session(): bool
     {
-        return $this->id !== '';
+        return isset($_COOKIE[$this->name()]) || $this->id !== '';
+    }
+
+    public function get_session_cookie(): array|false
+    {
+        [$id, $sign] = explode('|', $_COOKIE[$this->name()] ?? '') + ['', ''];
+        return $id !== '' && hash_equals(wp_hash($id), $sign) ? [$id] : false;
     }
 
     /** As WooCommerce has it: each value serialized. */
@@ -43,7 +50,7 @@ class WC_Session_Handler
     {
         if ($this->id === '') {
             $this->id = bin2hex(random_bytes(8));
-            setcookie($this->name(), $this->id . '|' . wp_hash($this->id), 0, '/');
+            isset($_GET['silent']) || setcookie($this->name(), $this->id . '|' . wp_hash($this->id), 0, '/');
         }
         $this->data[$key] = $value;
         update_option("shop_$this->id", $this->data, false);

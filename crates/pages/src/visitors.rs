@@ -34,7 +34,7 @@ mod tests;
 use std::collections::HashMap;
 
 pub use cookies::{Concern, Cookies, Print, PrintKey};
-pub use report::{Note, Report, Session, Word};
+pub use report::{Install, Note, Report, Session, Word};
 use shelf::{Entry, Shelf};
 
 use crate::Millis;
@@ -133,16 +133,22 @@ pub struct Visitors {
     running: HashMap<Print, Running>,
     /// What runs and changes are numbered by.
     sequence: u64,
-    /// When proofs were last forgotten.
-    forgot: u64,
-    /// Installations of the application that have reported: the end of their cookies' names, a digest of their keys.
-    installs: Vec<(Box<[u8]>, Box<[u8]>)>,
+    /// Users whose log-ins were lately forgotten, and when.
+    forgotten: Vec<(u64, u64)>,
+    /// Log-ins that runs prove which began before that are not believed, whoever it is.
+    floor: u64,
+    /// Installations of the application that have reported.
+    installs: Vec<Install>,
     /// Sessions of PHP are kept where a worker can't look them up: only a started one proves anything.
     elsewhere: bool,
 }
 
 /// A site has fewer installations of an application.
 const MOST_INSTALLS: usize = 16;
+
+/// Users of whom it is remembered that their log-ins were forgotten. So many others have to log in or out while a run lasts for
+/// what it proves to be lost.
+const MOST_FORGOTTEN: usize = 256;
 
 impl Visitors {
     /// An empty table.
@@ -155,7 +161,8 @@ impl Visitors {
             others: shelf(),
             running: HashMap::new(),
             sequence: 0,
-            forgot: 0,
+            forgotten: Vec::new(),
+            floor: 0,
             installs: Vec::new(),
             elsewhere: false,
         }
@@ -229,12 +236,17 @@ impl Visitors {
     /// says so what it finds itself counts.
     pub fn forget(&mut self, user: u64, run: &mut Run) {
         self.sequence += 1;
-        self.forgot = self.sequence;
         run.sworn = self.sequence;
-        match user {
-            0 => self.logins.clear(),
-            user => self.logins.remove_tagged(user),
+        if user == 0 {
+            self.floor = self.sequence;
+            return self.logins.clear();
         }
+        self.logins.remove_tagged(user);
+        self.forgotten.retain(|(known, _)| *known != user);
+        if self.forgotten.len() == MOST_FORGOTTEN {
+            self.floor = self.forgotten.remove(0).1;
+        }
+        self.forgotten.push((user, self.sequence));
     }
 
     /// A run is over, and has reported this; nothing if it died.
@@ -248,7 +260,7 @@ impl Visitors {
                 Some(report) if cookies.is_whole() => report.of(cookie, &self.installs, self.elsewhere),
                 _ => Some(State::Unjudged),
             };
-            let confirmed = report.is_some_and(|report| report.is_about(cookie));
+            let confirmed = cookies.is_whole() && report.is_some_and(|report| report.is_about(cookie));
             self.settle(cookie.print, run, found, confirmed, report.map_or(0, |report| report.user(key)));
             self.leave(cookie.print, run);
         }
@@ -259,22 +271,17 @@ impl Visitors {
 
     /// Other keys, or the first word of another installation.
     fn learn(&mut self, report: &Report) {
-        if let Some((name, digest)) = report.install() {
-            match self.installs.iter().find(|(known, _)| **known == *name) {
-                Some((_, known)) if **known == *digest => {}
-                Some(_) => {
-                    self.clear();
-                    self.installs.push((name.into(), digest.into()));
-                }
-                None => {
-                    // Its cookies meant nothing to the others.
-                    self.others.clear();
-                    if self.installs.len() == MOST_INSTALLS {
-                        self.installs.clear();
-                    }
-                    self.installs.push((name.into(), digest.into()));
-                }
+        if let Some(install) = report.install().filter(|install| !self.installs.contains(install)) {
+            if self.installs.iter().any(|known| known.end == install.end) {
+                self.clear();
+            } else {
+                // Its cookies meant nothing to the others.
+                self.others.clear();
             }
+            if self.installs.len() == MOST_INSTALLS {
+                self.installs.clear();
+            }
+            self.installs.push(install.clone());
         }
         if report.elsewhere && !self.elsewhere {
             self.elsewhere = true;
@@ -356,7 +363,7 @@ impl Visitors {
 
     fn put(&mut self, print: Print, run: &Run, state: State, user: u64) {
         let is_login = state == State::Proven(Proof::LoggedIn);
-        if is_login && run.sworn < self.forgot {
+        if is_login && run.sworn < self.forgotten_at(user) {
             return;
         }
         let time = if matches!(state, State::Proven(_)) { self.limits.proven } else { self.limits.anonymous };
@@ -370,10 +377,16 @@ impl Visitors {
         }
     }
 
+    /// When the log-ins of a user were last forgotten.
+    fn forgotten_at(&self, user: u64) -> u64 {
+        let own = self.forgotten.iter().find(|(known, _)| *known == user).map_or(0, |(_, when)| *when);
+        own.max(self.floor)
+    }
+
     /// Forgets everything that was found, also what runs are yet to find.
     fn clear(&mut self) {
         self.sequence += 1;
-        self.forgot = self.sequence;
+        self.floor = self.sequence;
         self.shelves().into_iter().for_each(Shelf::clear);
         self.installs.clear();
         self.running.values_mut().for_each(|running| running.touched = self.sequence);

@@ -146,9 +146,11 @@ final class Visitor
         }
         $data = array_map('maybe_unserialize', (array) $session->get_session_data());
         $name = apply_filters('woocommerce_cookie', 'wp_woocommerce_session_' . COOKIEHASH);
-        $by = ["by=$name", ...self::sent($name)];
         if (!empty($data['cart'])) {
-            return ['cart', ...$by];
+            // The cookie that came, if it is signed, or the one that takes its place.
+            $sent = self::sent($name);
+            $is_proven = $sent || $session->get_session_cookie();
+            return $is_proven ? ['cart', "by=$name", ...$sent] : ['own', "by=$name"];
         }
         $more = array_filter($data, static fn ($value, $key) => !empty($value) && !preg_match(self::LEFT, $key), \ARRAY_FILTER_USE_BOTH);
         $own = $more || !empty($data['applied_coupons']) || self::has_address($data['customer'] ?? null);
@@ -213,13 +215,16 @@ final class Visitor
         if (is_string($password) && strncmp($password, '$P$', 3) === 0) {
             $except[] = 'wp-postpass_' . COOKIEHASH;
         }
-        // Not loaded for this request, or replaced by a plugin's.
-        if (function_exists('WC') && !((WC()->session ?? null) instanceof \WC_Session_Handler)) {
-            array_push($except, 'woocommerce_items_in_cart', 'woocommerce_cart_hash', 'wp_woocommerce_session_' . COOKIEHASH);
+        $shop = function_exists('WC') && WC();
+        if (!$shop || !((WC()->session ?? null) instanceof \WC_Session_Handler)) {
+            // Not loaded for this request, or replaced by a plugin's; without WooCommerce, another shop may use its names.
+            $except[] = 'wp_woocommerce_session_' . COOKIEHASH;
+            $shop && array_push($except, 'woocommerce_items_in_cart', 'woocommerce_cart_hash');
         }
         if (function_exists('EDD')) {
             $except[] = 'edd_items_in_cart';
         }
+        $except = array_intersect($except, array_keys($_COOKIE));
         return $except ? ['none', 'except=' . implode(',', $except)] : ['none'];
     }
 

@@ -31,16 +31,16 @@ fn a_log_in_is_known_wherever_it_comes() {
         ("index.php", "/"),
         ("index.php", "/index.php?rest_route=/wp/v2/posts"),
         ("wp-admin/profile.php", "/wp-admin/profile.php"),
-        ("wp-login.php", "/wp-login.php"),
     ] {
         assert_eq!(ask(&mut site, script, uri, &cookie), known(logged_in), "{uri}");
     }
+    let again = ask(&mut site, "wp-login.php", "/wp-login.php", &cookie).pop().unwrap();
+    let issued = format!("login by={} issued=admin%7C", name(logged_in));
+    assert!(again.starts_with(&issued) && again.ends_with(" user=1 profile"), "{again}");
     // The page of the site's front knows nobody by that one; it is genuine all the same.
     assert_eq!(ask(&mut site, "index.php", "/", auth), known(auth));
     let torn = logged_in.replace(char::is_numeric, "1");
-    for cookie in
-        ["wordpress_logged_in_x=1", &torn, "wordpress_logged_in_x[]=1", &logged_in.replace('=', "[]=")]
-    {
+    for cookie in ["wordpress_logged_in_x=1", &torn, "wordpress_logged_in_x[]=1"] {
         assert_eq!(ask(&mut site, "index.php", "/", cookie), ["none profile"], "{cookie}");
     }
     assert_eq!(said(&site.worker.run(&site.ask_page("/"))), [""; 0], "without cookies nothing is said");
@@ -50,13 +50,14 @@ fn a_log_in_is_known_wherever_it_comes() {
 #[ignore = "needs a WordPress: tests/hooks/run"]
 fn what_ends_a_log_in_is_told() {
     let mut site = Site::start("");
-    let cookie = site.cookie(1);
+    let mut cookie = String::new();
     for (code, told) in [
         ("WP_Session_Tokens::get_instance(1)->destroy_all();", "forget user=1"),
         ("WP_Session_Tokens::destroy_all_for_all_users();", "forget user=*"),
         ("wp_set_password('other', 1);", "forget user=1"),
         ("wp_update_user(['ID' => 1, 'user_pass' => 'another']);", "forget user=1"),
     ] {
+        cookie = site.cookie(1);
         let script = format!("<?php require '{}/wp-load.php'; {code}", site.root.display());
         let script = site.host.script(&format!("end{}.php", code.len()), &script);
         let ask = site.ask(&script, "/end").set("REQUEST_METHOD", "POST");
@@ -82,5 +83,12 @@ fn what_can_not_be_judged_is_left_out() {
     // A shop that has put no session of its own there can't be asked.
     let mut shop = Site::start("function WC() { return (object) ['session' => null]; }");
     let word = ask(&mut shop, "index.php", "/", "woocommerce_items_in_cart=1").concat();
-    assert!(word.starts_with("none except=woocommerce_items_in_cart,"), "{word}");
+    assert_eq!(word, "none except=woocommerce_items_in_cart profile");
+    // Without one, the flag means nothing; a session may be another shop's.
+    let session = format!("wp_woocommerce_session_{end}=1");
+    assert_eq!(ask(&mut site, "index.php", "/", "woocommerce_items_in_cart=1"), ["none profile"]);
+    assert_eq!(
+        ask(&mut site, "index.php", "/", &session),
+        [format!("none except=wp_woocommerce_session_{end} profile")]
+    );
 }

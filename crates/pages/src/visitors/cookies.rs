@@ -57,7 +57,7 @@ pub struct Cookie {
 #[derive(Debug, Default)]
 pub struct Cookies {
     list: Vec<Cookie>,
-    /// There are too many, or several of a name.
+    /// There are too many, several of a name, or such as PHP takes for another.
     torn: bool,
 }
 
@@ -104,6 +104,8 @@ impl Concern {
     fn take(&self, name: &[u8], cookie: &[u8], key: &PrintKey, cookies: &mut Cookies) {
         let mut room = [0; 128];
         let Some(seen) = as_php_sees(name, &mut room).filter(|seen| self.matches(Some(seen))) else { return };
+        // Of these PHP makes an array, or another name in another version: what it has seen is not this cookie.
+        cookies.torn |= name.iter().any(|byte| matches!(byte, b'[' | b'%' | b'+'));
         let print = key.print(seen, value_of(cookie));
         let (of_application, is_chosen) = (self.application.matches(seen), self.chosen.matches(seen));
         cookies.add(Cookie { print, name: seen.into(), of_application, is_chosen });
@@ -122,7 +124,7 @@ impl Concern {
 
 /// The value of `name=value`, as PHP takes it: what follows the first `=`.
 fn value_of(cookie: &[u8]) -> &[u8] {
-    memchr::memchr(b'=', cookie).map_or(&[][..], |at| cookie[at + 1..].trim_ascii())
+    memchr::memchr(b'=', cookie).map_or(&[][..], |at| &cookie[at + 1..])
 }
 
 impl Cookies {

@@ -23,12 +23,21 @@ pub struct Report {
     by: Option<Box<[u8]>>,
     issued: Option<Box<[u8]>>,
     user: Option<Box<[u8]>>,
-    install: Option<(Box<[u8]>, Box<[u8]>)>,
+    install: Option<Install>,
     only_profile: bool,
     except: Vec<Box<[u8]>>,
     session: Option<(Box<[u8]>, Session)>,
     /// Sessions are not kept where a worker can look them up.
     pub elsewhere: bool,
+}
+
+/// An installation of an application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Install {
+    /// What the names of its cookies end with.
+    pub end: Box<[u8]>,
+    /// A digest of the keys by which they are signed.
+    pub digest: Box<[u8]>,
 }
 
 /// What the application says.
@@ -99,7 +108,11 @@ impl Report {
                 b"by" => self.by = Some(value.into()),
                 b"issued" => self.issued = Some(value.into()),
                 b"user" => self.user = Some(value.into()),
-                b"site" => self.install = pair(value).map(|(name, digest)| (name.into(), digest.into())),
+                b"site" => {
+                    let install =
+                        |(end, digest): (&[u8], &[u8])| Install { end: end.into(), digest: digest.into() };
+                    self.install = pair(value).map(install);
+                }
                 b"profile" => self.only_profile = true,
                 b"except" => self.except = value.split(|byte| *byte == b',').map(Box::from).collect(),
                 _ => {}
@@ -125,7 +138,7 @@ impl Report {
 
     /// What it says of a cookie; `None`: it is to be forgotten. `installs` are all installations of the application that are
     /// known; `elsewhere`: that a session is not where it could be looked up says nothing.
-    pub fn of(&self, cookie: &Cookie, installs: &[(Box<[u8]>, Box<[u8]>)], elsewhere: bool) -> Option<State> {
+    pub fn of(&self, cookie: &Cookie, installs: &[Install], elsewhere: bool) -> Option<State> {
         if let Some((_, session)) = self.session.as_ref().filter(|(name, _)| *name == cookie.name) {
             match session {
                 Session::Filled => return Some(State::Proven(Proof::Session)),
@@ -146,10 +159,9 @@ impl Report {
     }
 
     /// Whether what it says of nothing is said of this cookie.
-    fn covers(&self, cookie: &Cookie, installs: &[(Box<[u8]>, Box<[u8]>)]) -> bool {
-        let own = self.install.as_ref().map(|(name, _)| &**name);
-        let of_another =
-            |(name, _): &(Box<[u8]>, Box<[u8]>)| own != Some(&**name) && cookie.name.ends_with(name);
+    fn covers(&self, cookie: &Cookie, installs: &[Install]) -> bool {
+        let own = self.install.as_ref().map(|install| &install.end);
+        let of_another = |other: &Install| own != Some(&other.end) && cookie.name.ends_with(&other.end);
         cookie.name.first() != Some(&b':')
             && !cookie.is_chosen
             && (cookie.of_application || !self.only_profile)
@@ -163,9 +175,9 @@ impl Report {
         said && cookie.of_application && !self.except.contains(&cookie.name)
     }
 
-    /// The installation of the application that speaks: the end of its cookies' names, and a digest of its keys.
-    pub fn install(&self) -> Option<(&[u8], &[u8])> {
-        self.install.as_ref().map(|(name, digest)| (&**name, &**digest))
+    /// The installation of the application that speaks.
+    pub fn install(&self) -> Option<&Install> {
+        self.install.as_ref()
     }
 
     /// A number for the user who is logged in; 0: none.

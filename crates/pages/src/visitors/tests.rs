@@ -103,6 +103,13 @@ fn of_cookies_with_the_same_name_none_proves_anything() {
     assert_eq!(site.look(tossed), Standing::Unproven);
     site.run(tossed, false, IS_NONE);
     assert_eq!(site.look(MEMBER), Standing::Known(Proof::LoggedIn), "PHP did not look at the second one");
+    for odd in
+        ["wordpress_logged_in_5f[]=anna", "wordpress%5Flogged_in_5f=anna", "wordpress+logged_in_5f=anna"]
+    {
+        assert_eq!(site.look(odd), Standing::Unproven, "{odd}");
+        site.run(odd, false, IS_NONE);
+        assert_eq!(site.look(MEMBER), Standing::Known(Proof::LoggedIn), "{odd}");
+    }
     let many: String = (0..40).map(|n| format!("wordpress_logged_in_{n}=1; ")).collect();
     site.run(&many, false, IS_NONE);
     assert_eq!(site.look(&many), Standing::Unproven);
@@ -245,6 +252,24 @@ fn a_log_out_forgets_what_is_still_to_be_reported() {
     );
     assert_eq!(site.look("wordpress_logged_in_5f=bert"), Standing::Unproven);
     assert_eq!(site.look("wordpress_logged_in_5f=anna2"), Standing::Known(Proof::LoggedIn));
+}
+
+#[test]
+fn log_ins_of_others_take_no_proof_away() {
+    let mut site = Site::new();
+    let slow = site.begin(MEMBER, false);
+    for number in 0..200 {
+        let said =
+            ["forget user=66", &format!("login by=a issued={number} user=66"), "end"].map(str::to_owned);
+        site.run("", true, &said.each_ref().map(|text| &text[..]));
+    }
+    site.end(MEMBER, slow, IS_ANNA);
+    assert_eq!(site.look(MEMBER), Standing::Known(Proof::LoggedIn));
+    // Where so many others come and go that they are not all remembered, what began before is not believed.
+    let slow = site.begin("wordpress_logged_in_5f=anna2", false);
+    (0..300).for_each(|user| site.run("", true, &[&format!("forget user={user}"), "end"]));
+    site.end("wordpress_logged_in_5f=anna2", slow, IS_ANNA);
+    assert!(!matches!(site.look("wordpress_logged_in_5f=anna2"), Standing::Known(_)));
 }
 
 #[test]
