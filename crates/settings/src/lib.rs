@@ -27,6 +27,7 @@ mod public;
 mod read;
 mod reload;
 mod resolve;
+mod secrets;
 mod suggest;
 mod table;
 #[cfg(test)]

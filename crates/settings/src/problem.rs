@@ -153,8 +153,9 @@ impl Problem {
 
     /// The lines of `origin` that the problem is about.
     fn snippet<'a>(&'a self, origin: &'a Origin) -> Snippet<'a, annotate_snippets::Annotation<'a>> {
-        let snippet =
-            Snippet::source(&*origin.text).path(&*origin.name).line_numbering(!origin.is_argument());
+        let snippet = Snippet::source(crate::secrets::masked(&origin.text))
+            .path(&*origin.name)
+            .line_numbering(!origin.is_argument());
         let places = self.places.iter().enumerate().filter(|(_, (at, _))| *at.origin == *origin);
         snippet.annotations(places.map(|(number, (at, label))| {
             let kind = if number == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };

@@ -11,6 +11,8 @@ use crate::route::Script;
 const PAIRS: usize = 8;
 /// Bytes with which a value begins like another.
 const BEGINS: usize = 3;
+/// And with which it ends.
+const ENDS: usize = 3;
 /// Bytes of content that are part of the digest. Of more, these and how many there are.
 const CONTENT: usize = 64 << 10;
 /// Content in which fields of a form are looked for, bytes.
@@ -42,7 +44,7 @@ pub struct Print {
     pub exact: Option<u64>,
     /// Of the method with the names of parameters and cookies.
     pub shape: Option<u64>,
-    /// Of its parameters, as they are and by the beginnings of their values.
+    /// Of its parameters, as they are and by the beginnings and ends of their values.
     pub traits: Vec<u64>,
 }
 
@@ -130,7 +132,7 @@ fn shape(keys: &RandomState, request: &Request, script: &[u8]) -> u64 {
     keys.hash_one((5u8, script, request.head.method(), names))
 }
 
-/// Each parameter with its value, and with the first bytes of that.
+/// Each parameter with its value, and with the first and the last bytes of that.
 fn traits(keys: &RandomState, script: &[u8], query: &[u8], form: &[u8]) -> Vec<u64> {
     let mut traits = Vec::new();
     for pair in pairs(query).chain(pairs(form)).take(PAIRS) {
@@ -138,6 +140,7 @@ fn traits(keys: &RandomState, script: &[u8], query: &[u8], form: &[u8]) -> Vec<u
         let begins = name(pair).len() + 1 + BEGINS;
         if begins < pair.len() {
             traits.push(keys.hash_one((4u8, script, &pair[..begins])));
+            traits.push(keys.hash_one((6u8, script, name(pair), &pair[pair.len() - ENDS..])));
         }
     }
     traits

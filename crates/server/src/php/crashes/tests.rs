@@ -42,11 +42,14 @@ fn what_makes_a_request_another() {
     post.content = Content::Memory(b"action=boom&n=2".to_vec());
     let two = print(&post);
     assert_ne!(one.exact, two.exact);
-    assert_eq!((one.shape, &one.traits[..2]), (two.shape, &two.traits[..2]), "the names, and the action");
-    assert_ne!(one.traits[2], two.traits[2]);
+    assert_eq!((one.shape, &one.traits[..3]), (two.shape, &two.traits[..3]), "the names, and the action");
+    assert_ne!(one.traits[3], two.traits[3]);
     let begins = |target: &str| of("GET", target, "192.0.2.1", &[]).traits[1];
     assert_eq!(begins("/?s=boom1"), begins("/?s=boot"));
     assert_ne!(begins("/?s=boom1"), begins("/?s=fine"));
+    let ends = |target: &str| of("GET", target, "192.0.2.1", &[]).traits[2];
+    assert_eq!(ends("/?s=1boom"), ends("/?s=22boom"));
+    assert_ne!(ends("/?s=1boom"), ends("/?t=1boom"));
     let many: Vec<String> = (0..999).map(|number| format!("a{number}=1")).collect();
     assert!(of("GET", &format!("/?{}", many.join("&")), "192.0.2.1", &[]).traits.len() < 20);
     let network = |client: &str| of("GET", "/", client, &[]).source;
