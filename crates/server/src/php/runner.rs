@@ -16,6 +16,10 @@ use crate::request::Request;
 use crate::route::{Script, Site};
 use crate::stats::PoolStatus;
 
+/// How long a refusal takes. A client that asks again at once - a load tester, a crawler - would else keep the server busy with
+/// refusals alone; a person does not notice it.
+const REFUSAL: Duration = Duration::from_millis(20);
+
 /// Who runs the scripts of all sites whose `[php]` settings are equal. Dropping it retires it.
 #[derive(Debug)]
 pub enum Pool {
@@ -41,14 +45,19 @@ pub async fn run_while(
     gone: impl Future<Output = ()>,
 ) -> Option<Reply> {
     let pool = if script.persistent { &site.persistent } else { &site.pool };
-    match pool.as_deref() {
+    let reply = match pool.as_deref() {
         Some(Pool::Workers(pool)) => exchange::run(thread, pool, site, request, script, gone).await,
         // In a place of its own: a connection's future is not to be as large as both.
         Some(Pool::FastCgi(backends)) => {
             Box::pin(fastcgi::run(thread, backends, site, request, script, gone)).await
         }
         None => Some(plain(500)),
+    };
+    if reply.as_ref().is_some_and(Reply::is_turned_away) {
+        Box::pin(tokio::time::sleep(REFUSAL)).await;
+        thread.clock.read();
     }
+    reply
 }
 
 impl Pool {
