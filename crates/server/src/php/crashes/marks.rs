@@ -120,8 +120,15 @@ impl Marks {
         let request = print.exact.and_then(|exact| {
             let mark = self.mark(exact, now);
             mark.died(now);
-            mark.refuse(now, first)
+            let refused = mark.refuse(now, first).is_some();
+            Some(*mark).filter(|_| refused)
         });
+        if let Some(Mark { until, pause, .. }) = request {
+            // The script is watched for as long as the request is on trial.
+            let script = self.mark(print.script, now);
+            (script.until, script.pause) = (until, pause);
+        }
+        let request = request.map(|mark| mark.pause);
         let page = (!was_suspect && self.heat(print.page) >= KILLS).then_some(first);
         self.bound();
         Some(Blame { request, page })
@@ -328,6 +335,10 @@ mod tests {
             assert_eq!(kill(&mut marks, &deadly, now + 10).0, None);
             now += times * 100_000;
         }
+        assert!(
+            marks.is_any_left(now) && marks.knows(deadly.script),
+            "its script is watched while it is on trial"
+        );
         // It was good for as long as it had been refused: as if nothing had been.
         now += 1_600_000;
         assert_eq!(kill(&mut marks, &deadly, now).0, None);

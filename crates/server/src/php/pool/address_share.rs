@@ -1,10 +1,10 @@
 //! The share of a queue that one address, or one network, may fill: a bounded one, so that no client keeps the others out.
 //!
 //! A request is served in order of its *turn*, which is the time of its arrival - unless its address sends more than a quarter of
-//! what is served, or its network more than half: what is beyond that counts as if it had arrived later. That is the generic cell rate algorithm
-//! (ITU-T I.371): for each address the time at which its next request is due, which each request moves on by
+//! what is served, or its network more than half: what is beyond that counts as if it had arrived later. That is the
+//! generic cell rate algorithm (ITU-T I.371): for each address the time at which its next request is due, which each request moves on by
 //! the time that its share needs for one. Requests of one address keep their order, and where nobody else waits
-//! nothing changes for them.
+//! nothing changes for them. Requests that go first have a share of their own.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,6 +12,8 @@ use std::net::IpAddr;
 /// Parts of the rate that one address and one network get.
 const ADDRESS_PART: f64 = 0.25;
 const NETWORK_PART: f64 = 0.5;
+/// Others come as well if one did within so many milliseconds.
+const LATELY_MS: u64 = 5_000;
 /// So far may an address be ahead of its share, milliseconds: a browser opens six connections, an office shares an address.
 const BURST_MS: f64 = 500.0;
 /// So many addresses and networks are remembered. Those whose share is not used up are forgotten first.
@@ -21,6 +23,35 @@ const REMEMBERED: usize = 16_384;
 #[derive(Debug, Default)]
 pub struct AddressShares {
     due: HashMap<Source, f64>,
+    /// Who came lately: addresses, and networks.
+    lately: [Lately; 2],
+}
+
+/// Who came last, and the last one before that was another.
+#[derive(Debug, Default)]
+struct Lately {
+    last: Option<(u128, u64)>,
+    other: Option<(u128, u64)>,
+}
+
+impl Lately {
+    /// One comes; whether others have, too.
+    fn note(&mut self, now: u64, prefix: u128) -> bool {
+        if self.last.is_some_and(|(last, _)| last != prefix) {
+            self.other = self.last;
+        }
+        self.last = Some((prefix, now));
+        self.other.is_some_and(|(_, at)| at + LATELY_MS >= now)
+    }
+}
+
+/// What a request's address does to its turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delay {
+    /// It counts as having arrived so much later, milliseconds.
+    pub ms: u64,
+    /// Its address goes on sending more than its share, while others come as well.
+    pub is_surplus: bool,
 }
 
 /// An address or a network.
@@ -28,41 +59,48 @@ pub struct AddressShares {
 struct Source {
     prefix: u128,
     bits: u8,
+    /// For what goes first.
+    is_first: bool,
 }
 
 impl Source {
     /// The address - of IPv6 the /64, which is one client's - and its network: /24, and /48.
-    fn both(address: IpAddr) -> [Source; 2] {
+    fn both(address: IpAddr, is_first: bool) -> [Source; 2] {
         let (whole, bits) = match address.to_canonical() {
             IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, [32, 24]),
             // The bit tells it from an IPv4 address.
             IpAddr::V6(address) => (address.to_bits(), [64, 48]),
         };
         let family = if address.to_canonical().is_ipv6() { 128 } else { 0 };
-        bits.map(|bits| Source { prefix: whole >> (128 - bits), bits: bits as u8 | family })
+        bits.map(|bits| Source { prefix: whole >> (128 - bits), bits: bits as u8 | family, is_first })
     }
 }
 
 impl AddressShares {
-    /// How much later than now a request of this address counts as having arrived, milliseconds, where `rate`
-    /// requests a millisecond are served; at most `most`.
-    pub fn delay(&mut self, now: u64, address: IpAddr, rate: f64, most: f64) -> u64 {
-        let now = now as f64;
-        self.make_room(now);
-        let mut delay: f64 = 0.0;
-        for (source, part) in Source::both(address).into_iter().zip([ADDRESS_PART, NETWORK_PART]) {
-            let due = self.due.entry(source).or_insert(now);
-            *due = due.max(now);
-            delay = delay.max(*due - now - BURST_MS);
+    /// How much later than now a request of this address counts as having arrived, where `rate` requests a millisecond
+    /// are served; at most `most` milliseconds. `is_first`: it goes before others.
+    pub fn delay(&mut self, now: u64, address: IpAddr, is_first: bool, rate: f64, most: f64) -> Delay {
+        let at = now as f64;
+        self.make_room(at);
+        let mut delay = Delay::default();
+        let parts = [ADDRESS_PART, NETWORK_PART].into_iter().zip(&mut self.lately);
+        for (source, (part, lately)) in Source::both(address, is_first).into_iter().zip(parts) {
+            let others_come = lately.note(now, source.prefix);
+            let due = self.due.entry(source).or_insert(at);
+            *due = due.max(at);
+            let late = (*due - at - BURST_MS).clamp(0.0, most);
+            delay.ms = delay.ms.max(late as u64);
+            delay.is_surplus |= others_come && late >= most;
             // A client that keeps coming owes no more than it can be made to wait for.
-            *due = (*due + 1.0 / (rate * part).max(1e-6)).min(now + BURST_MS + most);
+            *due = (*due + 1.0 / (rate * part).max(1e-6)).min(at + BURST_MS + most);
         }
-        delay.clamp(0.0, most) as u64
+        delay
     }
 
-    /// The same for a request that has been counted.
+    /// The same for an ordinary request that has been counted.
     pub fn last_delay(&self, now: u64, address: IpAddr, most: f64) -> u64 {
-        let due = Source::both(address).into_iter().filter_map(|source| self.due.get(&source)).copied();
+        let due =
+            Source::both(address, false).into_iter().filter_map(|source| self.due.get(&source)).copied();
         (due.fold(0.0, f64::max) - now as f64 - BURST_MS).clamp(0.0, most) as u64
     }
 
@@ -92,30 +130,33 @@ mod tests {
     fn a_quarter_of_the_rate_is_never_delayed() {
         let mut shares = AddressShares::default();
         let delays: Vec<u64> =
-            (0..500).map(|at| shares.delay(at * 40, v4("192.0.2.1"), RATE, MOST)).collect();
+            (0..500).map(|at| shares.delay(at * 40, v4("192.0.2.1"), false, RATE, MOST).ms).collect();
         assert!(delays.iter().all(|delay| *delay == 0));
     }
 
     #[test]
     fn more_counts_as_having_come_later_and_others_do_not() {
         let mut shares = AddressShares::default();
-        let delays: Vec<u64> = (0..200).map(|_| shares.delay(0, v4("192.0.2.1"), RATE, MOST)).collect();
+        let delays: Vec<u64> =
+            (0..200).map(|_| shares.delay(0, v4("192.0.2.1"), false, RATE, MOST).ms).collect();
         assert_eq!((delays[0], delays[12], delays[13], delays[14]), (0, 0, 20, 60), "half a second ahead");
         assert_eq!(delays.last(), Some(&2_000));
         assert!(delays.is_sorted());
-        assert_eq!(shares.delay(0, v4("198.51.100.1"), RATE, MOST), 0);
+        assert_eq!(shares.delay(0, v4("198.51.100.1"), false, RATE, MOST).ms, 0);
         // Ten seconds later it is as if nothing had been.
-        assert_eq!(shares.delay(10_000, v4("192.0.2.1"), RATE, MOST), 0);
+        assert_eq!(shares.delay(10_000, v4("192.0.2.1"), false, RATE, MOST).ms, 0);
     }
 
     #[test]
     fn a_network_has_twice_the_share_of_an_address() {
         let mut shares = AddressShares::default();
-        let delays: Vec<u64> =
-            (0..100u8).map(|host| shares.delay(0, IpAddr::from([192, 0, 2, host]), RATE, MOST)).collect();
+        let delays: Vec<u64> = (0..100u8)
+            .map(|host| shares.delay(0, IpAddr::from([192, 0, 2, host]), false, RATE, MOST).ms)
+            .collect();
         assert_eq!((delays[25], delays[26]), (0, 20));
         let one = |last: u16| IpAddr::from([0x2001, 0xdb8, 1, last, 0, 0, 0, last]);
-        let delays: Vec<u64> = (0..100).map(|last| shares.delay(0, one(last), RATE, MOST)).collect();
+        let delays: Vec<u64> =
+            (0..100).map(|last| shares.delay(0, one(last), false, RATE, MOST).ms).collect();
         assert_eq!((delays[25], delays[26]), (0, 20), "a /48");
     }
 
@@ -123,8 +164,24 @@ mod tests {
     fn any_number_of_addresses_takes_bounded_memory() {
         let mut shares = AddressShares::default();
         for at in 0..100_000u32 {
-            shares.delay(0, IpAddr::from(at.to_be_bytes()), RATE, MOST);
+            shares.delay(0, IpAddr::from(at.to_be_bytes()), false, RATE, MOST);
         }
         assert!(shares.due.len() <= REMEMBERED);
+    }
+
+    #[test]
+    fn an_address_alone_has_no_surplus() {
+        let mut shares = AddressShares::default();
+        let mut of = |now, address, is_first| shares.delay(now, v4(address), is_first, RATE, MOST);
+        assert!((0..1_000).all(|_| !of(0, "192.0.2.1", true).is_surplus));
+        assert_eq!(of(0, "198.51.100.1", true), Delay::default());
+        assert_eq!(of(1, "192.0.2.1", true), Delay { ms: 2_000, is_surplus: true }, "another came");
+        assert_eq!(of(1, "192.0.2.1", false), Delay::default(), "what goes first has a share of its own");
+        (0..1_000).for_each(|_| assert!(!of(60_000, "192.0.2.1", true).is_surplus));
+        assert_eq!(
+            of(60_000, "192.0.2.1", true),
+            Delay { ms: 2_000, is_surplus: false },
+            "the other has gone"
+        );
     }
 }

@@ -11,8 +11,8 @@
 //! so many workers divided by the time that a request takes, but no more than the processor time of a request lets the cores do.
 //!
 //! One exception: a *closed loop* - a load tester's users, who ask again as soon as they have their answer - that is larger than that. Refusing
-//! makes it ask more often, not less, and its line never grows. So what comes within a second of an empty line may wait twice as long, and as many
-//! as were there then may stay, until the first refusal shows that others come as well.
+//! makes it ask more often, not less, and its line never grows. So what comes within a fifth of a second of an empty line may wait twice as
+//! long, and as many as were there in the first second may stay, until the first refusal shows that others come as well.
 //!
 //! | rank | is ahead of | may wait for |
 //! | --- | --- | --- |
@@ -27,9 +27,11 @@ const PATIENT: f64 = 5.0;
 /// The part of the rate that unproven requests count on: one in so many free workers is theirs.
 pub const UNPROVEN_TURNS: u32 = 8;
 /// What comes within so many milliseconds of an empty line comes all at once.
-const CROWD_MS: u64 = 1_000;
+const CROWD_MS: u64 = 200;
 /// And may wait for so many `php.queue_wait`.
 const CROWD: f64 = 2.0;
+/// The most that were there are counted for so long, milliseconds.
+const CREST_MS: u64 = 1_000;
 /// Milliseconds over which the rate is averaged: over one second chance alone makes a tenth, over a minute a database that slows
 /// down would be noticed too late.
 const RATE_MS: f64 = 6_000.0;
@@ -138,7 +140,7 @@ impl Admission {
             self.rate.since = None;
             self.line = Line { since: now, crest: 0, grows: false };
         }
-        if now.saturating_sub(self.line.since) <= CROWD_MS {
+        if now.saturating_sub(self.line.since) <= CREST_MS {
             self.line.crest = self.line.crest.max(there);
         }
     }
@@ -329,7 +331,7 @@ mod tests {
     fn a_line_that_does_not_grow_may_stay() {
         let mut admission = admission();
         admission.begins_to_wait(0, 0, 3);
-        assert!(admission.is_steady(900, 60, 1_500.0), "all come at once");
+        assert!(admission.is_steady(100, 60, 1_500.0), "all come at once");
         assert!(!admission.is_steady(100, 60, 2_500.0), "too many");
         admission.begins_to_wait(100, 57, 60);
         assert!(admission.is_steady(30_000, 60, 1_500.0) && !admission.is_steady(30_000, 61, 1_500.0));

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use super::address_share::AddressShares;
+use super::address_share::{AddressShares, Delay};
 use super::admission::{Admission, Rank, UNPROVEN_TURNS};
 use super::places::{Places, Ticket, Told};
 use super::waiters::{Line, Turn, Waiter, Waiters};
@@ -92,9 +92,7 @@ impl<T> RequestQueue<T> {
         let (in_line, waiting) = (self.waiters.ahead(turn), self.waiters.len());
         if !admission.admits(rank, in_line, limit, cores) {
             let there = running + waiting + 1;
-            return rank == Rank::Visitor
-                && self.places.len() == 0
-                && admission.is_steady(now, there, waits(in_line));
+            return rank == Rank::Visitor && admission.is_steady(now, there, waits(in_line));
         }
         // Of browsers in the waiting room only visitors are behind. Workers must never be idle because these come back late.
         let before = self.places.ahead(ticket.map_or(now, |ticket| ticket.arrived));
@@ -118,11 +116,12 @@ impl<T> RequestQueue<T> {
     /// request may run.
     pub fn next(&mut self, thread: Option<usize>, unproven: bool) -> Option<(usize, Waiter<T>)> {
         let take = |waiters: &mut Waiters<T>, line| waiters.next_in(line, thread);
-        if unproven && self.since_unproven + 1 >= UNPROVEN_TURNS {
-            if let Some(next) = take(&mut self.waiters, Line::Unproven) {
-                self.since_unproven = 0;
-                return Some(next);
-            }
+        if unproven
+            && self.since_unproven + 1 >= UNPROVEN_TURNS
+            && let Some(next) = take(&mut self.waiters, Line::Unproven)
+        {
+            self.since_unproven = 0;
+            return Some(next);
         }
         for line in [Line::Known, Line::Buying, Line::Visitor] {
             if let Some(next) = take(&mut self.waiters, line) {
@@ -151,12 +150,13 @@ impl<T> RequestQueue<T> {
         }
         let rate = self.admission.rate(capacity.limit, capacity.cores);
         let most = self.admission.patience(Rank::Visitor);
-        let delay = match (rank, from.address, rate) {
-            (Rank::Known, ..) | (_, None, _) | (_, _, None) => 0,
-            (_, Some(address), Some(rate)) => self.shares.delay(now, address, rate, most),
+        let goes_first = matches!(rank, Rank::Known | Rank::Buying);
+        let delay = match (from.address, rate) {
+            (None, _) | (_, None) => Delay::default(),
+            (Some(address), Some(rate)) => self.shares.delay(now, address, goes_first, rate, most),
         };
-        // A client that sends more than its share buys nothing by sending add-to-cart.
-        let rank = if rank == Rank::Buying && delay > 0 { Rank::Visitor } else { rank };
-        Turn { line: Line::of(rank), since: now + delay }
+        // A client that goes on sending more than its share gets no priority by a cart, or by sending add-to-cart.
+        let rank = if goes_first && delay.is_surplus { Rank::Visitor } else { rank };
+        Turn { line: Line::of(rank), since: now + delay.ms }
     }
 }
