@@ -112,7 +112,8 @@ fn measure(limiter: impl Fn() -> Box<dyn Limiter>) -> [f64; 3] {
 fn ours_wins_over_published_limits() {
     let [pages, service, slow] = measure(|| Box::new(Pace::new(2, 16)));
     assert!(pages > 0.95 && service < 60.0 && slow > 0.9, "{pages:.2} {service:.0} {slow:.2}");
-    let others: [(&str, fn() -> Box<dyn Limiter>); 3] = [
+    type New = fn() -> Box<dyn Limiter>;
+    let others: [(&str, New); 3] = [
         ("none", || Box::new(Fixed(16))),
         ("AIMD", || Box::new(Aimd { limit: 16.0, late: false, bound: 50.0 })),
         ("gradient", || Box::new(Gradient { limit: 16.0, long: None, sum: 0.0, count: 0.0 })),
