@@ -17,7 +17,7 @@ defined('ABSPATH') || exit;
 defined('TEST_SHOP_COST') || define('TEST_SHOP_COST', 1);
 
 /** The session of a guest: a cookie with an id and a keyed hash, and a row in the table when there is something to keep. */
-final class Test_Session
+final class WC_Session_Handler
 {
     private string $cookie;
     private string $id = '';
@@ -67,6 +67,12 @@ final class Test_Session
         $this->sent = true;
     }
 
+    /** All of it, as it is stored. */
+    public function get_session_data(): array
+    {
+        return $this->data;
+    }
+
     public function get(string $key, $default = null)
     {
         return $this->data[$key] ?? $default;
@@ -111,7 +117,7 @@ final class Test_Session
 /** The cart: product => how many, in the session. */
 final class Test_Cart
 {
-    public function __construct(private Test_Session $session)
+    public function __construct(private WC_Session_Handler $session)
     {
     }
 
@@ -198,7 +204,7 @@ final class Test_Cart
 /** What plugins and servers ask for: WC()->cart, WC()->session. */
 final class WooCommerce
 {
-    public Test_Session $session;
+    public WC_Session_Handler $session;
     public Test_Cart $cart;
     public string $version = '11.0.0-test';
 
@@ -210,7 +216,7 @@ final class WooCommerce
 
     public function __construct()
     {
-        $this->session = new Test_Session();
+        $this->session = new WC_Session_Handler();
         $this->cart = new Test_Cart($this->session);
     }
 }

@@ -16,6 +16,8 @@ const NETWORK_PART: f64 = 0.5;
 const LATELY_MS: u64 = 5_000;
 /// So far may an address be ahead of its share, milliseconds: a browser opens six connections, an office shares an address.
 const BURST_MS: f64 = 500.0;
+/// The part of the longest delay from which on a client is found to send more than its share all the time.
+const SURPLUS: f64 = 0.5;
 /// So many addresses and networks are remembered. Those whose share is not used up are forgotten first.
 const REMEMBERED: usize = 16_384;
 
@@ -90,7 +92,7 @@ impl AddressShares {
             *due = due.max(at);
             let late = (*due - at - BURST_MS).clamp(0.0, most);
             delay.ms = delay.ms.max(late as u64);
-            delay.is_surplus |= others_come && late >= most;
+            delay.is_surplus |= others_come && late > most * SURPLUS;
             // A client that keeps coming owes no more than it can be made to wait for.
             *due = (*due + 1.0 / (rate * part).max(1e-6)).min(at + BURST_MS + most);
         }
@@ -175,7 +177,7 @@ mod tests {
         let mut of = |now, address, is_first| shares.delay(now, v4(address), is_first, RATE, MOST);
         assert!((0..1_000).all(|_| !of(0, "192.0.2.1", true).is_surplus));
         assert_eq!(of(0, "198.51.100.1", true), Delay::default());
-        assert_eq!(of(1, "192.0.2.1", true), Delay { ms: 2_000, is_surplus: true }, "another came");
+        assert_eq!(of(1, "192.0.2.1", true), Delay { ms: 1_999, is_surplus: true }, "another came");
         assert_eq!(of(1, "192.0.2.1", false), Delay::default(), "what goes first has a share of its own");
         (0..1_000).for_each(|_| assert!(!of(60_000, "192.0.2.1", true).is_surplus));
         assert_eq!(
