@@ -206,7 +206,7 @@ impl Head {
         let input = &input[skipped..];
         check_method(input)?;
         let Some(length) = head_length(input, limits)? else { return Ok(None) };
-        self.read_lines(&input[..length], limits)?;
+        self.read_grammar(&input[..length], limits)?;
         let absolute = self.read_target()?;
         self.read_fields(absolute)?;
         Ok(Some(skipped + length))
@@ -232,7 +232,7 @@ impl Head {
         if method.len() > METHOD_BYTES {
             return Err(Refusal::Method);
         }
-        if !path_query.is_ascii() {
+        if !before_query(path_query.as_bytes()).is_ascii() {
             return Err(BEYOND_ASCII);
         }
         (self.version, self.keep_alive) = (Version::Http2, true);
@@ -479,6 +479,16 @@ impl Head {
         Span { start, end: self.bytes.len() as u32 }
     }
 
+    /// The lines of the head. A query with bytes that are not UTF-8, as old clients send them, is read with these bytes
+    /// percent-encoded: the parser takes only text, and a script decodes both to the same. It is no longer then than any
+    /// other target may be.
+    fn read_grammar(&mut self, input: &[u8], limits: &Limits) -> Result<(), Refusal> {
+        let Err(refusal) = self.read_lines(input, limits) else { return Ok(()) };
+        let encoded = with_ascii_query(input).ok_or(refusal)?;
+        self.read_lines(&encoded, limits)?;
+        if self.target().len() > limits.target { Err(Refusal::TargetTooLong) } else { Ok(()) }
+    }
+
     fn read_lines(&mut self, input: &[u8], limits: &Limits) -> Result<(), Refusal> {
         self.bytes.clear();
         self.bytes.extend_from_slice(input);
@@ -511,7 +521,7 @@ impl Head {
     /// The four forms of a request target (RFC 9112 section 3.2). Returns the authority, where it has one.
     fn read_target(&mut self) -> Result<Option<Span>, Refusal> {
         self.names_https = false;
-        if !self.target().is_ascii() {
+        if !before_query(self.target()).is_ascii() {
             return Err(BEYOND_ASCII);
         }
         if self.target().contains(&b'#') {
@@ -675,7 +685,13 @@ fn leading_empty_lines(input: &[u8]) -> usize {
     skipped
 }
 
-const BEYOND_ASCII: Refusal = Refusal::Bad("the request target has bytes beyond ASCII");
+const BEYOND_ASCII: Refusal = Refusal::Bad("the path of the request target has bytes beyond ASCII");
+
+/// A target without its query. That is the script's business: browsers sent it in a page's own encoding for years, and
+/// some programs do.
+fn before_query(target: &[u8]) -> &[u8] {
+    &target[..memchr::memchr(b'?', target).unwrap_or(target.len())]
+}
 
 /// Refuses what does not begin with a method as soon as that is seen: a TLS hello on a port without TLS would be waited for
 /// until time is up.
@@ -741,6 +757,28 @@ fn check_target_length(line: &[u8], limits: &Limits) -> Result<(), Refusal> {
     let Some(start) = spaces.next() else { return Ok(()) };
     let end = spaces.next().unwrap_or(line.len());
     if end - start - 1 > limits.target { Err(Refusal::TargetTooLong) } else { Ok(()) }
+}
+
+/// The head with the query's bytes above 127 percent-encoded, if its request line is not UTF-8 for them alone.
+fn with_ascii_query(input: &[u8]) -> Option<Vec<u8>> {
+    let line = input.split(|b| *b == b'\r').next()?;
+    std::str::from_utf8(line).err()?;
+    let start = line.iter().position(|b| *b == b' ')? + 1;
+    let end = start + line[start..].iter().position(|b| *b == b' ')?;
+    let path = before_query(&line[start..end]);
+    if !path.is_ascii() {
+        return None;
+    }
+    let query = start + path.len();
+    let mut encoded = input[..query].to_vec();
+    for byte in &input[query..end] {
+        match byte {
+            0x80.. => encoded.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+            _ => encoded.push(*byte),
+        }
+    }
+    encoded.extend_from_slice(&input[end..]);
+    Some(encoded)
 }
 
 fn grammar_refusal(error: httparse::Error, input: &[u8]) -> Refusal {
