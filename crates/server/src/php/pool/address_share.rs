@@ -52,6 +52,8 @@ impl Lately {
 pub struct Delay {
     /// It counts as having arrived so much later, milliseconds.
     pub ms: u64,
+    /// Others come as well, and will go before it for that long.
+    pub is_contended: bool,
     /// Its address goes on sending more than its share, while others come as well.
     pub is_surplus: bool,
 }
@@ -92,6 +94,7 @@ impl AddressShares {
             *due = due.max(at);
             let late = (*due - at - BURST_MS).clamp(0.0, most);
             delay.ms = delay.ms.max(late as u64);
+            delay.is_contended |= others_come && late > 0.0;
             delay.is_surplus |= others_come && late > most * SURPLUS;
             // A client that keeps coming owes no more than it can be made to wait for.
             *due = (*due + 1.0 / (rate * part).max(1e-6)).min(at + BURST_MS + most);
@@ -177,12 +180,16 @@ mod tests {
         let mut of = |now, address, is_first| shares.delay(now, v4(address), is_first, RATE, MOST);
         assert!((0..1_000).all(|_| !of(0, "192.0.2.1", true).is_surplus));
         assert_eq!(of(0, "198.51.100.1", true), Delay::default());
-        assert_eq!(of(1, "192.0.2.1", true), Delay { ms: 1_999, is_surplus: true }, "another came");
+        assert_eq!(
+            of(1, "192.0.2.1", true),
+            Delay { ms: 1_999, is_contended: true, is_surplus: true },
+            "another came"
+        );
         assert_eq!(of(1, "192.0.2.1", false), Delay::default(), "what goes first has a share of its own");
         (0..1_000).for_each(|_| assert!(!of(60_000, "192.0.2.1", true).is_surplus));
         assert_eq!(
             of(60_000, "192.0.2.1", true),
-            Delay { ms: 2_000, is_surplus: false },
+            Delay { ms: 2_000, ..Delay::default() },
             "the other has gone"
         );
     }

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! A request without a place is behind all that have one; but a part of those never come back, which is measured, and
-//! only the others count. A place is forgotten when its browser is [`GRACE_MS`] late.
+//! only the others count. A browser that is [`LATE_MS`] late does not count until it comes back; when it is [`GRACE_MS`] late, its place is
+//! forgotten.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -21,6 +22,8 @@ use aws_lc_rs::hmac;
 
 /// A browser that is so late has gone, milliseconds: tabs in the background are slow.
 const GRACE_MS: u64 = 20_000;
+/// One that is so late may have, milliseconds.
+const LATE_MS: u64 = 3_000;
 /// Shortest and longest time after which a browser comes back, seconds.
 const RETRY_S: (u64, u64) = (1, 20);
 /// Places at once: 100 bytes each.
@@ -59,9 +62,9 @@ pub struct Told {
 #[derive(Debug)]
 pub struct Places {
     live: HashMap<u64, Entry>,
-    /// When each is to be forgotten, the soonest first; entries that were renewed meanwhile are passed over.
+    /// When each is late, or to be forgotten, the soonest first; entries that were renewed meanwhile are passed over.
     ends: BinaryHeap<Reverse<(u64, u64)>>,
-    /// How many are live of those that arrived in each piece of time, from piece `first` on.
+    /// How many are not late of those that arrived in each piece of time, from piece `first` on.
     arrived: VecDeque<u32>,
     first: u64,
     addresses: HashMap<IpAddr, u32>,
@@ -74,7 +77,9 @@ pub struct Places {
 #[derive(Debug)]
 struct Entry {
     arrived: u64,
+    /// When it is late, or when it is forgotten if it is late already.
     ends: u64,
+    is_late: bool,
     address: Option<IpAddr>,
 }
 
@@ -145,7 +150,7 @@ impl Places {
         // In halves, as what was expected may have been wrong; the last time just when it is due.
         let retry = if wait <= 4 { wait } else { wait / 2 };
         let retry = retry.clamp(RETRY_S.0, RETRY_S.1);
-        self.renew(ticket, now + retry * 1_000 + GRACE_MS);
+        self.renew(ticket, now + retry * 1_000 + LATE_MS);
         let Ticket { arrived, id } = ticket;
         let cookie = format!("{}.{}.{}", base36(arrived), base36(id), self.sign(ticket));
         Some(Told { cookie, wait, retry })
@@ -171,15 +176,17 @@ impl Places {
         }
         self.next_id += 1;
         let id = self.next_id;
-        self.live.insert(id, Entry { arrived, ends: arrived, address });
+        self.live.insert(id, Entry { arrived, ends: arrived, is_late: false, address });
         *self.piece(arrived) += 1;
         Some(Ticket { arrived, id })
     }
 
     fn renew(&mut self, ticket: Ticket, ends: u64) {
-        if let Some(entry) = self.live.get_mut(&ticket.id) {
-            entry.ends = ends;
-            self.ends.push(Reverse((ends, ticket.id)));
+        let Some(entry) = self.live.get_mut(&ticket.id) else { return };
+        entry.ends = ends;
+        self.ends.push(Reverse((ends, ticket.id)));
+        if std::mem::take(&mut entry.is_late) {
+            *self.piece(ticket.arrived) += 1;
         }
     }
 
@@ -189,7 +196,12 @@ impl Places {
         if self.arrived.is_empty() {
             self.first = number;
         }
-        let at = number.saturating_sub(self.first) as usize;
+        // One that was late, or that came by another clock's time, may be older than all others.
+        while number < self.first {
+            self.arrived.push_front(0);
+            self.first -= 1;
+        }
+        let at = (number - self.first) as usize;
         if self.arrived.len() <= at {
             self.arrived.resize(at + 1, 0);
         }
@@ -198,11 +210,8 @@ impl Places {
 
     fn remove(&mut self, id: u64) -> bool {
         let Some(entry) = self.live.remove(&id) else { return false };
-        let piece = self.piece(entry.arrived);
-        *piece = piece.saturating_sub(1);
-        while self.arrived.front() == Some(&0) {
-            self.arrived.pop_front();
-            self.first += 1;
+        if !entry.is_late {
+            self.discount(entry.arrived);
         }
         if let Some(address) = entry.address
             && let Some(count) = self.addresses.get_mut(&address)
@@ -215,16 +224,31 @@ impl Places {
         true
     }
 
-    /// Forgets those that have not come back.
+    fn discount(&mut self, arrived: u64) {
+        let piece = self.piece(arrived);
+        *piece = piece.saturating_sub(1);
+        while self.arrived.front() == Some(&0) {
+            self.arrived.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// Notes those that are late, and forgets those that have gone.
     fn forget(&mut self, now: u64) {
         while let Some(Reverse((ends, id))) =
             self.ends.peek().copied().filter(|Reverse((ends, _))| *ends <= now)
         {
             self.ends.pop();
-            if self.live.get(&id).is_some_and(|entry| entry.ends == ends) {
+            let Some(entry) = self.live.get_mut(&id).filter(|entry| entry.ends == ends) else { continue };
+            if entry.is_late {
                 self.remove(id);
-                self.note(0.0);
+                continue;
             }
+            (entry.is_late, entry.ends) = (true, ends + GRACE_MS - LATE_MS);
+            let arrived = entry.arrived;
+            self.ends.push(Reverse((ends + GRACE_MS - LATE_MS, id)));
+            self.discount(arrived);
+            self.note(0.0);
         }
     }
 
@@ -304,6 +328,21 @@ mod tests {
             assert_eq!(places.read(wrong.as_bytes(), 5_001), None, "{wrong}");
         }
         assert!(places.read(mine.as_bytes(), 5_001).is_some());
+    }
+
+    #[test]
+    fn one_that_is_late_counts_again_when_it_comes_back() {
+        let mut places = Places::default();
+        let first = places.keep(5_000, None, 5_000, address(1), 100, RATE).unwrap();
+        places.keep(6_500, None, 6_500, address(2), 100, RATE).unwrap();
+        assert_eq!(places.ahead(9_000), 2);
+        let late = 5_000 + first.retry * 1_000 + LATE_MS;
+        let again = ticket(&mut places, &first, late);
+        assert_eq!((places.len(), places.ahead(6_000)), (2, 0), "it is late");
+        places.keep(late, Some(again), late, address(1), 100, RATE).unwrap();
+        assert_eq!((places.len(), places.arrived.front()), (2, Some(&1)));
+        places.leave(again);
+        assert_eq!(places.len(), 1);
     }
 
     #[test]

@@ -72,8 +72,10 @@ impl<T> RequestQueue<T> {
     /// When it is the turn of a request that can't run at once; `None`: it is refused.
     pub fn admit(&mut self, now: u64, from: &Applicant, capacity: Capacity) -> Option<Turn> {
         let ticket = from.place.as_deref().and_then(|cookie| self.places.read(cookie, now));
-        let turn = self.turn(now, from, ticket, capacity);
-        if self.is_bounded && !self.has_room(now, from.rank, ticket, turn, capacity) {
+        let (turn, delay) = self.turn(now, from, ticket, capacity);
+        // Others will go before it, and are not here yet.
+        let later = if delay.is_contended { delay.ms as f64 } else { 0.0 };
+        if self.is_bounded && !self.has_room(now, from.rank, ticket, turn, later, capacity) {
             self.admission.refused(now, from.rank);
             return None;
         }
@@ -85,11 +87,23 @@ impl<T> RequestQueue<T> {
         Some(turn)
     }
 
-    fn has_room(&self, now: u64, rank: Rank, ticket: Option<Ticket>, turn: Turn, capacity: Capacity) -> bool {
+    /// Whether a request can be served in time whose turn is that, and `later` milliseconds after those that are there.
+    fn has_room(
+        &self,
+        now: u64,
+        rank: Rank,
+        ticket: Option<Ticket>,
+        turn: Turn,
+        later: f64,
+        capacity: Capacity,
+    ) -> bool {
         let Capacity { limit, cores, running } = capacity;
         let admission = &self.admission;
         let waits = |ahead| admission.wait(rank, ahead, limit, cores).unwrap_or(0.0);
         let (in_line, waiting) = (self.waiters.ahead(turn), self.waiters.len());
+        if later > 0.0 && waits(in_line) + later > admission.patience(rank) {
+            return false;
+        }
         if !admission.admits(rank, in_line, limit, cores) {
             let there = running + waiting + 1;
             return rank == Rank::Visitor && admission.is_steady(now, there, waits(in_line));
@@ -143,10 +157,16 @@ impl<T> RequestQueue<T> {
         self.admission.served(now, took, waiting);
     }
 
-    fn turn(&mut self, now: u64, from: &Applicant, ticket: Option<Ticket>, capacity: Capacity) -> Turn {
+    fn turn(
+        &mut self,
+        now: u64,
+        from: &Applicant,
+        ticket: Option<Ticket>,
+        capacity: Capacity,
+    ) -> (Turn, Delay) {
         let rank = from.rank;
         if let Some(ticket) = ticket {
-            return Turn { line: Line::of(rank), since: ticket.arrived };
+            return (Turn { line: Line::of(rank), since: ticket.arrived }, Delay::default());
         }
         let rate = self.admission.rate(capacity.limit, capacity.cores);
         let most = self.admission.patience(Rank::Visitor);
@@ -157,6 +177,6 @@ impl<T> RequestQueue<T> {
         };
         // A client that goes on sending more than its share gets no priority by a cart, or by sending add-to-cart.
         let rank = if goes_first && delay.is_surplus { Rank::Visitor } else { rank };
-        Turn { line: Line::of(rank), since: now + delay.ms }
+        (Turn { line: Line::of(rank), since: now + delay.ms }, delay)
     }
 }
