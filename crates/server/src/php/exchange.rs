@@ -119,7 +119,9 @@ pub async fn run(
                     }
                 };
                 stats.add(counter, 1);
-                return Some(site.turned_away());
+                // Waiting does not help where no worker boots.
+                let waits = refused != Refused::Unbooted;
+                return Some(if waits { site.turned_away() } else { site.unavailable() });
             }
         };
         if pass.is_some() {

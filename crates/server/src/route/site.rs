@@ -99,10 +99,16 @@ impl Site {
         })
     }
 
-    /// The answer to a request for which there is no PHP worker: 503, when to come again, and a page that can be edited
-    /// (`php.overload_page`). The page cache sends an old page instead if it has one, and a browser gets a place in the
-    /// waiting room.
+    /// The answer to a request for which there is no PHP worker, because others are before it. The page cache sends an old page
+    /// instead if it has one, and a browser gets a place in the waiting room.
     pub fn turned_away(&self) -> Reply {
+        let mut reply = self.unavailable();
+        reply.aside.get_or_insert_default().turned_away = true;
+        reply
+    }
+
+    /// The answer to a request that PHP can't run: 503, when to come again, and a page that can be edited (`php.overload_page`).
+    pub fn unavailable(&self) -> Reply {
         let reply = match &self.overload_page {
             None => plain(503),
             Some(page) => Reply::new(503)
@@ -110,9 +116,7 @@ impl Site {
                 .with("Retry-After", "5")
                 .body(Body::Shared { bytes: page.clone(), start: 0, end: page.len() }),
         };
-        let mut reply = reply.with("Cache-Control", "no-store");
-        reply.aside.get_or_insert_default().turned_away = true;
-        reply
+        reply.with("Cache-Control", "no-store")
     }
 
     /// Whether a file with this path must never be sent to a visitor.

@@ -575,10 +575,12 @@ fn refusal(thread: &Thread, site: &Site, refused: Refused) -> Reply {
         Refused::Overload => thread.stats.add(Counter::PhpOverload, 1),
         Refused::Full => thread.stats.add(Counter::PhpQueueFull, 1),
         Refused::Timeout => thread.stats.add(Counter::PhpQueueTimeouts, 1),
-        Refused::Down => {}
+        // Waiting does not help.
+        Refused::Down => return site.unavailable(),
         Refused::Ours(error) => {
             let log = &thread.process.log;
             log.error(format_args!("a connection to php-fpm can't be watched: {error}"));
+            return site.unavailable();
         }
     }
     site.turned_away()
