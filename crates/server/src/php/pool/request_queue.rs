@@ -75,8 +75,8 @@ impl<T> RequestQueue<T> {
         let (turn, delay) = self.turn(now, from, ticket, capacity);
         // Others will go before it, and are not here yet.
         let later = if delay.is_contended { delay.ms as f64 } else { 0.0 };
-        if self.is_bounded && !self.has_room(now, from.rank, ticket, turn, later, capacity) {
-            self.admission.refused(now, from.rank);
+        if self.is_bounded && !self.has_room(now, ticket, turn, later, capacity) {
+            self.admission.refused(now, turn.line.rank());
             return None;
         }
         if let Some(ticket) = ticket {
@@ -88,17 +88,10 @@ impl<T> RequestQueue<T> {
     }
 
     /// Whether a request can be served in time whose turn is that, and `later` milliseconds after those that are there.
-    fn has_room(
-        &self,
-        now: u64,
-        rank: Rank,
-        ticket: Option<Ticket>,
-        turn: Turn,
-        later: f64,
-        capacity: Capacity,
-    ) -> bool {
+    fn has_room(&self, now: u64, ticket: Option<Ticket>, turn: Turn, later: f64, capacity: Capacity) -> bool {
         let Capacity { limit, cores, running } = capacity;
-        let admission = &self.admission;
+        // What is in a line has the patience of that line, whatever rank it came with.
+        let (admission, rank) = (&self.admission, turn.line.rank());
         let waits = |ahead| admission.wait(rank, ahead, limit, cores).unwrap_or(0.0);
         let (in_line, waiting) = (self.waiters.ahead(turn), self.waiters.len());
         if later > 0.0 && waits(in_line) + later > admission.patience(rank) {
@@ -131,7 +124,7 @@ impl<T> RequestQueue<T> {
     pub fn next(&mut self, thread: Option<usize>, unproven: bool) -> Option<(usize, Waiter<T>)> {
         let take = |waiters: &mut Waiters<T>, line| waiters.next_in(line, thread);
         if unproven
-            && self.since_unproven + 1 >= UNPROVEN_TURNS
+            && self.since_unproven >= UNPROVEN_TURNS - 1
             && let Some(next) = take(&mut self.waiters, Line::Unproven)
         {
             self.since_unproven = 0;
@@ -178,5 +171,28 @@ impl<T> RequestQueue<T> {
         // A client that goes on sending more than its share gets no priority by a cart, or by sending add-to-cart.
         let rank = if goes_first && delay.is_surplus { Rank::Visitor } else { rank };
         (Turn { line: Line::of(rank), since: now + delay.ms }, delay)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_surplus_of_a_client_that_claims_to_buy_is_a_visitors() {
+        let mut queue = RequestQueue::new(Some(1_000));
+        // Two run at once, each takes 50 ms: 40 a second.
+        (0..20).for_each(|_| queue.served(0, 50.0));
+        let capacity = Capacity { limit: 2, cores: 2, running: 2 };
+        let from = |rank, text: &str| Applicant { rank, address: text.parse().ok(), place: None };
+        let visitor = from(Rank::Visitor, "198.51.100.1");
+        assert!(queue.admit(0, &visitor, capacity).is_some());
+        for at in 0..500 {
+            if let Some(turn) = queue.admit(at, &from(Rank::Buying, "192.0.2.1"), capacity) {
+                queue.waiters.push(0, turn, at, None, None, ());
+            }
+        }
+        assert!((8..=40).contains(&queue.waiters.len()), "{} wait", queue.waiters.len());
+        assert!(queue.admit(500, &visitor, capacity).is_some(), "others are kept out");
     }
 }
