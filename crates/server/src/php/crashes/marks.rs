@@ -14,6 +14,9 @@ pub const KILLS: u32 = 2;
 const ROAMS: u32 = 3;
 /// Good ends that make up for one death.
 const PAID: u32 = 10;
+/// A request is like those that killed if they share a trait in at least one of so many deaths; less is chance. So many parts is also
+/// what all deaths count as: a measure that does not grow with them, since requests that came at different times are compared.
+const PARTS: u32 = 16;
 /// How much longer than the first a pause can be.
 const LONGEST: u64 = 16;
 /// Digests that are known. Of more, those with the fewest deaths are forgotten, the longest ago first.
@@ -164,12 +167,14 @@ impl Marks {
         if self.trusted.contains(&exact) && self.heat(distrust(print.page)) <= KILLS {
             return Verdict::Free;
         }
-        // A request that has killed once is as like those that do as can be.
-        let again = self.marks.get(&exact).map_or(0, |mark| mark.deaths);
-        let shape = print.shape.map_or(0, |shape| self.heat(shape));
-        let traits = print.traits.iter().map(|digest| self.heat(*digest)).fold(again, u32::saturating_add);
-        let heat = traits.saturating_add(shape);
         let (page, source) = (self.heat(print.page), self.deaths(print.source));
+        let all = if source > 0 { source } else { self.deaths(print.page) };
+        let share = |digest: u64| self.heat(digest).saturating_mul(PARTS) / all.max(1);
+        let shape = print.shape.map_or(0, share);
+        // A request that has killed once is as like those that do as can be.
+        let again = self.deaths(exact).saturating_mul(PARTS);
+        let traits = print.traits.iter().map(|digest| share(*digest)).fold(again, u32::saturating_add);
+        let heat = traits.saturating_add(shape);
         let class = match (source, traits, shape) {
             (1.., 1.., _) => Class::Alike,
             (1.., 0, 1..) => Class::Akin,
@@ -260,13 +265,17 @@ mod tests {
         assert_eq!(kill(&mut marks, &deadly, 20), (Some(1_000), Some(1_000)));
         assert_eq!(marks.verdict(&deadly, 21), Verdict::Refuse);
         assert_eq!(marks.verdict(&print(1, 2, 1, &[1]), 21), Verdict::Refuse, "by its digest");
-        assert_eq!(marks.verdict(&print(1, 1, 2, &[2]), 21), Verdict::Suspect(Class::Akin, 2));
+        assert_eq!(marks.verdict(&print(1, 1, 2, &[2]), 21), Verdict::Suspect(Class::Akin, PARTS));
         assert_eq!(marks.verdict(&print(1, 1, 2, &[2, 3]), 21), Verdict::Suspect(Class::Other, 0));
-        assert_eq!(marks.verdict(&print(1, 2, 3, &[1]), 21), Verdict::Suspect(Class::Other, 4));
-        assert_eq!(marks.verdict(&print(1, 1, 4, &[1]), 21), Verdict::Suspect(Class::Alike, 4));
+        assert_eq!(marks.verdict(&print(1, 2, 3, &[1]), 21), Verdict::Suspect(Class::Other, 2 * PARTS));
+        assert_eq!(marks.verdict(&print(1, 1, 4, &[1]), 21), Verdict::Suspect(Class::Alike, 2 * PARTS));
         assert_eq!(marks.verdict(&print(2, 1, 5, &[1]), 21), Verdict::Free, "the same script elsewhere");
         assert!(marks.is_any_left(1_019) && marks.knows(1));
-        assert_eq!(marks.verdict(&deadly, 1_020), Verdict::Suspect(Class::Alike, 6), "it is tried again");
+        assert_eq!(
+            marks.verdict(&deadly, 1_020),
+            Verdict::Suspect(Class::Alike, 4 * PARTS),
+            "it is tried again"
+        );
         assert!(!marks.is_any_left(2_020) && !marks.knows(1));
     }
 
@@ -276,9 +285,35 @@ mod tests {
         for number in 0..50 {
             assert_eq!(kill(&mut marks, &print(1, 1, number, &[1, 100 + number]), number).0, None);
         }
-        assert_eq!(marks.verdict(&print(1, 1, 99, &[1, 199]), 60), Verdict::Suspect(Class::Alike, 100));
-        assert_eq!(marks.verdict(&print(1, 1, 98, &[2, 198]), 60), Verdict::Suspect(Class::Akin, 50));
-        assert_eq!(marks.verdict(&print(1, 2, 97, &[1, 197]), 60), Verdict::Suspect(Class::Other, 100));
+        assert_eq!(marks.verdict(&print(1, 1, 99, &[1, 199]), 60), Verdict::Suspect(Class::Alike, 2 * PARTS));
+        assert_eq!(marks.verdict(&print(1, 1, 98, &[2, 198]), 60), Verdict::Suspect(Class::Akin, PARTS));
+        assert_eq!(marks.verdict(&print(1, 2, 97, &[1, 197]), 60), Verdict::Suspect(Class::Other, 2 * PARTS));
+    }
+
+    #[test]
+    fn a_trait_in_common_by_chance_does_not_count() {
+        let mut marks = Marks::new(60_000);
+        for number in 0..50 {
+            kill(&mut marks, &print(1, 1, number, &[1, 100 + number % 25]), number);
+        }
+        assert_eq!(marks.verdict(&print(1, 1, 99, &[2, 110]), 60), Verdict::Suspect(Class::Akin, PARTS));
+    }
+
+    #[test]
+    fn how_alike_a_request_is_does_not_grow_with_the_deaths() {
+        let mut marks = Marks::new(60_000);
+        let heat = |marks: &mut Marks, deaths: std::ops::Range<u64>| {
+            for number in deaths {
+                kill(marks, &print(1, 1, number, &[1, 100 + number]), number);
+            }
+            marks.verdict(&print(1, 1, 999, &[1, 999]), 999)
+        };
+        let early = heat(&mut marks, 0..5);
+        assert_eq!(
+            early,
+            heat(&mut marks, 5..200),
+            "what came first does not run before what is less like them"
+        );
     }
 
     #[test]
@@ -287,7 +322,7 @@ mod tests {
         for number in 0..3 {
             kill(&mut marks, &print(number, 1, number, &[1]), number);
         }
-        assert_eq!(marks.verdict(&print(9, 1, 9, &[1]), 9), Verdict::Suspect(Class::Alike, 6));
+        assert_eq!(marks.verdict(&print(9, 1, 9, &[1]), 9), Verdict::Suspect(Class::Alike, 2 * PARTS));
         assert_eq!(marks.verdict(&print(9, 1, 9, &[2, 3]), 9), Verdict::Free);
         assert_eq!(marks.verdict(&print(9, 2, 9, &[1]), 9), Verdict::Free);
     }
@@ -299,7 +334,7 @@ mod tests {
             kill(&mut marks, &print(1, 1, number, &[1]), number);
         }
         let good = print(1, 1, 7, &[2]);
-        assert_eq!(marks.verdict(&good, 5), Verdict::Suspect(Class::Akin, 2));
+        assert_eq!(marks.verdict(&good, 5), Verdict::Suspect(Class::Akin, PARTS));
         marks.ended_well(&good, 5);
         assert_eq!(marks.verdict(&good, 5), Verdict::Free);
         for number in 10..13 {
@@ -308,7 +343,7 @@ mod tests {
             assert_eq!(marks.verdict(&turncoat, 6), Verdict::Free);
             kill(&mut marks, &turncoat, 6);
         }
-        assert_eq!(marks.verdict(&good, 7), Verdict::Suspect(Class::Alike, 8));
+        assert_eq!(marks.verdict(&good, 7), Verdict::Suspect(Class::Alike, PARTS + 3 * PARTS / 5));
     }
 
     #[test]
