@@ -14,23 +14,29 @@
 //! [`engine`]. A room uses only rooms that come after it on the path, and the three that serve them all:
 //! [`stats`], [`log`] and the thread's [`engine::Thread`].
 
-mod accept;
-mod acme;
-pub mod admin;
-mod cache;
 pub mod engine;
-mod files;
-pub mod log;
-mod php;
+
+pub mod admin;
+
+mod accept;
+mod connection;
 mod protocol;
-mod purge;
-mod reply;
-mod request;
-mod route;
-pub mod stats;
 mod tls;
-mod visitor;
+
+mod serve;
+
+mod acme;
 mod warm;
+
+mod cache;
+mod files;
+mod php;
+mod route;
+
+mod message;
+mod site;
+
+mod context;
 
 pub use engine::{Reload, StartError, run};
 pub use tls::system_certificates;

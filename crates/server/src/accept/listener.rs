@@ -12,10 +12,10 @@ use millrace_settings::plan::Address;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 
-use super::{Limits, Stream, Supply, tcp_ends};
-use crate::engine::Thread;
-use crate::request::{Ends, Scheme};
-use crate::stats::Counter;
+use super::{AcceptThread, tcp_ends};
+use crate::connection::{Limits, Stream, Supply};
+use crate::context::stats::Counter;
+use crate::message::request::{Ends, Scheme};
 
 /// What the kernel takes of an answer before its client has room for it: a slow reader would have megabytes of it there. As
 /// much as leaves while the event loop is busy elsewhere.
@@ -184,7 +184,7 @@ impl Unstarted {
 }
 
 /// Counts what waits in the queues of the thread's listening sockets, and what the kernel had to drop there.
-pub fn look_at_queues(thread: &Thread) {
+pub fn look_at_queues(thread: &AcceptThread) {
     let mut waiting = 0;
     thread.listeners.borrow_mut().retain(|listener| {
         let Some(listener) = listener.upgrade() else { return false };
@@ -245,8 +245,8 @@ impl Listener {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Most;
     use super::*;
+    use crate::connection::Most;
 
     #[test]
     fn threads_share_a_port_and_nobody_else_joins() {

@@ -1,60 +1,95 @@
 //! Where connections come in: listening sockets, one set a thread, and the limits on how many connections there are.
 
 //!
-//! `limits.rs` is how many there may be, `budget.rs` how much memory they may have, `room.rs` what happens when there is no more.
+//! `handshake.rs` makes an encrypted connection of one, `room.rs` is what happens when there is no more room.
 
-mod budget;
-mod limits;
+mod handshake;
 mod listener;
-mod newcomer;
-mod passing;
 mod room;
-mod stream;
+mod take_in;
 
+use std::cell::{Cell, RefCell};
 use std::io;
-use std::rc::Rc;
+use std::ops::Deref;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-pub use budget::{Budget, H2_BYTES, Holding, PLAIN_BYTES, REQUEST_BYTES, TLS_BYTES};
-pub use limits::{Limits, Most, Permit};
 pub use listener::{Listener, Supplied, Unstarted, bind, look_at_queues};
-pub use newcomer::Newcomer;
-pub use passing::{Entry, Exit, Supply, passage, take_in};
-pub use room::{GUEST_TIME, give_way};
-pub use stream::Stream;
+pub use room::give_way;
+pub use take_in::take_in;
 use tokio::sync::watch;
 
-use crate::engine::Thread;
-use crate::protocol;
-use crate::request::{Ends, Scheme};
-use crate::stats::Counter;
-use crate::tls;
+use crate::connection::{Accepted, Exit, Stream};
+use crate::context::Swapped;
+use crate::context::stats::Counter;
+use crate::message::request::{Ends, Scheme};
+use crate::protocol::{self, ProtocolThread};
+use crate::serve::{ServeThread, Service};
+use crate::tls::Terms;
+use handshake::Handshakes;
 use room::Lack;
+
+/// What an event loop has for taking connections in.
+#[derive(Debug)]
+pub struct AcceptThread {
+    /// What it has for the connections that are there.
+    pub protocol: Rc<ProtocolThread>,
+    /// How many handshakes are under way.
+    handshakes: Handshakes,
+    /// Where its connections come from.
+    listeners: RefCell<Vec<Weak<Listener>>>,
+    /// All idle connections have been closed for others: until then, in ticks of its clock, none is looked for.
+    nobody_idle_until: Cell<u64>,
+    /// The terms of encrypted connections in force.
+    terms: Arc<Swapped<Option<Terms>>>,
+}
+
+impl AcceptThread {
+    /// Of event loop `index` of so many; with an `exit`, of a crowd loop.
+    pub fn new(
+        index: usize,
+        loops: usize,
+        service: Arc<Service>,
+        terms: Arc<Swapped<Option<Terms>>>,
+        exit: Option<Exit>,
+    ) -> Rc<AcceptThread> {
+        let serve = ServeThread::new(index, loops, service, exit.is_some());
+        let known = terms.clone();
+        let covers = move |name: &str, host: &str| {
+            known.get().as_ref().as_ref().is_none_or(|terms| terms.covers(name, host))
+        };
+        Rc::new(AcceptThread {
+            protocol: ProtocolThread::new(serve, exit.map(Rc::new), Box::new(covers)),
+            handshakes: Handshakes::default(),
+            listeners: RefCell::default(),
+            nobody_idle_until: Cell::new(0),
+            terms,
+        })
+    }
+}
+
+impl Deref for AcceptThread {
+    type Target = ProtocolThread;
+
+    fn deref(&self) -> &ProtocolThread {
+        &self.protocol
+    }
+}
 
 /// How long a thread waits when it can't accept, before it tries again.
 const PAUSE: Duration = Duration::from_millis(50);
 /// The same when it has closed connections that were idle: they have to end first.
 const SHORT_PAUSE: Duration = Duration::from_millis(2);
 
-/// A connection that has just come in.
-#[derive(Debug)]
-pub struct Accepted {
-    /// Its socket.
-    pub stream: Stream,
-    /// Who talks to whom.
-    pub ends: Ends,
-    /// Its place among the connections that are allowed.
-    pub permit: Permit,
-}
-
 /// Accepts connections and hands each to its protocol, until `closed` says so; then takes those that already wait.
-pub async fn accept(thread: Rc<Thread>, listener: Listener, closed: watch::Receiver<bool>) {
+pub async fn accept(thread: Rc<AcceptThread>, listener: Listener, closed: watch::Receiver<bool>) {
     let listener = Rc::new(listener);
     thread.listeners.borrow_mut().push(Rc::downgrade(&listener));
     accept_all(thread, listener, closed).await;
 }
 
-async fn accept_all(thread: Rc<Thread>, listener: Rc<Listener>, mut closed: watch::Receiver<bool>) {
+async fn accept_all(thread: Rc<AcceptThread>, listener: Rc<Listener>, mut closed: watch::Receiver<bool>) {
     loop {
         tokio::select! {
             biased;
@@ -68,7 +103,7 @@ async fn accept_all(thread: Rc<Thread>, listener: Rc<Listener>, mut closed: watc
     }
 }
 
-async fn accept_one(thread: &Rc<Thread>, listener: &Listener) {
+async fn accept_one(thread: &Rc<AcceptThread>, listener: &Listener) {
     if let Some(pause) = has_to_wait(thread, listener) {
         return tokio::time::sleep(pause).await;
     }
@@ -83,7 +118,7 @@ async fn accept_one(thread: &Rc<Thread>, listener: &Listener) {
 
 /// How long the next connection has to wait in the kernel's queue, before it is looked at again whether it may come in; `None`: it may, if
 /// only to be told that there is no room.
-fn has_to_wait(thread: &Thread, listener: &Listener) -> Option<Duration> {
+fn has_to_wait(thread: &AcceptThread, listener: &Listener) -> Option<Duration> {
     if listener.limits.is_full() {
         // A limit that somebody has written is meant so; where descriptors are the limit, idle connections make room.
         let frees = listener.limits.is_natural() && room::free_descriptors(thread) > 0;
@@ -92,7 +127,7 @@ fn has_to_wait(thread: &Thread, listener: &Listener) -> Option<Duration> {
     (listener.limits.is_full_of_guests() && !room::make_room(thread)).then_some(PAUSE)
 }
 
-fn start(thread: &Rc<Thread>, listener: &Listener, stream: Stream, ends: Ends) {
+fn start(thread: &Rc<AcceptThread>, listener: &Listener, stream: Stream, ends: Ends) {
     let Some(permit) = listener.limits.admit(ends.client_ip()) else {
         return thread.stats.add(Counter::ConnectionsRefused, 1);
     };
@@ -106,14 +141,14 @@ fn start(thread: &Rc<Thread>, listener: &Listener, stream: Stream, ends: Ends) {
     };
     let permit = permit.charged(&thread.process.budget);
     match stream {
-        Stream::Tcp(socket) if listener.is_secure => tls::begin(thread, socket, ends, permit),
-        stream => protocol::start(thread, Accepted { stream, ends, permit }),
+        Stream::Tcp(socket) if listener.is_secure => handshake::begin(thread, socket, ends, permit),
+        stream => protocol::start(&thread.protocol, Accepted { stream, ends, permit }),
     }
 }
 
 /// A client that was gone before it was accepted is no reason to rest; a lack of descriptors or memory is: idle connections
 /// are closed, and others will end.
-async fn rest_after(thread: &Thread, error: &io::Error) {
+async fn rest_after(thread: &AcceptThread, error: &io::Error) {
     let Some(lack) = Lack::of(error) else {
         if error.kind() != io::ErrorKind::ConnectionAborted {
             // It may well say the same again.
@@ -155,13 +190,16 @@ mod tests {
     use tokio::task::{LocalSet, spawn_local};
 
     use super::*;
-    use crate::engine::{Process, Setup};
-    use crate::log::Log;
-    use crate::route::Site;
-    use crate::stats::Registry;
+    use crate::connection::{Limits, Most};
+    use crate::context::Process;
+    use crate::context::budget::PLAIN_BYTES;
+    use crate::context::log::Log;
+    use crate::context::stats::Registry;
+    use crate::serve::{Setup, SiteWorkers};
+    use crate::site::Site;
 
     struct Stage {
-        thread: Rc<Thread>,
+        thread: Rc<AcceptThread>,
         listener: Rc<Listener>,
         address: SocketAddr,
         /// Accepts until it is dropped.
@@ -175,10 +213,12 @@ mod tests {
                 millrace_settings::Source { site_dir: Some("/proc/self/task".into()), ..Default::default() };
             let (mut plan, _) = millrace_settings::load(&source).unwrap();
             plan.server.connection_memory = memory;
-            let site = Site::new(0, plan.sites[0].clone(), None);
-            let setup = Setup::new(plan, vec![site]);
+            let site = Site::new(0, plan.sites[0].clone());
+            let process = Process::new(Registry::new(1), Log::quiet(), memory);
+            let setup = Setup::new(plan.into(), vec![SiteWorkers { site, pool: None, persistent: None }]);
             let cache = crate::cache::Cache::new(0, 1);
-            let thread = Thread::new(0, Process::new(setup, Registry::new(1), Log::quiet(), cache));
+            let service = Service::new(process, setup, cache);
+            let thread = AcceptThread::new(0, 1, service, Swapped::new(Arc::new(None)), None);
             let limits = Limits::new(Most { connections: 100, ..Most::default() });
             let any = Address::Tcp("127.0.0.1:0".parse().unwrap());
             let socket = bind(&any, 1, 16, &limits, false).unwrap().remove(0);

@@ -8,13 +8,10 @@
 //! ```
 
 use std::io;
-use std::time::Duration;
 
-use crate::engine::{Need, Thread};
-use crate::stats::Counter;
-
-/// So long a guest may take to say what it wants, and before that for its handshake. It gets nothing in any case.
-pub const GUEST_TIME: Duration = Duration::from_secs(2);
+use super::AcceptThread;
+use crate::connection::Need;
+use crate::context::stats::Counter;
 
 /// Connections that are closed at once for want of descriptors: others will be wanted soon, for files and PHP, too.
 const DESCRIPTORS_FREED: usize = 32;
@@ -23,7 +20,7 @@ const DESCRIPTORS_FREED: usize = 32;
 const LOOK_AGAIN_MS: u64 = 100;
 
 /// Closes the idlest connections of this event loop if the memory for connections is used up. Whether there is room now.
-pub fn make_room(thread: &Thread) -> bool {
+pub fn make_room(thread: &AcceptThread) -> bool {
     let excess = thread.process.budget.excess();
     if excess == 0 {
         return true;
@@ -33,19 +30,19 @@ pub fn make_room(thread: &Thread) -> bool {
 }
 
 /// The same for event loops that need no room, but have idle connections: all give their part.
-pub fn give_way(thread: &Thread) {
+pub fn give_way(thread: &AcceptThread) {
     let excess = thread.process.budget.excess();
     if excess > 0 {
-        close_idlest(thread, excess.div_ceil(thread.loops() as u64), usize::MAX);
+        close_idlest(thread, excess.div_ceil(thread.loops as u64), usize::MAX);
     }
 }
 
 /// Closes the idlest connections of this event loop for want of descriptors. How many.
-pub fn free_descriptors(thread: &Thread) -> usize {
+pub fn free_descriptors(thread: &AcceptThread) -> usize {
     close_idlest(thread, u64::MAX, DESCRIPTORS_FREED)
 }
 
-fn close_idlest(thread: &Thread, bytes: u64, most: usize) -> usize {
+fn close_idlest(thread: &AcceptThread, bytes: u64, most: usize) -> usize {
     thread.clock.read();
     let now = thread.clock.ticks();
     if now < thread.nobody_idle_until.get() {

@@ -17,7 +17,7 @@ use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use millrace_wire::chunked;
 
 use super::failure::{Cause, Failure};
-use crate::engine::Clock;
+use crate::context::Clock;
 use crate::tls::Trust;
 
 /// For one address of the authority.

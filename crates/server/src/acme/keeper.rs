@@ -1,7 +1,6 @@
 //! The thread that looks after certificates: it does what is due for each ([`Job`]), and tells how that went.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use instant_acme::{Account, ChallengeType, Error};
@@ -17,8 +16,8 @@ use super::order::{self, Ordering};
 use super::retry::{self, Retry};
 use super::schedule::Window;
 use super::store::Store;
-use super::{Wanted, account, certificates};
-use crate::engine::{Clock, Process, Stage};
+use super::{Concern, Wanted, account, certificates};
+use crate::context::{Clock, Stage};
 use crate::tls::Trust;
 
 /// For one certificate, all in all.
@@ -27,17 +26,17 @@ const ORDER: Duration = Duration::from_secs(600);
 const LOOK: Duration = Duration::from_secs(600);
 
 /// The life of the thread. `is_start`: it begins with that of the server.
-pub fn run(process: Arc<Process>, is_start: bool) {
+pub fn run(concern: Concern, is_start: bool) {
     // Names are looked up by one more thread, see `client`.
     let built = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     match built {
-        Ok(runtime) => runtime.block_on(Keeper::new(process).keep(is_start)),
-        Err(error) => process.log.error(format_args!("no certificates come: {error}")),
+        Ok(runtime) => runtime.block_on(Keeper::new(concern).keep(is_start)),
+        Err(error) => concern.process.log.error(format_args!("no certificates come: {error}")),
     }
 }
 
 struct Keeper {
-    process: Arc<Process>,
+    concern: Concern,
     clock: Clock,
     settings: plan::Acme,
     jobs: Vec<Job>,
@@ -46,14 +45,14 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn new(process: Arc<Process>) -> Keeper {
-        let settings = process.setup().plan.acme.clone();
-        Keeper { process, clock: Clock::default(), settings, jobs: Vec::new(), account: None }
+    fn new(concern: Concern) -> Keeper {
+        let settings = concern.plan.get().acme.clone();
+        Keeper { concern, clock: Clock::default(), settings, jobs: Vec::new(), account: None }
     }
 
     async fn keep(mut self, is_start: bool) {
         self.take_over(is_start);
-        while self.process.stage() == Stage::Running {
+        while self.concern.process.stage() == Stage::Running {
             let now = self.now();
             let next = self.jobs.iter().map(Job::next).zip(0..).min_by_key(|((at, _), _)| *at);
             match next {
@@ -62,7 +61,7 @@ impl Keeper {
                     let pause = next.and_then(|((at, _), _)| at.duration_since(now).ok());
                     tokio::select! {
                         () = tokio::time::sleep(pause.unwrap_or(LOOK).min(LOOK)) => {}
-                        () = self.process.acme.changed.notified() => self.take_over(false),
+                        () = self.concern.acme.changed.notified() => self.take_over(false),
                     }
                 }
             }
@@ -76,18 +75,18 @@ impl Keeper {
     }
 
     fn show(&self) {
-        self.process.acme.board.write(self.jobs.iter().map(Job::standing).collect());
+        self.concern.acme.board.write(self.jobs.iter().map(Job::standing).collect());
     }
 
     /// Learns what is wanted from now on. `is_start`: the same may have been wanted before the server was started.
     fn take_over(&mut self, is_start: bool) {
-        let (setup, now) = (self.process.setup(), self.now());
-        if self.settings != setup.plan.acme {
-            (self.account, self.settings) = (None, setup.plan.acme.clone());
+        let (plan, now) = (self.concern.plan.get(), self.now());
+        if self.settings != plan.acme {
+            (self.account, self.settings) = (None, plan.acme.clone());
             self.jobs.clear();
         }
         let mut old = std::mem::take(&mut self.jobs);
-        for wanted in certificates(&setup.plan) {
+        for wanted in certificates(&plan) {
             let known = old.iter().position(|job| job.wanted.id == wanted.id).map(|at| old.swap_remove(at));
             self.jobs.push(match known {
                 Some(job) if job.wanted == wanted => job.again(now),
@@ -103,7 +102,7 @@ impl Keeper {
         // That one is damaged has been said when it was to serve.
         let kept = store.as_ref().and_then(|store| Kept::load(store, &wanted.id).ok().flatten());
         if kept.is_none() {
-            self.process.log.warn(format_args!(
+            self.concern.process.log.warn(format_args!(
                 "there is no certificate for {} yet: a self-signed one, which browsers don't believe, serves until it has come \
                  from {}",
                 wanted.names.join(", "),
@@ -130,7 +129,7 @@ impl Keeper {
             && !pause.is_zero()
         {
             let why = problem.map(|problem| format!(": {problem}")).unwrap_or_default();
-            self.process.log.warn(format_args!(
+            self.concern.process.log.warn(format_args!(
                 "no certificate for {} came before the server was started{why}\n  tried again in {}; `millrace reload` tries at \
                  once, unless the authority has said otherwise",
                 job.wanted.names.join(", "),
@@ -147,8 +146,8 @@ impl Keeper {
 
     /// Puts in force what there is.
     fn serve(&self) {
-        let setup = self.process.setup();
-        let Some(terms) = &setup.tls else { return };
+        let terms = self.concern.terms.get();
+        let Some(terms) = terms.as_ref() else { return };
         let pair = |job: &Job| Some((job.wanted.id.clone(), job.kept.as_ref()?.pair.clone()));
         terms.issued().replace(self.jobs.iter().filter_map(pair).collect());
         terms.refresh();
@@ -175,14 +174,14 @@ impl Keeper {
         let (info, again) = match answer {
             Ok(answer) => answer,
             Err(error) => {
-                self.process.log.debug(format_args!("nothing is known of when to renew: {error}"));
+                self.concern.process.log.debug(format_args!("nothing is known of when to renew: {error}"));
                 return job.heard_nothing(now);
             }
         };
         let (start, end) = (info.suggested_window.start.into(), info.suggested_window.end.into());
         if job.heard(Window { start, end }, again, now, random()) {
             let why = info.explanation_url.map(|url| format!(" ({url})")).unwrap_or_default();
-            self.process.log.warn(format_args!(
+            self.concern.process.log.warn(format_args!(
                 "the certificate authority wants the certificate for {} renewed now: it may have been revoked{why}",
                 job.wanted.names.join(", ")
             ));
@@ -202,8 +201,10 @@ impl Keeper {
 
     /// What is wanted; and as it has to be kept, if it is not.
     async fn obtain(&mut self, index: usize) -> Result<(Option<Vec<u8>>, Kept), Failure> {
-        let setup = self.process.setup();
-        let Some(terms) = &setup.tls else { return Err(Failure::new(Cause::Refused, "there is no HTTPS")) };
+        let terms = self.concern.terms.get();
+        let Some(terms) = terms.as_ref() else {
+            return Err(Failure::new(Cause::Refused, "there is no HTTPS"));
+        };
         let store = self.store()?;
         store.prepare().map_err(on_disk)?;
         let lock = store.lock().map_err(on_disk)?;
@@ -220,9 +221,9 @@ impl Keeper {
             store: &store,
             wanted: job.to_order(),
             replaces: job.kept.as_ref().and_then(|kept| kept.id.clone()),
-            challenge: challenge(&setup.plan, job.turns()),
+            challenge: challenge(&self.concern.plan.get(), job.turns()),
         };
-        let answers = Answers::new(self.process.acme.challenges.clone(), terms.issued().clone());
+        let answers = Answers::new(self.concern.acme.challenges.clone(), terms.issued().clone());
         let obtained = ordering.obtain(answers).await;
         let (pem, kept) = obtained.map_err(|failure| failure.not_before(client.pause()))?;
         drop(lock);
@@ -257,7 +258,7 @@ impl Keeper {
     fn succeeded(&mut self, index: usize, pem: Option<Vec<u8>>, kept: Kept) {
         let now = self.now();
         let job = &mut self.jobs[index];
-        self.process.log.info(format_args!(
+        self.concern.process.log.info(format_args!(
             "a certificate for {} has come: it is valid until {} and will be renewed before",
             job.to_order().names.join(", "),
             httpdate::fmt_http_date(kept.life.ends)
@@ -282,7 +283,7 @@ impl Keeper {
         let written = store.write(&kept::file(&job.wanted.id), pem);
         match &written {
             Ok(()) => store.remove(&order::pending(&job.wanted.id)),
-            Err(why) => self.process.log.error(format_args!(
+            Err(why) => self.concern.process.log.error(format_args!(
                 "the certificate for {} serves, but would be lost at a restart: {why}",
                 job.wanted.names.join(", ")
             )),
@@ -320,8 +321,8 @@ impl Keeper {
             "no certificate for {names}: {failure}\n  {advice}\n  tried again in {pause}{meanwhile}"
         );
         match meanwhile.is_empty() {
-            true => self.process.log.error(text),
-            false => self.process.log.warn(text),
+            true => self.concern.process.log.error(text),
+            false => self.concern.process.log.warn(text),
         }
     }
 }

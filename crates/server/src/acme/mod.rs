@@ -36,10 +36,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use millrace_settings::Plan;
 use tokio::sync::Notify;
 
-use crate::engine::Process;
-use crate::log::Log;
-use crate::reply::Reply;
-use crate::request::Request;
+use crate::context::log::Log;
+use crate::context::{Process, Swapped};
 use crate::tls::Terms;
 
 pub use board::Standing;
@@ -61,8 +59,8 @@ pub struct Acme {
 impl Acme {
     /// What an authority gets that looks for the answer to its challenge; `None`: the request is an ordinary one, whatever
     /// its path. Comes before redirects and sites: the authority asks by HTTP, and perhaps for a name that is redirected.
-    pub fn answer(&self, request: &Request) -> Option<Reply> {
-        self.challenges.answer(request)
+    pub fn answer(&self, method: &str, path: &[u8]) -> Option<String> {
+        self.challenges.answer(method, path)
     }
 
     /// How each certificate stands.
@@ -71,21 +69,34 @@ impl Acme {
     }
 }
 
-/// Looks after the certificates of the set-up in force, from now on: starts to, or learns that it is another one. `is_start`: the
-/// server has just been started, perhaps not for the first time; otherwise somebody has changed what is wanted.
-pub fn attend(process: &Arc<Process>, is_start: bool) {
-    let acme = &process.acme;
+/// What the keeper works with.
+#[derive(Clone, Debug)]
+pub struct Concern {
+    /// The logs, and when the process ends.
+    pub process: Arc<Process>,
+    /// What the room shows to the others.
+    pub acme: Arc<Acme>,
+    /// The configuration in force.
+    pub plan: Arc<Swapped<Plan>>,
+    /// The terms of encrypted connections in force.
+    pub terms: Arc<Swapped<Option<Terms>>>,
+}
+
+/// Looks after the certificates of the configuration in force, from now on: starts to, or learns that it is another one. `is_start`:
+/// the server has just been started, perhaps not for the first time; otherwise what is wanted has been changed.
+pub fn attend(concern: &Concern, is_start: bool) {
+    let acme = &concern.acme;
     if acme.kept.load(Ordering::Acquire) {
         return acme.changed.notify_one();
     }
-    if certificates(&process.setup().plan).is_empty() {
+    if certificates(&concern.plan.get()).is_empty() {
         return;
     }
-    let theirs = process.clone();
+    let theirs = concern.clone();
     match std::thread::Builder::new().name("acme".to_owned()).spawn(move || keeper::run(theirs, is_start)) {
         Ok(_) => acme.kept.store(true, Ordering::Release),
         Err(error) => {
-            process.log.error(format_args!("no certificates come: no thread can be started: {error}"))
+            concern.process.log.error(format_args!("no certificates come: no thread can be started: {error}"))
         }
     }
 }

@@ -139,7 +139,7 @@ fn folder_name(directory: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::tests::Dir;
+    use crate::context::log::tests::Dir;
 
     #[test]
     fn files_are_for_us_alone_and_replaced_whole() {

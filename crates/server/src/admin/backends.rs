@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::json::Json;
 use super::status::grouped;
-use crate::stats::{BackendStatus, PoolStatus};
+use crate::context::stats::{BackendStatus, PoolStatus};
 
 /// For people: a line for the pool, one for each backend.
 pub fn write(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {

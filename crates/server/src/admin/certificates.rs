@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::json::Json;
 use super::status::duration;
 use crate::acme::Standing;
-use crate::stats::{Exposition, Row, table};
+use crate::context::stats::{Exposition, Row, table};
 
 /// The member `certificates` of the status in JSON.
 pub fn json(all: &[Standing]) -> Json {

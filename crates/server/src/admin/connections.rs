@@ -5,8 +5,8 @@ use std::fmt::Write;
 use super::json::Json;
 use super::machine::Machine;
 use super::status::{bytes, grouped};
-use crate::accept::Budget;
-use crate::stats::Counter;
+use crate::context::budget::Budget;
+use crate::context::stats::Counter;
 
 /// What connections do, each state by its name, with its counter. Who is in none of them has no connection.
 const STATES: [(&str, Counter); 5] = [

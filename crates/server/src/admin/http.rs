@@ -15,7 +15,7 @@ use millrace_wire::head::{Framing, Head, Limits};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::reply::reason_phrase;
+use crate::message::reply::reason_phrase;
 
 const LIMITS: Limits = Limits { bytes: 8_192, fields: 64, target: 1_024 };
 

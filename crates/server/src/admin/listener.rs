@@ -184,7 +184,7 @@ fn explained(error: &io::Error, what: &str) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::tests::Dir;
+    use crate::context::log::tests::Dir;
 
     fn mode(path: &Path) -> u32 {
         fs::symlink_metadata(path).unwrap().mode() & 0o7777

@@ -6,7 +6,7 @@ use super::http::Answer;
 use super::machine::Machine;
 use super::pages::Figures;
 use super::{State, VERSION, certificates};
-use crate::stats::{Exposition, LaneStatus, PoolStatus, Row, table};
+use crate::context::stats::{Exposition, LaneStatus, PoolStatus, Row, table};
 
 /// Everything as Prometheus text.
 pub fn answer(state: &State) -> Answer {

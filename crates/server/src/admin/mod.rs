@@ -38,9 +38,9 @@ pub use listener::Listener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::MissedTickBehavior;
 
-use crate::engine::Process;
-use crate::purge;
-use crate::stats::PoolStatus;
+use crate::cache::purge;
+use crate::context::stats::PoolStatus;
+use crate::serve::Service;
 use crate::warm::{Fetched, Wanted};
 use http::{Answer, Asked};
 use status::Rates;
@@ -57,7 +57,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// What the admin address shows and does.
 pub struct State {
     /// Whose status it is.
-    pub process: Arc<Process>,
+    pub process: Arc<Service>,
     /// When it was started.
     pub started: SystemTime,
     /// The PHP pools as they are now.
@@ -144,7 +144,7 @@ fn purge(state: &State, asked: &Asked) -> Answer {
     let setup = state.process.setup();
     match purge::Order::from_form(&setup, &asked.form()) {
         Ok(order) => {
-            let pages = purge::follow(&state.process, &setup, &order, "millrace purge");
+            let pages = purge::follow(&state.process, &state.process.cache, &setup, &order, "millrace purge");
             Answer::text(200, format!("{pages} pages\n"))
         }
         Err(why) => Answer::text(422, format!("{why}\n")),
@@ -180,10 +180,11 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
-    use crate::engine::Setup;
-    use crate::log::Log;
-    use crate::log::tests::Dir;
-    use crate::stats::{Class, Counter, LaneStatus, Registry};
+    use crate::context::Process;
+    use crate::context::log::Log;
+    use crate::context::log::tests::Dir;
+    use crate::context::stats::{Class, Counter, LaneStatus, Registry};
+    use crate::serve::{Service, Setup, SiteWorkers};
 
     fn state() -> State {
         let source = millrace_settings::Source { site_dir: Some("/srv".into()), ..Default::default() };
@@ -192,8 +193,9 @@ mod tests {
         stats.slot(0).add(Counter::Requests, 1_234);
         stats.slot(0).add(Counter::ConnectionsIdle, 7);
         stats.slot(0).took(Class::Php, Duration::from_millis(2), Duration::from_millis(40));
-        let site = crate::route::Site::new(0, plan.sites[0].clone(), None);
-        let setup = Setup::new(plan, vec![site]);
+        let site = crate::site::Site::new(0, plan.sites[0].clone());
+        let setup = Setup::new(plan.into(), vec![SiteWorkers { site, pool: None, persistent: None }]);
+        let process = Process::new(stats, Log::quiet(), 0);
         let pool = PoolStatus {
             name: "blog".to_owned(),
             php_version: "8.2.7".to_owned(),
@@ -209,7 +211,7 @@ mod tests {
             ..Default::default()
         };
         State {
-            process: Process::new(setup, stats, Log::quiet(), crate::cache::Cache::new(0, 1)),
+            process: Service::new(process, setup, crate::cache::Cache::new(0, 1)),
             started: SystemTime::now() - Duration::from_secs(100),
             pools: Box::new(move || vec![pool.clone()]),
             fetch: Box::new(|_| Box::pin(async { Err("the server is ending".to_owned()) })),
@@ -301,7 +303,7 @@ mod tests {
     #[test]
     fn metrics_show_every_row() {
         let text = format!("{:?}", metrics::answer(&state()));
-        for row in crate::stats::TABLE.iter().chain(crate::stats::table::MEASURED) {
+        for row in crate::context::stats::TABLE.iter().chain(crate::context::stats::table::MEASURED) {
             assert!(
                 text.contains(&format!("# TYPE millrace_{} {}", row.name, row.kind.name())),
                 "{}",

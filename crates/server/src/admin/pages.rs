@@ -7,8 +7,8 @@ use millrace_pages::{Usage, visitors};
 use super::json::Json;
 use super::status::{bytes, grouped, share};
 use crate::cache::{Disk, DiskUsage};
-use crate::engine::Process;
-use crate::stats::{Causes, Counter, Exposition, Purges, Row, table};
+use crate::context::stats::{Causes, Counter, Exposition, Purges, Row, table};
+use crate::serve::Service;
 
 /// Names behind requests that went around the cache that people are shown.
 const NAMES_SHOWN: usize = 8;
@@ -26,7 +26,7 @@ pub struct Figures {
 
 impl Figures {
     /// Collects them.
-    pub fn gather(process: &Process) -> Figures {
+    pub fn gather(process: &Service) -> Figures {
         Figures {
             usage: process.cache.usage(),
             disk: Some(process.cache.disk()).filter(|disk| disk.is_on()).map(Disk::usage),

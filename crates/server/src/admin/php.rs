@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::backends;
 use super::json::Json;
 use super::status::{bytes, grouped, short};
-use crate::stats::{BusyWorker, LaneStatus, PoolStatus, SlowScript, WorkerStatus};
+use crate::context::stats::{BusyWorker, LaneStatus, PoolStatus, SlowScript, WorkerStatus};
 
 /// Workers of a pool whose memory the text names.
 const SIZES_SHOWN: usize = 16;

@@ -15,9 +15,10 @@ use super::pages::Figures;
 use super::php;
 use super::{State, VERSION, certificates, uploads};
 use crate::acme::Standing;
-use crate::engine::{Setup, Stage};
-use crate::request::Upload;
-use crate::stats::{ALL, Class, Counter, PoolStatus, Registry, Summary, TABLE};
+use crate::context::Stage;
+use crate::context::stats::{ALL, Class, Counter, PoolStatus, Registry, Summary, TABLE};
+use crate::message::request::Upload;
+use crate::serve::Setup;
 
 /// Requests and bytes of the last minute.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::json::Json;
 use super::status::bytes;
-use crate::request::Upload;
+use crate::message::request::Upload;
 
 /// Those that the text names: the oldest.
 const SHOWN: usize = 10;

@@ -14,12 +14,11 @@ use super::fill::{Fill, Job, Lead, Outcome, State};
 use super::passed::{self, Moment};
 use super::serve::{self, Asked};
 use super::told::{self, Told};
-use super::{Make, settle};
-use crate::engine::Thread;
-use crate::reply::{Reply, plain};
-use crate::request::Request;
-use crate::route::{Script, Site};
-use crate::stats::Counter;
+use super::{CacheThread, Maker, settle};
+use crate::context::stats::Counter;
+use crate::message::Request;
+use crate::message::reply::{Reply, plain};
+use crate::site::Site;
 
 thread_local! {
     /// The key that is being built. Never borrowed over an await.
@@ -50,19 +49,17 @@ pub enum Waited {
 
 /// Asks the cache. `path` is the normalised one of the request; `make` runs a script where that is needed.
 pub fn consult(
-    thread: &Rc<Thread>,
+    thread: &Rc<CacheThread>,
     site: &Arc<Site>,
     request: &Request,
     path: &[u8],
-    script: &Script,
-    make: Make,
+    make: &dyn Fn() -> Maker,
 ) -> Consulted {
     let Some(rules) = &site.cache else { return Consulted::Run(Told::NOTHING) };
     let consulted = |request, stripped| {
         ROOM.with_borrow_mut(|key| {
             let asking = ask(rules, &settle::asked(site, request, path), key)?;
-            let consultation =
-                Consultation { thread, site, rules, request, stripped, path, script, make, asking };
+            let consultation = Consultation { thread, site, rules, request, stripped, path, make, asking };
             Ok(consultation.look(Key::new(key)))
         })
     };
@@ -77,8 +74,8 @@ pub fn consult(
 }
 
 /// The cache keeps out of a request.
-fn ruled_out(thread: &Thread, bypass: &Bypass<'_>) -> Consulted {
-    if thread.exit.is_some() {
+fn ruled_out(thread: &CacheThread, bypass: &Bypass<'_>) -> Consulted {
+    if thread.passes_on {
         return Consulted::Elsewhere;
     }
     thread.stats.add(Counter::CacheBypassed, 1);
@@ -88,22 +85,21 @@ fn ruled_out(thread: &Thread, bypass: &Bypass<'_>) -> Consulted {
 
 /// A request that the cache may answer.
 struct Consultation<'a> {
-    thread: &'a Rc<Thread>,
+    thread: &'a Rc<CacheThread>,
     site: &'a Arc<Site>,
     rules: &'a Arc<Rules>,
     request: &'a Request,
     /// Cookies that mean nothing were taken out of it.
     stripped: bool,
     path: &'a [u8],
-    script: &'a Script,
-    make: Make,
+    make: &'a dyn Fn() -> Maker,
     asking: Asking,
 }
 
 impl Consultation<'_> {
     fn look(self, key: Key<'_>) -> Consulted {
-        let passes_on = self.thread.exit.is_some();
-        let cache = &self.thread.process.cache;
+        let passes_on = self.thread.passes_on;
+        let cache = &self.thread.cache;
         let moment = Moment { ticks: self.thread.clock.ticks(), purges: cache.purges() };
         if passed::is_noted(key, moment) {
             if passes_on {
@@ -212,7 +208,6 @@ impl Consultation<'_> {
         self.thread.stats.add(counter, 1);
         let mut reply = serve::answer(&hit.page, asked);
         told::hit(&mut reply, hit);
-        reply.fields.push_block(&self.site.header_lines);
         Consulted::Hit(reply)
     }
 
@@ -236,8 +231,7 @@ impl Consultation<'_> {
             rules: self.rules.clone(),
             // A page is filled by GET, whatever was asked.
             asking: Asking { head: false, range: false, ..self.asking },
-            script: self.script.clone(),
-            make: self.make,
+            make: (self.make)(),
             previous,
             private,
             told,
@@ -278,10 +272,7 @@ impl Consultation<'_> {
                 },
             };
             match answer {
-                Ok(mut reply) => {
-                    reply.fields.push_block(&waiter.site.header_lines);
-                    Waited::Reply(reply)
-                }
+                Ok(reply) => Waited::Reply(reply),
                 Err(_) => waiter.outcome(waiter.fill.state(), true),
             }
         }))
@@ -306,7 +297,7 @@ impl Consultation<'_> {
     }
 
     fn patience(&self) -> Duration {
-        self.thread.setup().plan.cache.fill_wait
+        self.thread.plan().cache.fill_wait
     }
 }
 
@@ -315,7 +306,7 @@ const NOT_ON_ITS_OWN: Grace = Grace { while_revalidating: false, on_error: false
 
 /// A request that waits for a fill.
 struct Waiter {
-    thread: Rc<Thread>,
+    thread: Rc<CacheThread>,
     site: Arc<Site>,
     asked: Asked<'static>,
     is_head: bool,
@@ -340,7 +331,6 @@ impl Waiter {
             None => {
                 let mut reply = plain(503);
                 told::timed_out(&mut reply, self.told);
-                reply.fields.push_block(&self.site.header_lines);
                 reply
             }
         })
@@ -352,14 +342,12 @@ impl Waiter {
             State::Open(draft) => {
                 let Some(mut reply) = draft.reply(self.is_head) else { return Waited::Alone };
                 told::streamed(&mut reply, self.told);
-                reply.fields.push_block(&self.site.header_lines);
                 reply
             }
             State::Done(Outcome::Variant(..)) if !is_first => return Waited::Again,
             State::Done(Outcome::Page(brought) | Outcome::Variant(brought)) => {
                 let mut reply = serve::answer(&brought.page, &self.asked);
                 told::made(&mut reply, &brought, self.told);
-                reply.fields.push_block(&self.site.header_lines);
                 reply
             }
             State::Done(Outcome::TurnedAway) => {
@@ -368,7 +356,6 @@ impl Waiter {
                 }
                 let mut reply = self.site.turned_away();
                 told::failed(&mut reply, self.told);
-                reply.fields.push_block(&self.site.header_lines);
                 reply
             }
             State::Done(Outcome::Failed(page, fit)) => {
@@ -378,7 +365,6 @@ impl Waiter {
                 }
                 let mut reply = if fit || is_first { whole } else { without_content(&whole) };
                 told::failed(&mut reply, self.told);
-                reply.fields.push_block(&self.site.header_lines);
                 reply
             }
             State::Done(Outcome::Alone) | State::Running => return Waited::Alone,
@@ -391,7 +377,6 @@ impl Waiter {
         self.thread.stats.add(Counter::CacheStale, 1);
         let mut reply = serve::answer(&hit.page, &self.asked);
         told::stale_on_error(&mut reply, hit, error);
-        reply.fields.push_block(&self.site.header_lines);
         reply
     }
 }

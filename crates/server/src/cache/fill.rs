@@ -24,12 +24,11 @@ use tokio::sync::{Notify, oneshot};
 
 use super::growing::Growing;
 use super::told::{self, Told};
-use super::{Cache, Make, make, settle};
-use crate::engine::Thread;
-use crate::reply::{Aside, Body, Fields, Reply, Source, plain};
-use crate::request::Request;
-use crate::route::{Script, Site};
-use crate::stats::Counter;
+use super::{Cache, CacheThread, Maker, make, settle};
+use crate::context::stats::Counter;
+use crate::message::Request;
+use crate::message::reply::{Aside, Body, Fields, Reply, Source, plain};
+use crate::site::Site;
 
 /// A script that writes its page in pieces has so long to finish it, from the first piece on. A page that is whole can
 /// be sent compressed, and with its length.
@@ -192,7 +191,7 @@ impl Drop for Lead {
 /// A page to be made.
 pub struct Job {
     /// Where.
-    pub thread: Rc<Thread>,
+    pub thread: Rc<CacheThread>,
     /// For which site.
     pub site: Arc<Site>,
     /// What PHP is asked: the request of whoever came first, without what concerns only him.
@@ -203,10 +202,8 @@ pub struct Job {
     pub asking: Asking,
     /// Those rules.
     pub rules: Arc<Rules>,
-    /// What runs.
-    pub script: Script,
-    /// Who runs it.
-    pub make: Make,
+    /// Has PHP run for it.
+    pub make: Maker,
     /// The stale page that PHP is asked to validate, and its terms.
     pub previous: Option<(Arc<Page>, Arc<Terms>)>,
     /// Who came first, if anybody waits: his answer, if it is for him alone.
@@ -223,8 +220,7 @@ impl Job {
         self.thread.stats.add(Counter::CacheFills, 1);
         let mut request = self.request.derived(self.request.head.path_query(), |_| true, &[]);
         request.hints = self.request.hints.take();
-        let mut reply =
-            (self.make)(self.thread.clone(), self.site.clone(), request, self.script.clone()).await;
+        let mut reply = (self.make)(request).await;
         self.thread.clock.read();
         if reply.is_turned_away() {
             return self.turn_away(lead);
@@ -275,7 +271,7 @@ impl Job {
     }
 
     fn now(&self) -> Millis {
-        self.thread.process.cache.now(&self.thread)
+        self.thread.cache.now(&self.thread)
     }
 
     fn place(&self) -> Place<'_> {
@@ -313,7 +309,7 @@ impl Job {
         let page = self.page(reply, content, keep);
         if make::lacks_any(&page) {
             // A millisecond or two; without it everybody would get the plain form in the meantime.
-            let _ = self.thread.process.cache.press.soon(&page).await;
+            let _ = self.thread.cache.press.soon(&page).await;
             self.thread.clock.read();
         }
         self.store(lead, page, terms);

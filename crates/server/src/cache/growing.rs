@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use millrace_wire::encoding::Coding;
 
-use crate::reply::{Aside, Coder, Source};
+use crate::message::reply::{Aside, Coder, Source};
 
 /// Bytes that are held for the slowest reader once the page is known to be too large for the cache.
 const KEEP_BYTES: usize = 256 << 10;
@@ -295,7 +295,7 @@ impl Drop for Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reply::readable;
+    use crate::message::reply::readable;
 
     async fn read(source: &mut dyn Source) -> io::Result<Vec<u8>> {
         let mut all = Vec::new();

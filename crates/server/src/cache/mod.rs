@@ -27,6 +27,7 @@ mod make;
 mod outlive;
 mod passed;
 mod press;
+pub mod purge;
 mod serve;
 mod settle;
 #[cfg(test)]
@@ -35,6 +36,7 @@ mod told;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,7 +45,6 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 pub use consult::{Consulted, Waited, consult};
 pub use disk::{Disk, Limits as DiskLimits, Usage as DiskUsage};
-pub use outlive::origin;
 pub use settle::settle;
 pub use told::Told;
 
@@ -54,13 +55,37 @@ use millrace_settings::plan;
 use outlive::Outliving;
 use press::Press;
 
-use crate::engine::Thread;
-use crate::reply::Reply;
-use crate::request::Request;
-use crate::route::{Script, Site};
+use crate::context::Context;
+use crate::message::{Reply, Request};
+use crate::site::Site;
 
-/// Runs a script for a request.
-pub type Make = fn(Rc<Thread>, Arc<Site>, Request, Script) -> Pin<Box<dyn Future<Output = Reply>>>;
+/// Has PHP answer a request.
+pub type Maker = Rc<dyn Fn(Request) -> Pin<Box<dyn Future<Output = Reply>>>>;
+
+/// What an event loop has for the page cache, which all of them share.
+#[derive(Debug)]
+pub struct CacheThread {
+    context: Rc<Context>,
+    /// The cache of all sites.
+    pub cache: Arc<Cache>,
+    /// It answers only what is ready, and passes the rest on.
+    pub passes_on: bool,
+}
+
+impl CacheThread {
+    /// Of an event loop.
+    pub fn new(context: &Rc<Context>, cache: &Arc<Cache>, passes_on: bool) -> Rc<CacheThread> {
+        Rc::new(CacheThread { context: context.clone(), cache: cache.clone(), passes_on })
+    }
+}
+
+impl Deref for CacheThread {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.context
+    }
+}
 
 /// The cache of all sites.
 pub struct Cache {
@@ -149,7 +174,7 @@ impl Cache {
         self.known(site).map(|known| known.rules)
     }
 
-    /// What a site is, by its name; see [`origin`].
+    /// What a site is, by its name; see [`Site::origin`].
     fn origin_of(&self, site: &str) -> Option<u64> {
         self.known(site).map(|known| known.origin)
     }
@@ -182,8 +207,8 @@ impl Cache {
 
     /// Does a bounded part of what purges and time have left to do in the shards of an event loop. Returns the keys of
     /// pages that are old, but were asked for often: the most wanted first.
-    pub fn tidy(&self, thread: &Thread, most: usize) -> Vec<Box<[u8]>> {
-        let threads = thread.setup().plan.server.threads.max(1);
+    pub fn tidy(&self, thread: &Context, most: usize) -> Vec<Box<[u8]>> {
+        let threads = thread.plan().server.threads.max(1);
         let now = self.now(thread);
         let mut wanted = Vec::new();
         for shard in (0..self.shards.len()).filter(|shard| shard % threads == thread.index) {
@@ -210,7 +235,7 @@ impl Cache {
     }
 
     /// The time by the cache's clock, as of the thread's last look at its own.
-    fn now(&self, thread: &Thread) -> Millis {
+    fn now(&self, thread: &Context) -> Millis {
         let (started, wall) = self.started;
         wall + thread.clock.now().saturating_duration_since(started).as_millis() as Millis
     }

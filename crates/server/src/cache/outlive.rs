@@ -2,27 +2,15 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use millrace_pages::record::fingerprint;
 use millrace_pages::{Hardness, Hold, Kept, Key, Millis, Page, Purge};
-use millrace_settings::plan;
 
 use super::Cache;
 use super::disk::{Disk, Loaded, Memory};
 use super::make;
-use crate::route::Site;
+use crate::site::Site;
 
 /// Of the memory, how much is filled with what earlier processes have written, in percent: new pages need room too.
 const FILLED: usize = 90;
-
-/// A number for what a site is, as far as its pages depend on it: where its scripts are, by which rules, and what the
-/// keys of its pages are made of. With another number nobody wants the pages back that were made before.
-pub fn origin(site: &plan::Site) -> u64 {
-    let plan::SiteCache { mode, ignore_arguments, key_cookies, key_scheme, key_device, vary_fields, .. } =
-        &site.cache;
-    let keys = (mode, ignore_arguments, key_cookies, key_scheme, key_device, vary_fields);
-    let scripts = (&site.root, site.try_files, &site.front_controller);
-    fingerprint(format!("{:?}", (scripts, site.profile, keys)).as_bytes(), 0)
-}
 
 /// What the cache needs for the disk.
 #[derive(Debug)]

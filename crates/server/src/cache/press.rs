@@ -13,7 +13,7 @@ use millrace_wire::encoding::Coding;
 use tokio::sync::oneshot;
 
 use super::make;
-use crate::reply::codec;
+use crate::message::reply::codec;
 
 /// Pages that somebody waits for. Beyond, they are compressed at leisure, too.
 const SOON: usize = 256;

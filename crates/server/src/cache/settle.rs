@@ -11,16 +11,17 @@ use millrace_pages::{Asked, Asking, Mode, Notes, Page, Place, Rules, Verdict, as
 use millrace_wire::head::Framing;
 use millrace_wire::path;
 
+use super::CacheThread;
 use super::fill::answer;
+use super::purge::note;
 use super::told::{self, Told};
-use crate::engine::Thread;
-use crate::purge::note;
-use crate::reply::{Aside, Reply};
-use crate::request::Request;
-use crate::route::{Site, host_of};
+use crate::message::Request;
+use crate::message::host_of;
+use crate::message::reply::{Aside, Reply};
+use crate::site::Site;
 
 /// An answer for one visitor is on its way.
-pub fn settle(thread: &Rc<Thread>, site: &Site, request: &Request, reply: &mut Reply, told: Told) {
+pub fn settle(thread: &Rc<CacheThread>, site: &Site, request: &Request, reply: &mut Reply, told: Told) {
     let Some(rules) = &site.cache else { return };
     let method = request.head.method();
     let is_told = method == "HEAD" && told.is_miss() && tell_as_get(thread, site, request, reply, told);
@@ -39,7 +40,7 @@ pub fn settle(thread: &Rc<Thread>, site: &Site, request: &Request, reply: &mut R
 }
 
 /// Says of an answer to HEAD, which is never stored, what is said of the answer to GET. False if nothing is known of that.
-fn tell_as_get(thread: &Thread, site: &Site, request: &Request, reply: &mut Reply, told: Told) -> bool {
+fn tell_as_get(thread: &CacheThread, site: &Site, request: &Request, reply: &mut Reply, told: Told) -> bool {
     let (Some(rules), mut path) = (&site.cache, Vec::new()) else { return false };
     if path::normalise(request.raw_path(), &mut path).is_err() {
         return false;
@@ -52,7 +53,7 @@ fn tell_as_get(thread: &Thread, site: &Site, request: &Request, reply: &mut Repl
     let verdict = {
         let (asking, none) = (Asking { head: false, ..asking }, Aside::default());
         let answer = answer(reply, reply.aside.as_deref().unwrap_or(&none), &[]);
-        judge(rules, &place(site, request, &path), &asking, &answer, thread.process.cache.now(thread))
+        judge(rules, &place(site, request, &path), &asking, &answer, thread.cache.now(thread))
     };
     match verdict {
         Verdict::Store { .. } => told::streamed(reply, told),
@@ -75,11 +76,18 @@ pub fn tell_crawler(request: &Request, reply: &mut Reply, aside: &Aside) {
 }
 
 /// Applies what an answer says about stored pages. Purges by function call have been applied when they came.
-pub fn purge(thread: &Thread, rules: &Rules, place: &Place<'_>, method: &str, reply: &Reply, aside: &Aside) {
+pub fn purge(
+    thread: &CacheThread,
+    rules: &Rules,
+    place: &Place<'_>,
+    method: &str,
+    reply: &Reply,
+    aside: &Aside,
+) {
     let fields = reply.fields.iter().chain(aside.fields.iter());
     let purges = purges(rules, place, method, reply.status, fields, &Notes::default());
     if !purges.is_empty() {
-        let pages = thread.process.cache.purge(&purges);
+        let pages = thread.cache.purge(&purges);
         // An unsafe method asks for it by itself, and seldom is there a page of its URL.
         if pages > 0 {
             let process = &thread.process;

@@ -5,7 +5,7 @@ use millrace_pages::status::{self, Forward, Status};
 use millrace_pages::{Bypass, Hit, Refusal, Stored};
 
 use super::fill::Brought;
-use crate::reply::Reply;
+use crate::message::reply::Reply;
 
 /// Why an answer comes from PHP.
 #[derive(Clone, Copy, Debug)]

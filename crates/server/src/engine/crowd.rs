@@ -24,7 +24,7 @@ use std::sync::Arc;
 use tokio::runtime::LocalRuntime;
 
 use super::event_loop::runtime;
-use crate::accept::{self, Entry, Exit, Limits, Supply};
+use crate::connection::{Entry, Exit, Limits, Supply, passage};
 
 /// Descriptors of a crowd loop that are not for connections: files, its own needs.
 const KEPT: u64 = 256;
@@ -61,7 +61,7 @@ pub struct Ways {
 pub fn secede(room: &Arc<Limits>) -> io::Result<(LocalRuntime, Ways)> {
     let before = open_here();
     let runtime = runtime()?;
-    let (exit, entry, supply) = accept::passage(room)?;
+    let (exit, entry, supply) = passage(room)?;
     // What another thread has opened meanwhile is kept, too: it does no harm.
     let now = open_here();
     let mut keep: Vec<RawFd> = now.difference(&before).copied().collect();

@@ -11,9 +11,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_local;
 
 use super::crowd::{self, Ways};
-use super::deadlines::SWEEP_MS;
-use super::thread::{Process, Thread};
-use crate::accept::{self, Entry, Limits, Supplied, Supply, Unstarted};
+use crate::accept::{self, AcceptThread, Supplied, Unstarted};
+use crate::connection::{Entry, Limits, SWEEP_MS, Supply};
+use crate::context::Swapped;
+use crate::serve::Service;
+use crate::tls::Terms;
 use crate::warm;
 
 /// What the control thread wants of an event loop.
@@ -83,14 +85,20 @@ impl EventLoop {
 ///
 /// # Errors
 /// No thread, runtime or descriptor can be had.
-pub fn start(process: &Arc<Process>, crowd: usize, room: &Arc<Limits>) -> io::Result<Vec<EventLoop>> {
+pub fn start(
+    process: &Arc<Service>,
+    terms: &Arc<Swapped<Option<Terms>>>,
+    crowd: usize,
+    room: &Arc<Limits>,
+) -> io::Result<Vec<EventLoop>> {
     let server = process.setup().plan.server.clone();
     let mut loops = Vec::with_capacity(server.threads + crowd);
     for index in 0..server.threads {
-        loops.push(start_one(index, process.clone(), server.pin_threads)?);
+        loops.push(start_one(index, process.clone(), terms.clone(), server.pin_threads)?);
     }
     for number in 0..crowd {
-        let (event_loop, entry) = start_crowd(number, server.threads, crowd, process.clone(), room.clone())?;
+        let (event_loop, entry) =
+            start_crowd(number, server.threads, crowd, process.clone(), terms.clone(), room.clone())?;
         loops[number % server.threads].order(Order::TakeIn(entry));
         loops.push(event_loop);
     }
@@ -103,7 +111,12 @@ pub(super) fn runtime() -> io::Result<LocalRuntime> {
     builder.enable_all().max_blocking_threads(DISK_THREADS).build_local(LocalOptions::default())
 }
 
-fn start_one(index: usize, process: Arc<Process>, pinned: bool) -> io::Result<EventLoop> {
+fn start_one(
+    index: usize,
+    process: Arc<Service>,
+    terms: Arc<Swapped<Option<Terms>>>,
+    pinned: bool,
+) -> io::Result<EventLoop> {
     let (orders, inbox) = mpsc::unbounded_channel();
     let (started, has_started) = std::sync::mpsc::sync_channel(1);
     let thread = std::thread::Builder::new().name(format!("loop-{index}")).spawn(move || {
@@ -113,7 +126,8 @@ fn start_one(index: usize, process: Arc<Process>, pinned: bool) -> io::Result<Ev
         match runtime() {
             Ok(runtime) => {
                 let _ = started.send(Ok(()));
-                runtime.block_on(live(Thread::new(index, process), inbox));
+                let loops = process.setup().plan.server.threads;
+                runtime.block_on(live(AcceptThread::new(index, loops, process, terms, None), inbox));
             }
             Err(error) => drop(started.send(Err(error))),
         }
@@ -126,7 +140,8 @@ fn start_crowd(
     number: usize,
     threads: usize,
     crowd: usize,
-    process: Arc<Process>,
+    process: Arc<Service>,
+    terms: Arc<Swapped<Option<Terms>>>,
     room: Arc<Limits>,
 ) -> io::Result<(EventLoop, Entry)> {
     let (orders, inbox) = mpsc::unbounded_channel();
@@ -135,7 +150,7 @@ fn start_crowd(
         match crowd::secede(&room) {
             Ok((runtime, Ways { exit, entry, supply })) => {
                 let _ = started.send(Ok((entry, supply)));
-                let thread = Thread::of_loops(threads + number, process, threads + crowd, Some(exit));
+                let thread = AcceptThread::new(threads + number, threads + crowd, process, terms, Some(exit));
                 runtime.block_on(live(thread, inbox));
             }
             Err(error) => drop(started.send(Err(error))),
@@ -158,10 +173,10 @@ fn pin(index: usize) {
     let _ = rustix::thread::sched_setaffinity(None, &set);
 }
 
-async fn live(thread: Rc<Thread>, mut inbox: mpsc::UnboundedReceiver<Order>) {
+async fn live(thread: Rc<AcceptThread>, mut inbox: mpsc::UnboundedReceiver<Order>) {
     spawn_local(sweep(thread.clone()));
     if thread.exit.is_none() {
-        spawn_local(warm::refill(thread.clone()));
+        spawn_local(warm::refill(thread.serve().clone()));
     }
     let mut accepting = Vec::new();
     while let Some(order) = inbox.recv().await {
@@ -181,7 +196,7 @@ async fn live(thread: Rc<Thread>, mut inbox: mpsc::UnboundedReceiver<Order>) {
                 None => {}
             },
             Order::TakeIn(entry) => drop(spawn_local(accept::take_in(thread.clone(), entry))),
-            Order::Fetch(errand) => drop(spawn_local(warm::run(thread.clone(), errand))),
+            Order::Fetch(errand) => drop(spawn_local(warm::run(thread.serve().clone(), errand))),
             Order::Drain { until } => {
                 drain(&thread, accepting, until).await;
                 break;
@@ -191,11 +206,11 @@ async fn live(thread: Rc<Thread>, mut inbox: mpsc::UnboundedReceiver<Order>) {
     thread.access.flush(&thread);
 }
 
-fn cannot_accept(thread: &Thread, error: &io::Error) {
+fn cannot_accept(thread: &AcceptThread, error: &io::Error) {
     thread.process.log.error(format_args!("cannot accept connections: {error}"));
 }
 
-async fn drain(thread: &Rc<Thread>, accepting: Vec<tokio::task::JoinHandle<()>>, until: Instant) {
+async fn drain(thread: &Rc<AcceptThread>, accepting: Vec<tokio::task::JoinHandle<()>>, until: Instant) {
     for task in accepting {
         let _ = task.await;
     }
@@ -209,7 +224,7 @@ async fn drain(thread: &Rc<Thread>, accepting: Vec<tokio::task::JoinHandle<()>>,
 }
 
 /// Looks a few times a second for connections whose patience has ended.
-async fn sweep(thread: Rc<Thread>) {
+async fn sweep(thread: Rc<AcceptThread>) {
     let mut tick = tokio::time::interval(Duration::from_millis(SWEEP_MS));
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut setup = thread.setup();

@@ -8,24 +8,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use millrace_settings::Plan;
-use millrace_settings::plan::Address;
+use millrace_settings::plan::{self, Address};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::crowd;
 use super::event_loop::{self, EventLoop, Order};
 use super::memory;
-use super::pools::Pools;
-use super::thread::{Process, Setup, Stage};
-use crate::accept::{self, Limits, Most};
+use crate::accept;
 use crate::acme;
 use crate::admin;
-use crate::cache::{Cache, Disk, DiskLimits};
-use crate::log::Log;
-use crate::php::{OnPurge, Pool, Renewal};
-use crate::purge;
-use crate::route::Site;
-use crate::stats::{PoolStatus, Registry};
+use crate::connection::{Limits, Most};
+use crate::context::log::Log;
+use crate::context::stats::Registry;
+use crate::context::{Process, Stage, Swapped};
+use crate::serve::{self, Service, Setup};
 use crate::tls::{self, Terms};
 use crate::warm::Errand;
 
@@ -91,7 +88,9 @@ impl Signals {
 
 /// A running server, as its control thread sees it.
 struct Server {
-    process: Arc<Process>,
+    process: Arc<Service>,
+    /// The terms of encrypted connections in force.
+    terms: Arc<Swapped<Option<Terms>>>,
     loops: Vec<EventLoop>,
     listeners: BTreeMap<Address, Active>,
     /// Descriptors that the process may open.
@@ -124,18 +123,15 @@ impl Server {
             bound.push((address.clone(), Bound::new(address, is_secure, &plan, descriptors, crowd)?));
         }
         let admin = bind_admin(&plan, &log)?;
-        let disk = match &plan.cache.dir {
-            Some(dir) => Disk::open(dir, DiskLimits::new(plan.cache.disk_bytes), &log),
-            None => Disk::off(),
-        };
-        let cache = Cache::with_disk(plan.cache.memory, plan.server.threads, disk);
-        cache.set_limits(&plan.cache);
-        let (setup, _) = build(plan, None, &log, &stats, &cache)?;
-        cache.begin_to_load();
-        let process = Process::new(setup.clone(), stats, log, cache);
+        let terms = terms(&plan, None, &log)?;
+        let process = Process::new(stats, log, plan.server.connection_memory);
+        let (policy_of, port) = (policies(&terms), port(&terms));
+        let process = Service::start(plan, process, &policy_of, &port).map_err(StartError)?;
+        drop(policy_of);
+        let (setup, terms) = (process.setup(), Swapped::new(Arc::new(terms)));
         // Half: scripts need descriptors, too, and other listeners.
         let room = Limits::new(Most { connections: (descriptors / 2) as usize, ..Most::default() });
-        let loops = event_loop::start(&process, crowd, &room)
+        let loops = event_loop::start(&process, &terms, crowd, &room)
             .map_err(|e| StartError(format!("cannot start an event loop: {e}")))?;
         if crowd > 0 {
             process.log.info(format_args!(
@@ -146,6 +142,7 @@ impl Server {
         let (listeners, started) = (BTreeMap::new(), SystemTime::now());
         let mut server = Server {
             process,
+            terms,
             loops,
             listeners,
             descriptors,
@@ -159,8 +156,19 @@ impl Server {
         }
         server.announce(&setup);
         memory::announce(&setup.plan.server, &server.process.log);
-        acme::attend(&server.process, true);
+        acme::attend(&server.concern(), true);
         Ok(server)
+    }
+
+    /// What looks after certificates works with that.
+    fn concern(&self) -> acme::Concern {
+        let Service { process, plan, acme, .. } = &*self.process;
+        acme::Concern {
+            process: process.clone(),
+            acme: acme.clone(),
+            plan: plan.clone(),
+            terms: self.terms.clone(),
+        }
     }
 
     fn listen(&mut self, address: Address, bound: Bound) {
@@ -179,7 +187,7 @@ impl Server {
     }
 
     fn announce(&self, setup: &Setup) {
-        if setup.plan.https.kernel_tls && setup.tls.is_some() {
+        if setup.plan.https.kernel_tls && self.terms.get().is_some() {
             match tls::ability() {
                 Ok(able) => self.process.log.info(format_args!(
                     "large files over HTTPS are enciphered by the kernel: {}",
@@ -194,7 +202,7 @@ impl Server {
         }
         for site in &setup.sites {
             let name = site.name().unwrap_or("any host");
-            let php = if site.pool.is_some() { "with PHP" } else { "without PHP" };
+            let php = if site.plan.php.is_some() { "with PHP" } else { "without PHP" };
             self.process.log.info(format_args!(
                 "serving {} for {name} as {:?}, {php}",
                 site.plan.root.display(),
@@ -239,7 +247,7 @@ impl Server {
     /// Whoever renews a certificate need not tell.
     fn renew_certificates(&self) {
         let setup = self.process.setup();
-        if let Some(terms) = &setup.tls {
+        if let Some(terms) = self.terms.get().as_ref() {
             terms.renew(&setup.plan.https, &self.process.log);
         }
     }
@@ -255,7 +263,7 @@ impl Server {
             let state = admin::State {
                 process: self.process.clone(),
                 started: self.started,
-                pools: Box::new(move || pool_status(&process.setup())),
+                pools: Box::new(move || process.setup().pool_status()),
                 fetch: Box::new(move |wanted| {
                     let (asker, result) = oneshot::channel();
                     // The loops take turns.
@@ -335,19 +343,23 @@ impl Server {
                 Bound::new(address, is_secure, &plan, self.descriptors, self.crowd()).map_err(|e| e.0)?;
             bound.push((address.clone(), new));
         }
-        let (setup, renewals) =
-            build(plan, Some(&old), &self.process.log, &self.process.stats, &self.process.cache)
-                .map_err(|e| e.0)?;
+        let new_terms =
+            terms(&plan, self.terms.get().as_ref().as_ref(), &self.process.log).map_err(|e| e.0)?;
+        let (policy_of, port) = (policies(&new_terms), port(&new_terms));
+        let built = serve::build(plan, &policy_of, &port, Some(&old), &self.process, &self.process.cache)?;
+        drop(policy_of);
+        let setup = built.setup.clone();
         self.process.cache.set_limits(&setup.plan.cache);
         self.process.budget.change(setup.plan.server.connection_memory);
         if setup.plan.server.connection_memory != old.plan.server.connection_memory {
             memory::announce(&setup.plan.server, &self.process.log);
         }
         self.process.log.reopen(&setup.plan.log);
+        self.terms.replace(Arc::new(new_terms));
         self.process.replace_setup(setup.clone());
-        acme::attend(&self.process, false);
+        acme::attend(&self.concern(), false);
         self.renew_certificates();
-        renewals.into_iter().for_each(Renewal::commit);
+        built.commit();
         for (address, bound) in bound {
             self.listen(address, bound);
         }
@@ -359,13 +371,7 @@ impl Server {
             }
             stays
         });
-        let kept = pools(&setup);
-        for (pool, _) in pools(&old) {
-            if !kept.iter().any(|(p, _)| Arc::ptr_eq(p, pool)) {
-                pool.retire();
-            }
-        }
-        drop(kept);
+        old.retire_pools(&setup);
         self.retired.push(old);
         Ok(warnings)
     }
@@ -391,9 +397,7 @@ impl Server {
         let setup = self.process.setup();
         let (done, ended) = oneshot::channel();
         let stopping = std::thread::Builder::new().name("stop-php".to_owned()).spawn(move || {
-            for (pool, _) in pools(&setup) {
-                pool.stop(until.saturating_duration_since(Instant::now()));
-            }
+            setup.stop_pools(until);
             // A second signal may have ended the wait.
             let _ = done.send(());
         });
@@ -410,9 +414,7 @@ impl Server {
             task.abort();
             let _ = task.await;
         }
-        for (pool, _) in pools(&self.process.setup()) {
-            pool.stop(Duration::ZERO);
-        }
+        self.process.setup().stop_pools(Instant::now());
         self.remove_sockets();
         self.process.log.close();
         std::process::exit(1);
@@ -529,63 +531,19 @@ fn most_connections(plan: &Plan, descriptors: u64, is_crowd: bool) -> Most {
     Most { connections: if is_natural { room } else { written }, per_address, is_natural }
 }
 
-/// Each pool once, with the first site that uses it.
-fn pools(setup: &Setup) -> Vec<(&Arc<Pool>, &Site)> {
-    let mut pools: Vec<(&Arc<Pool>, &Site)> = Vec::new();
-    for site in &setup.sites {
-        for pool in site.pool.iter().chain(&site.persistent) {
-            if !pools.iter().any(|(known, _)| Arc::ptr_eq(pool, known)) {
-                pools.push((pool, site));
-            }
-        }
-    }
-    pools
+/// The terms of encrypted connections of a plan, with the certificates that an authority has issued.
+fn terms(plan: &Plan, old: Option<&Terms>, log: &Log) -> Result<Option<Terms>, StartError> {
+    let terms = Terms::new(plan, old).map_err(StartError)?;
+    acme::serve_kept(plan, terms.as_ref(), log);
+    Ok(terms)
 }
 
-fn pool_status(setup: &Setup) -> Vec<PoolStatus> {
-    let name = |pool: &Arc<Pool>, site: &Site| {
-        let name = site.name().unwrap_or("default");
-        match site.worker().filter(|_| site.persistent.as_ref().is_some_and(|other| Arc::ptr_eq(pool, other)))
-        {
-            Some(worker) => format!("{name}{}", worker.name),
-            None => name.to_owned(),
-        }
-    };
-    pools(setup).into_iter().map(|(pool, site)| pool.status(&name(pool, site))).collect()
+/// By which policy the clients of a site are asked for certificates.
+fn policies(terms: &Option<Terms>) -> impl Fn(&plan::Site) -> Option<u64> {
+    |site| Some(terms.as_ref()?.policy(site)?.number())
 }
 
-/// Makes the sites of a plan, and what is to take over from PHP pools of the `old` set-up that stay.
-fn build(
-    plan: Plan,
-    old: Option<&Setup>,
-    log: &Log,
-    stats: &Arc<Registry>,
-    cache: &Arc<Cache>,
-) -> Result<(Arc<Setup>, Vec<Renewal>), StartError> {
-    let on_purge = {
-        let cache = cache.clone();
-        let (log, stats) = (log.clone(), stats.clone());
-        OnPurge(Arc::new(move |site: &str, host: &str, what: &[u8]| {
-            let pages = cache.purge_as_told(site, host, what);
-            let said = &what[..what.len().min(200)];
-            purge::note(&stats, &log, &format_args!("a script of {host}"), &said.escape_ascii(), pages);
-        }))
-    };
-    let tls = Terms::new(&plan, old.and_then(|old| old.tls.as_ref())).map_err(StartError)?;
-    acme::serve_kept(&plan, tls.as_ref(), log);
-    let mut pools = Pools::new(old, log, on_purge);
-    let mut sites = Vec::new();
-    for (index, site) in plan.sites.iter().enumerate() {
-        let pool = pools.get(site).map_err(StartError)?;
-        let persistent = pools.persistent(site).map_err(StartError)?;
-        sites.push(Site::with_persistent(index, site.clone(), pool, persistent));
-    }
-    for site in &sites {
-        let same = |other: &&Arc<Site>| other.name() == site.name() && other.plan.root == site.plan.root;
-        if let Some(older) = old.and_then(|old| old.sites.iter().find(same)) {
-            site.visitors.go_on_with(&older.visitors);
-        }
-    }
-    cache.set_rules(sites.iter().map(|site: &Arc<Site>| &**site));
-    Ok((Setup::encrypting(plan, sites, tls), pools.finish()))
+/// What stands behind a host where HTTPS is not on its usual port.
+fn port(terms: &Option<Terms>) -> String {
+    terms.as_ref().map_or_else(String::new, |terms| terms.port().to_owned())
 }

@@ -9,9 +9,9 @@ use millrace_wire::ranges;
 
 use super::entry::{Entry, Offer, Representation, Shape};
 use super::{Moment, expiry, partial};
-use crate::engine::Thread;
-use crate::reply::{Fields, Reply, plain};
-use crate::request::Request;
+use crate::context::Context;
+use crate::message::Request;
+use crate::message::reply::{Fields, Reply, plain};
 
 /// An answer, now or after some work on another thread.
 pub enum Answer {
@@ -22,14 +22,14 @@ pub enum Answer {
 }
 
 /// The answer to GET or HEAD for a file. Ready at once unless something has to be compressed first.
-pub fn answer(thread: &Thread, request: &Request, entry: &Rc<Entry>) -> Answer {
-    respond(entry, Asked::read(&request.head, request.query(), entry), Moment::of(thread))
+pub fn answer(context: &Context, request: &Request, entry: &Rc<Entry>) -> Answer {
+    respond(entry, Asked::read(&request.head, request.query(), entry), Moment::of(context))
 }
 
 /// The answer with a file that a script hands out, to a request of any method: as to GET, as other servers do. `ranges`:
 /// whether a part may be asked for; `media_type`: what the script says that it is, for the parts that name it.
 pub fn hand_out(
-    thread: &Thread,
+    context: &Context,
     request: &Request,
     entry: &Rc<Entry>,
     ranges: bool,
@@ -40,7 +40,7 @@ pub fn hand_out(
     if !ranges {
         asked.range = None;
     }
-    respond(entry, asked, Moment::of(thread))
+    respond(entry, asked, Moment::of(context))
 }
 
 /// What a request says about the form of its answer.
@@ -171,14 +171,14 @@ fn send(entry: &Entry, representation: &Representation, asked: &Asked<'_>, now: 
             let fields = Fields::from_shared(entry.fields(representation, shape));
             Reply { fields, ..Reply::new(304) }
         }
-        Outcome::Failed => refusal(entry, 412),
+        Outcome::Failed => plain(412),
     }
 }
 
 /// 304 or 412 for a representation of which only the entity-tag is here.
 fn without_content(entry: &Entry, etag: &str, coding: Coding, asked: &Asked<'_>, now: Moment) -> Reply {
     match asked.conditions.evaluate(&validators(entry, etag, now)) {
-        Outcome::Failed => refusal(entry, 412),
+        Outcome::Failed => plain(412),
         // The conditions name the entity-tag, so they can't come to `Proceed`.
         Outcome::NotModified | Outcome::Proceed => {
             let mut fields = Fields::default();
@@ -187,13 +187,6 @@ fn without_content(entry: &Entry, etag: &str, coding: Coding, asked: &Asked<'_>,
             Reply { fields, ..Reply::new(304) }
         }
     }
-}
-
-/// An error that only a file can be answered with, with the site's own fields.
-pub(super) fn refusal(entry: &Entry, status: u16) -> Reply {
-    let mut reply = plain(status);
-    reply.fields.push_block(entry.site_lines());
-    reply
 }
 
 fn validators<'a>(entry: &Entry, etag: &'a str, now: Moment) -> Validators<'a> {

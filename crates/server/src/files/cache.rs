@@ -17,9 +17,9 @@ use super::listing::Listing;
 use super::lookup::{Failure, Kind, Root, Stamp};
 use super::table::{Cost, Key, Table};
 use super::{Moment, Node, Purpose};
-use crate::engine::Thread;
-use crate::route::Site;
-use crate::stats::{Counter, Slot};
+use crate::context::Context;
+use crate::context::stats::{Counter, Slot};
+use crate::site::Site;
 
 /// A thread's cache of open files.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(super) struct Place<'a> {
     pub identity: usize,
     /// The site's root.
     pub root: &'a Path,
-    /// The site's own fields.
+    /// The site's own fields, which go before ours where only one can be.
     pub lines: &'a [u8],
     /// Whether the kind of a file says how long it may be kept.
     pub expires: bool,
@@ -84,25 +84,32 @@ impl Cache {
     }
 
     /// What `path` (decoded, normalised, starting with `/`) leads to below the site's root.
-    pub fn find(&self, thread: &Thread, site: &Site, path: &[u8], purpose: Purpose) -> Node {
-        let (node, is_hit) = self.find_at(Moment::of(thread), &Place::of(site), path, purpose);
+    pub fn find(&self, context: &Context, site: &Site, path: &[u8], purpose: Purpose) -> Node {
+        let (node, is_hit) = self.find_at(Moment::of(context), &Place::of(site), path, purpose);
         if is_hit {
-            thread.stats.add(Counter::FileHits, 1);
+            context.stats.add(Counter::FileHits, 1);
         } else {
-            thread.stats.add(Counter::FileMisses, 1);
-            self.tell(&thread.stats);
+            context.stats.add(Counter::FileMisses, 1);
+            self.tell(&context.stats);
         }
         node
     }
 
     /// A file that a script hands out, below the folder `root`, which is the number `number` of those of the site. Its fields
     /// are without the site's own, and do not say how long it may be kept.
-    pub fn find_handed(&self, thread: &Thread, site: &Site, number: usize, root: &Path, path: &[u8]) -> Node {
-        let place = Place::handed(site, number, root, thread.setup().plan.sites.len());
-        let (node, is_hit) = self.find_at(Moment::of(thread), &place, path, Purpose::Serve);
-        thread.stats.add(if is_hit { Counter::FileHits } else { Counter::FileMisses }, 1);
+    pub fn find_handed(
+        &self,
+        context: &Context,
+        site: &Site,
+        number: usize,
+        root: &Path,
+        path: &[u8],
+    ) -> Node {
+        let place = Place::handed(site, number, root, context.plan().sites.len());
+        let (node, is_hit) = self.find_at(Moment::of(context), &place, path, Purpose::Serve);
+        context.stats.add(if is_hit { Counter::FileHits } else { Counter::FileMisses }, 1);
         if !is_hit {
-            self.tell(&thread.stats);
+            self.tell(&context.stats);
         }
         node
     }

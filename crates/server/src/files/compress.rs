@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use super::entry::read_unchanged;
 use super::lookup::{Kind, Root, Stamp};
-use crate::reply::codec;
+use crate::message::reply::codec;
 
 /// A file to compress.
 #[derive(Debug)]

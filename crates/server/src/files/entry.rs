@@ -17,7 +17,7 @@ use super::expiry;
 use super::kinds::{Kind, kind_of};
 use super::lookup::{self, Failure, Found, Root, Stamp, Target};
 use super::table::Cost;
-use crate::reply::Body;
+use crate::message::reply::Body;
 
 /// What holds for all files of a thread.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ pub struct Entry {
     home: Rc<Home>,
     path: Rc<[u8]>,
     target: Option<Target>,
-    stamp: Stamp,
+    pub(super) stamp: Stamp,
     kind: &'static Kind,
     /// `Last-Modified`, seconds since 1970. Never later than when it was said (RFC 9110 section 8.8.2.1).
     modified: u64,
@@ -213,11 +213,6 @@ impl Entry {
         }
     }
 
-    /// What the content is compared by.
-    pub fn stamp(&self) -> &Stamp {
-        &self.stamp
-    }
-
     /// `Last-Modified`, seconds since 1970.
     pub fn modified(&self) -> u64 {
         self.modified
@@ -231,11 +226,6 @@ impl Entry {
     /// `Content-Type`.
     pub fn media_type(&self) -> &'static str {
         self.kind.media_type
-    }
-
-    /// The site's own fields, as lines.
-    pub fn site_lines(&self) -> &[u8] {
-        &self.home.lines
     }
 
     /// Whether the answer depends on `Accept-Encoding`. Of every kind that shrinks, since a sibling may appear.
@@ -349,7 +339,6 @@ impl Entry {
             let versioned = shape.versioned || self.is_versioned;
             lines.add_default("Cache-Control", expiry::cache_control(self.kind, versioned));
         }
-        lines.text.extend_from_slice(&self.home.lines);
         lines.text
     }
 

@@ -32,7 +32,7 @@ pub use answer::{Answer, answer, hand_out};
 pub use cache::Cache;
 pub use entry::Entry;
 
-use crate::engine::Thread;
+use crate::context::Context;
 
 /// What a path of a site leads to.
 #[derive(Clone, Debug)]
@@ -70,12 +70,12 @@ struct Moment {
 }
 
 impl Moment {
-    fn of(thread: &Thread) -> Moment {
-        let wall = thread.clock.unix_time().as_nanos();
+    fn of(context: &Context) -> Moment {
+        let wall = context.clock.unix_time().as_nanos();
         Moment {
-            tick: thread.clock.ticks(),
+            tick: context.clock.ticks(),
             wall: i64::try_from(wall).unwrap_or(i64::MAX),
-            scripts: thread.process.scripts_spoken(),
+            scripts: context.process.scripts_spoken(),
         }
     }
 }

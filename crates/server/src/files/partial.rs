@@ -2,9 +2,8 @@
 
 use millrace_wire::ranges::{Span, Wanted};
 
-use super::answer::refusal;
 use super::entry::{Entry, Shape};
-use crate::reply::{Fields, Reply, byteranges};
+use crate::message::reply::{Fields, Reply, byteranges, plain};
 
 /// The answer to a request for parts of the content as it is. `media_type`: what several parts say that they are of.
 pub fn reply(entry: &Entry, wanted: Wanted, shape: Shape, media_type: &[u8]) -> Reply {
@@ -17,7 +16,7 @@ pub fn reply(entry: &Entry, wanted: Wanted, shape: Shape, media_type: &[u8]) -> 
             Reply { fields, ..Reply::new(206) }.body(whole.content.part(span.start, span.end))
         }
         Wanted::Several(spans) => several(entry, &spans, shape, media_type),
-        Wanted::Nothing => refusal(entry, 416).with("Content-Range", &format!("bytes */{length}")),
+        Wanted::Nothing => plain(416).with("Content-Range", &format!("bytes */{length}")),
         Wanted::Whole => {
             let fields = Fields::from_shared(entry.fields(whole, shape));
             Reply { fields, ..Reply::new(200) }.body(whole.content.part(0, length))

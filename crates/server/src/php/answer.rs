@@ -9,8 +9,8 @@ use millrace_wire::frames::{End, Frame, NoteKind};
 
 use super::card::Card;
 use super::worker::Sink;
-use crate::log::Log;
-use crate::reply::{Aside, Fields, Handed, is_value, reason_phrase};
+use crate::context::log::Log;
+use crate::message::reply::{Aside, Fields, Handed, is_value, reason_phrase};
 
 /// An answer as far as it has come.
 #[derive(Debug)]

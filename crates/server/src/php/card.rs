@@ -14,9 +14,9 @@ use tokio::sync::Notify;
 use super::crashes::Print;
 use super::pool::lane::LaneId;
 use super::scoreboard::Scoreboard;
-use crate::request::Request;
-use crate::route::{Script, Site};
-use crate::visitor::Visit;
+use crate::message::Request;
+use crate::message::request::Visit;
+use crate::site::{Script, Site};
 
 /// A worker's card: shared by whoever has the worker, its seat in the pool, and the supervisor.
 ///
@@ -78,7 +78,7 @@ pub struct Task {
     /// What the request is like, if crashes of its script are watched.
     pub print: Option<Print>,
     /// What it finds out about the visitor.
-    pub visit: Option<Arc<Visit>>,
+    pub visit: Option<Arc<dyn Visit>>,
 }
 
 impl Task {

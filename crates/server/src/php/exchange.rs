@@ -28,12 +28,13 @@ use super::pool::waiters::Short;
 use super::pool::{Lease, Pool, Refused, Shared};
 use super::pump;
 use super::variables;
-use crate::engine::Thread;
-use crate::reply::{Aside, Body, Reply, plain};
-use crate::request::{Content, Request};
-use crate::route::{Script, Site};
-use crate::stats::Counter;
-use crate::visitor::Unserved;
+use crate::context::stats::Counter;
+use crate::message::reply::{Aside, Body, Reply, plain};
+use crate::message::request::{Content, Request};
+use crate::php::PhpThread;
+use crate::php::SiteWorkers;
+use crate::site::visitors::Unserved;
+use crate::site::{Script, Site};
 
 /// Workers that may die one after the other before they have received a request.
 const ATTEMPTS: u32 = 5;
@@ -74,9 +75,9 @@ enum Failure {
 /// future tells the script that its client has gone. `None` if `gone` became ready before a worker had the request; it is
 /// not looked at any more after that.
 pub async fn run(
-    thread: &Rc<Thread>,
+    thread: &Rc<PhpThread>,
     pool: &Pool,
-    site: &Arc<Site>,
+    site: &Arc<SiteWorkers>,
     request: &mut Request,
     script: &Script,
     gone: impl Future<Output = ()>,
@@ -147,7 +148,7 @@ pub async fn run(
 }
 
 /// The answer to a request that may not run: it has killed workers, or others of its page have.
-fn denial(thread: &Thread, site: &Site, denied: Denied) -> Option<Reply> {
+fn denial(thread: &PhpThread, site: &Site, denied: Denied) -> Option<Reply> {
     match denied {
         Denied::Killer => {
             thread.stats.add(Counter::PhpCrashRefused, 1);
@@ -173,7 +174,7 @@ pub async fn unless(never: bool, event: impl Future<Output = ()>) {
 }
 
 /// Notes that a worker died or sent garbage in the middle of a request; the lease must then be dropped.
-pub fn note_loss(thread: &Thread, lease: &mut Lease, error: &io::Error) {
+pub fn note_loss(thread: &PhpThread, lease: &mut Lease, error: &io::Error) {
     let worker = lease.worker();
     worker.give_up();
     if error.kind() == io::ErrorKind::InvalidData {
@@ -189,7 +190,7 @@ pub fn note_loss(thread: &Thread, lease: &mut Lease, error: &io::Error) {
 }
 
 /// Counts a request that has come to its end; whether that was a fatal error, as `failed` says.
-pub fn count_end(thread: &Thread, card: &Card, failed: bool) -> bool {
+pub fn count_end(thread: &PhpThread, card: &Card, failed: bool) -> bool {
     if card.is_slow() {
         thread.stats.add(Counter::PhpSlow, 1);
     }
@@ -204,7 +205,7 @@ pub fn count_end(thread: &Thread, card: &Card, failed: bool) -> bool {
 async fn attempt(
     mut lease: Lease,
     shared: &Shared,
-    thread: &Rc<Thread>,
+    thread: &Rc<PhpThread>,
     site: &Site,
     request: &Request,
     script: &Script,
@@ -280,7 +281,7 @@ async fn attempt(
     } else {
         Body::Stream(Box::new(pump::start(thread, lease, content, length)))
     };
-    Ok(Reply { status, reason, fields, body, close: false, dated: false, aside })
+    Ok(Reply { status, reason, fields, body, close: false, dated: false, aside, has_site_fields: false })
 }
 
 /// The length that the answer to GET would have, in an answer to HEAD of which so much has `come`: of long ones only the start comes.
@@ -321,7 +322,7 @@ fn short(shared: &Shared, site: &Site, request: &Request, script: &Script) -> Op
 }
 
 /// The worker was waited for and has got the request.
-fn take_over(lease: &mut Lease, thread: &Thread) -> Result<(), Failure> {
+fn take_over(lease: &mut Lease, thread: &PhpThread) -> Result<(), Failure> {
     thread.stats.add(Counter::PhpRequests, 1);
     let worker = lease.worker();
     let lost = worker.is_lost();
@@ -338,7 +339,7 @@ fn take_over(lease: &mut Lease, thread: &Thread) -> Result<(), Failure> {
 /// Sends the request.
 async fn send(
     lease: &mut Lease,
-    thread: &Rc<Thread>,
+    thread: &Rc<PhpThread>,
     site: &Site,
     request: &Request,
     script: &Script,
@@ -420,7 +421,7 @@ fn content(content: &Content) -> io::Result<(Option<File<'_>>, FrameBody<'_>)> {
 }
 
 /// What a worker's death means for its request.
-fn failure(thread: &Thread, lease: &mut Lease, error: io::Error) -> Failure {
+fn failure(thread: &PhpThread, lease: &mut Lease, error: io::Error) -> Failure {
     note_loss(thread, lease, &error);
     let worker = lease.worker();
     if worker.card.is_overdue() {
@@ -439,7 +440,7 @@ pub fn applicant(request: &Request, rank: Rank) -> Applicant {
     Applicant { rank, address: request.ends.client_ip(), place: request.waiting_place() }
 }
 
-fn refusal(thread: &Thread, script: &Script, failure: &Failure) -> Reply {
+fn refusal(thread: &PhpThread, script: &Script, failure: &Failure) -> Reply {
     let name = String::from_utf8_lossy(&script.filename);
     let log = &thread.process.log;
     match failure {

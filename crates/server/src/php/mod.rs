@@ -57,8 +57,6 @@ mod worker;
 
 pub use answer::OnPurge;
 pub use fastcgi::Kept;
-pub use pool::admission::Rank;
-pub use pool::lane::LaneId;
 pub use renewal::Renewal;
-pub use runner::{Pool, run, run_while};
+pub use runner::{PhpThread, Pool, SiteWorkers, run, run_while};
 pub use waiting_room::seat;

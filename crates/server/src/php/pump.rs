@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use super::PhpThread;
 use super::card::Card;
 use super::exchange;
 use super::pool::{Lease, Shared};
 use super::stream::{Pipe, Stream, ToPipe};
-use crate::accept::Holding;
-use crate::engine::{Spool, Thread};
-use crate::stats::Counter;
+use crate::context::Spool;
+use crate::context::budget::Holding;
+use crate::context::stats::Counter;
 
 /// So long a script is held up, all in all, before what it makes goes to disk.
 const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_millis(100) };
@@ -37,7 +38,7 @@ pub trait Maker {
     }
 
     /// It is not listened to any more.
-    fn end(self, thread: &Thread, pipe: &Pipe, why: End);
+    fn end(self, thread: &PhpThread, pipe: &Pipe, why: End);
 }
 
 /// Why a maker is not listened to any more.
@@ -54,13 +55,13 @@ pub enum End {
 }
 
 /// A stream that begins with `content`; a local task goes on with the worker.
-pub fn start(thread: &Rc<Thread>, lease: Lease, content: Vec<u8>, length: Option<u64>) -> Stream {
+pub fn start(thread: &Rc<PhpThread>, lease: Lease, content: Vec<u8>, length: Option<u64>) -> Stream {
     start_with(thread, Leased::new(lease), content, length)
 }
 
 /// A stream that begins with `content`; a local task goes on with `maker`.
 pub fn start_with(
-    thread: &Rc<Thread>,
+    thread: &Rc<PhpThread>,
     maker: impl Maker + 'static,
     content: Vec<u8>,
     length: Option<u64>,
@@ -81,7 +82,7 @@ pub fn start_with(
 }
 
 struct Pump<M: Maker> {
-    thread: Rc<Thread>,
+    thread: Rc<PhpThread>,
     pipe: Rc<Pipe>,
     /// Who makes the content, until its end.
     maker: Option<M>,
@@ -99,7 +100,7 @@ struct Pump<M: Maker> {
 
 /// A part of an answer on disk.
 struct Spooled {
-    thread: Rc<Thread>,
+    thread: Rc<PhpThread>,
     file: Spool,
     /// Bytes written, and how many of them have been read again.
     written: u64,
@@ -184,7 +185,7 @@ impl<M: Maker> Pump<M> {
 
     /// Whether there is disk space for the tail: of all of it, and of the half that one answer may take.
     fn may_spill(&self) -> bool {
-        let most = self.thread.setup().plan.server.spool_bytes;
+        let most = self.thread.plan().server.spool_bytes;
         let tail = self.pipe.tail().borrow().len() as u64;
         let own = self.spool.as_ref().map_or(0, |spool| spool.written);
         let all = || self.thread.process.stats.value(Counter::PhpSpoolBytes);
@@ -208,7 +209,7 @@ impl<M: Maker> Pump<M> {
 
     fn spool(&mut self) -> io::Result<&mut Spooled> {
         if self.spool.is_none() {
-            let file = Spool::create(&self.thread.setup().plan.server.spool_dir)?;
+            let file = Spool::create(&self.thread.plan().server.spool_dir)?;
             self.thread.stats.add(Counter::PhpSpooled, 1);
             self.spool = Some(Spooled { thread: self.thread.clone(), file, written: 0, read: 0 });
         }
@@ -220,7 +221,7 @@ impl<M: Maker> Pump<M> {
         self.thread.process.log.error(format_args!(
             "an answer that its client takes slowly can't be {what} in {}: {error}. Free some space there, or set \
              server.spool_dir; until then such answers hold their PHP workers",
-            self.thread.setup().plan.server.spool_dir.display()
+            self.thread.plan().server.spool_dir.display()
         ));
     }
 
@@ -340,7 +341,7 @@ impl Maker for Leased {
         self.failed && self.card.is_overdue()
     }
 
-    fn end(mut self, thread: &Thread, pipe: &Pipe, why: End) {
+    fn end(mut self, thread: &PhpThread, pipe: &Pipe, why: End) {
         match why {
             End::Whole | End::Enough => {
                 if exchange::count_end(thread, &self.card, self.failed) {

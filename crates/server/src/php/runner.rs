@@ -1,6 +1,7 @@
 //! The entry of this room: who runs a site's scripts.
 
 use std::future::pending;
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,17 +9,71 @@ use std::time::Duration;
 use millrace_settings::plan;
 
 use super::fastcgi::{self, Backends};
-use super::{OnPurge, Renewal, exchange, pool};
-use crate::engine::Thread;
-use crate::log::Log;
-use crate::reply::{Reply, plain};
-use crate::request::Request;
-use crate::route::{Script, Site};
-use crate::stats::PoolStatus;
+use super::{Kept, OnPurge, Renewal, exchange, pool};
+use crate::context::Context;
+use crate::context::log::Log;
+use crate::context::stats::PoolStatus;
+use crate::message::Request;
+use crate::message::reply::{Reply, plain};
+use crate::site::{Script, Site};
 
 /// How long a refusal takes. A client that asks again at once - a load tester, a crawler - would else keep the server busy with
 /// refusals alone; a person does not notice it.
 const REFUSAL: Duration = Duration::from_millis(20);
+
+/// What an event loop has for running PHP: its connections to php-fpm.
+#[derive(Debug)]
+pub struct PhpThread {
+    context: Rc<Context>,
+    /// Its connections to php-fpm.
+    pub fastcgi: Kept,
+}
+
+impl PhpThread {
+    /// Of an event loop; without any connection yet.
+    pub fn new(context: &Rc<Context>) -> Rc<PhpThread> {
+        Rc::new(PhpThread { context: context.clone(), fastcgi: Kept::default() })
+    }
+}
+
+impl Deref for PhpThread {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.context
+    }
+}
+
+/// A site, and who runs its scripts.
+#[derive(Debug)]
+pub struct SiteWorkers {
+    /// The site.
+    pub site: Arc<Site>,
+    /// Who runs its scripts; `None`: it has no PHP.
+    pub pool: Option<Arc<Pool>>,
+    /// Who runs its worker script; `None`: it has none.
+    pub persistent: Option<Arc<Pool>>,
+}
+
+impl SiteWorkers {
+    /// Who makes its pages: the front controller's workers.
+    pub fn pages_pool(&self) -> Option<&Arc<Pool>> {
+        self.persistent.as_ref().or(self.pool.as_ref())
+    }
+
+    /// Who runs a script.
+    pub fn pool_of(&self, script: &Script) -> Option<&Pool> {
+        if script.persistent { self.persistent.as_deref() } else { self.pool.as_deref() }
+    }
+}
+
+impl Deref for SiteWorkers {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.site
+    }
+}
 
 /// Who runs the scripts of all sites whose `[php]` settings are equal. Dropping it retires it.
 #[derive(Debug)]
@@ -31,21 +86,25 @@ pub enum Pool {
 
 /// Runs a script and returns its answer as soon as its fields are known; 502, 503, 504 where that fails. Dropping the
 /// future tells the script that its client has gone.
-pub async fn run(thread: &Rc<Thread>, site: &Arc<Site>, request: &mut Request, script: &Script) -> Reply {
+pub async fn run(
+    thread: &Rc<PhpThread>,
+    site: &Arc<SiteWorkers>,
+    request: &mut Request,
+    script: &Script,
+) -> Reply {
     // Whoever drops the future has gone.
     run_while(thread, site, request, script, pending()).await.unwrap_or_else(|| plain(503))
 }
 
 /// The same; `None` if `gone` became ready before somebody had the request. It is not looked at any more after that.
 pub async fn run_while(
-    thread: &Rc<Thread>,
-    site: &Arc<Site>,
+    thread: &Rc<PhpThread>,
+    site: &Arc<SiteWorkers>,
     request: &mut Request,
     script: &Script,
     gone: impl Future<Output = ()>,
 ) -> Option<Reply> {
-    let pool = if script.persistent { &site.persistent } else { &site.pool };
-    let reply = match pool.as_deref() {
+    let reply = match site.pool_of(script) {
         Some(Pool::Workers(pool)) => exchange::run(thread, pool, site, request, script, gone).await,
         // In a place of its own: a connection's future is not to be as large as both.
         Some(Pool::FastCgi(backends)) => {

@@ -14,7 +14,7 @@ use millrace_wire::frames::{
     STATE_FREE, STATE_STARTING,
 };
 
-use crate::stats::DatabaseStatus;
+use crate::context::stats::DatabaseStatus;
 
 /// The scoreboard of one host.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use millrace_wire::frames::{STATE_BACKGROUND, STATE_EXITING, STATE_STARTING};
 use super::card::Card;
 use super::pool::figures::Slow;
 use super::pool::{Pool, Seat, Shared, State};
-use crate::engine::Clock;
-use crate::stats::{BusyWorker, LaneStatus, PoolStatus, SlowScript, WorkerStatus};
+use crate::context::Clock;
+use crate::context::stats::{BusyWorker, LaneStatus, PoolStatus, SlowScript, WorkerStatus};
 
 impl Pool {
     /// How the pool is; `name` is what people know it by.

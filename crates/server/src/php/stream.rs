@@ -19,7 +19,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use super::answer::{Unheard, note};
 use super::worker::Sink;
-use crate::reply::{Aside, Coder, Source};
+use crate::message::reply::{Aside, Coder, Source};
 use millrace_wire::encoding::Coding;
 use millrace_wire::frames::{End, Frame};
 

@@ -15,8 +15,8 @@ use millrace_wire::fastcgi;
 use millrace_wire::frames::{self, INJECT_VARIABLE};
 use millrace_wire::head::{Framing, Version};
 
-use crate::request::{Client, Request, Scheme};
-use crate::route::{Script, Site};
+use crate::message::request::{Client, Request, Scheme};
+use crate::site::{Script, Site};
 
 /// `SERVER_SOFTWARE`. Millrace says its own name; WordPress is told by `inject` what it asks the name for.
 const SOFTWARE: &str = concat!("Millrace/", env!("CARGO_PKG_VERSION"));
@@ -310,7 +310,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::request::{Content, Ends};
+    use crate::message::request::{Content, Ends};
     use millrace_settings::{Source, load};
     use millrace_wire::frames::{Body, Parsed};
     use millrace_wire::head::{Head, Limits};
@@ -320,7 +320,7 @@ mod tests {
         let mut site = load(&source).unwrap().0.sites[0].clone();
         site.names = names.iter().map(|name| name.to_string()).collect();
         site.root = PathBuf::from("/srv/www");
-        Site::new(0, site, None)
+        Site::new(0, site)
     }
 
     fn request(head: &str) -> Request {
@@ -395,7 +395,7 @@ mod tests {
         ] {
             let mut plan = site(&[]).plan.clone();
             (plan.profile, plan.cache.mode) = (profile, mode);
-            let all = write_all(&Site::new(0, plan, None), &request, &script("/info"));
+            let all = write_all(&Site::new(0, plan), &request, &script("/info"));
             let expected = |there: bool, value| if there { vec![value] } else { vec![] };
             assert_eq!(get(&all, "SCRIPT_URL"), expected(urls, "/a/x.php/info"));
             assert_eq!(get(&all, "SCRIPT_URI"), expected(urls, "http://a.test:8080/a/x.php/info"));

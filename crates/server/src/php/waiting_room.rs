@@ -6,11 +6,12 @@
 use super::Pool;
 use super::exchange::applicant;
 use super::pool::places::Told;
-use crate::engine::Thread;
-use crate::reply::{Body, Reply};
-use crate::request::{PLACE_COOKIE, Request, Scheme};
-use crate::route::{Script, Site};
-use crate::stats::Counter;
+use crate::context::stats::Counter;
+use crate::message::reply::{Body, Reply};
+use crate::message::request::{PLACE_COOKIE, Request, Scheme};
+use crate::php::PhpThread;
+use crate::php::SiteWorkers;
+use crate::site::{Script, Site};
 
 /// The page, if the site has none of its own.
 const PAGE: &str = include_str!("waiting_room/page.html");
@@ -90,12 +91,17 @@ const WORDS: [Words; 6] = [
 
 /// The answer to a request for which there was no worker: a place in the waiting room if a browser asks for a page, else
 /// `reply` as it is.
-pub fn seat(thread: &Thread, site: &Site, request: &Request, script: &Script, reply: Reply) -> Reply {
+pub fn seat(
+    thread: &PhpThread,
+    site: &SiteWorkers,
+    request: &Request,
+    script: &Script,
+    reply: Reply,
+) -> Reply {
     if !reply.is_turned_away() || !site.plan.waiting_room || !is_navigation(request) {
         return reply;
     }
-    let pool = if script.persistent { &site.persistent } else { &site.pool };
-    let Some(pool) = pool.as_deref() else { return reply };
+    let Some(pool) = site.pool_of(script) else { return reply };
     let lane = site.lanes.of(request);
     let from = applicant(request, site.lanes.rank(request, lane));
     let told = match pool {
@@ -210,7 +216,7 @@ mod tests {
     use millrace_wire::head::{Head, Limits};
 
     use super::*;
-    use crate::request::Ends;
+    use crate::message::request::Ends;
 
     fn request(text: &str) -> Request {
         let mut head = Head::default();

@@ -18,8 +18,6 @@ pub struct Buffers {
     pub(super) head: RefCell<Head>,
     /// For an answer that is sent by itself; whoever takes it leaves an empty one.
     pub(super) spare: RefCell<Vec<u8>>,
-    /// For the normalised path of the request that is being routed.
-    pub path: RefCell<Vec<u8>>,
 }
 
 impl Buffers {
@@ -43,7 +41,6 @@ impl Default for Buffers {
             output: RefCell::new(Vec::with_capacity(BATCH_BYTES)),
             head: RefCell::default(),
             spare: RefCell::default(),
-            path: RefCell::default(),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What every protocol adds to an answer, and where an answer has no content.
 
-use crate::engine::Thread;
-use crate::reply::Reply;
-use crate::request::{Request, Scheme};
+use crate::message::reply::Reply;
+use crate::message::request::{Request, Scheme};
+use crate::protocol::ProtocolThread;
 
 /// What all answers say of who sent them.
 pub(super) const SERVER: &str = "Millrace";
@@ -18,7 +18,7 @@ pub(super) fn allows_content(status: u16) -> bool {
 }
 
 /// The seconds of `Strict-Transport-Security` (RFC 6797 section 6.1), where it is to be said.
-pub(super) fn transport_security(thread: &Thread, request: &Request) -> Option<u64> {
+pub(super) fn transport_security(thread: &ProtocolThread, request: &Request) -> Option<u64> {
     if request.ends.scheme != Scheme::Https {
         return None;
     }

@@ -8,17 +8,16 @@ use std::time::Instant;
 use millrace_settings::Plan;
 use millrace_wire::head::Framing;
 
-use super::exchange::{Trouble, refusal};
-use crate::engine::Thread;
-use crate::request::{Collector, Listed, Request};
-use crate::stats::Counter;
+use crate::context::stats::Counter;
+use crate::message::request::{Collector, Listed, Request};
+use crate::serve::{ServeThread, Trouble, refusal};
 
 /// So much of a content is held in memory at most while the memory for connections is used up.
 const SHORT_MEMORY: usize = 64 << 10;
 
 /// Content on its way in.
 pub(super) struct Intake<'a> {
-    thread: Rc<Thread>,
+    thread: Rc<ServeThread>,
     plan: &'a Plan,
     most: u64,
     content: Collector,
@@ -33,7 +32,7 @@ impl<'a> Intake<'a> {
     /// # Errors
     /// More than that is announced.
     pub(super) fn begin(
-        thread: &Rc<Thread>,
+        thread: &Rc<ServeThread>,
         plan: &'a Plan,
         most: u64,
         request: &Request,
@@ -77,7 +76,7 @@ impl<'a> Intake<'a> {
                     _ => None,
                 };
                 self.thread.stats.add(Counter::Uploads, 1);
-                self.listed = Some(process.uploads.list(request, total, self.begun, received));
+                self.listed = Some(self.thread.service.uploads.list(request, total, self.begun, received));
             }
         }
         Ok(())

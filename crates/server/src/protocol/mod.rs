@@ -1,11 +1,10 @@
-//! Protocols: from bytes of a connection to [`crate::request::Request`]s, and from [`crate::reply::Reply`]s to bytes.
+//! Protocols: from bytes of a connection to [`crate::message::Request`]s, and from [`crate::message::reply::Reply`]s to bytes.
 //! Nothing behind this room knows which protocol a request came by.
 //!
-//! [`h1`] and [`h2`] share what is the same for both: [`exchange`], a request that has to wait; [`intake`], its content;
+//! [`h1`] and [`h2`] share what is the same for both: [`intake`], its content;
 //! [`framing`], what is added to an answer; [`linger`], the end of a connection; [`weight`], what it holds of the memory for connections.
 
 mod buffers;
-mod exchange;
 mod framing;
 mod h1;
 mod h2;
@@ -14,20 +13,73 @@ mod linger;
 mod phase;
 mod weight;
 
+use std::fmt;
 use std::future::poll_fn;
 use std::io;
+use std::ops::Deref;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 
-pub use buffers::Buffers;
-pub use h2::Flooders;
+use buffers::Buffers;
+use h2::Flooders;
 
-use crate::accept::{Accepted, Exit, Newcomer, Stream};
-use crate::engine::Thread;
-use crate::stats::Counter;
+use crate::connection::{Accepted, Deadlines, Exit, Newcomer, Stream};
+use crate::context::stats::Counter;
+use crate::serve::ServeThread;
+
+/// What an event loop has for its connections.
+pub struct ProtocolThread {
+    serve: Rc<ServeThread>,
+    /// When its connections have to be woken or closed.
+    pub deadlines: Deadlines,
+    /// Buffers that its connections take turns with.
+    buffers: Buffers,
+    /// Addresses that have flooded its connections of HTTP/2.
+    flooders: Flooders,
+    /// Only of a crowd loop: where connections go that need more than what is ready.
+    pub exit: Option<Rc<Exit>>,
+    /// Whether the certificate that a client got for a name is for another host, too.
+    covers: Covers,
+}
+
+/// Whether the certificate for a name is for a host, too.
+pub type Covers = Box<dyn Fn(&str, &str) -> bool>;
+
+impl fmt::Debug for ProtocolThread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProtocolThread").field("serve", &self.serve).finish_non_exhaustive()
+    }
+}
+
+impl ProtocolThread {
+    /// Of an event loop; with an `exit`, of a crowd loop.
+    pub fn new(serve: Rc<ServeThread>, exit: Option<Rc<Exit>>, covers: Covers) -> Rc<ProtocolThread> {
+        Rc::new(ProtocolThread {
+            serve,
+            deadlines: Deadlines::default(),
+            buffers: Buffers::default(),
+            flooders: Flooders::default(),
+            exit,
+            covers,
+        })
+    }
+
+    /// What it has for serving sites.
+    pub fn serve(&self) -> &Rc<ServeThread> {
+        &self.serve
+    }
+}
+
+impl Deref for ProtocolThread {
+    type Target = ServeThread;
+
+    fn deref(&self) -> &ServeThread {
+        &self.serve
+    }
+}
 
 /// Serves a connection until it ends: by the protocol that TLS has agreed on (RFC 7301), else by what the client says first.
-pub fn start(thread: &Rc<Thread>, accepted: Accepted) {
+pub fn start(thread: &Rc<ProtocolThread>, accepted: Accepted) {
     let thread = thread.clone();
     match &accepted.stream {
         Stream::Tls(stream) if stream.is_h2() => serve_h2(thread, accepted, Vec::new()),
@@ -39,17 +91,17 @@ pub fn start(thread: &Rc<Thread>, accepted: Accepted) {
 }
 
 /// Goes on with a connection without TLS that has come from another event loop, which has read `begun` of it.
-pub fn resume(thread: &Rc<Thread>, accepted: Accepted, begun: Vec<u8>) {
+pub fn resume(thread: &Rc<ProtocolThread>, accepted: Accepted, begun: Vec<u8>) {
     let is_h2 = thread.setup().plan.http.h2c && h2::is_preface(&begun) == Some(true);
     let serve = if is_h2 { serve_h2 } else { serve_h1 };
     serve(thread.clone(), accepted, begun);
 }
 
-fn serve_h1(thread: Rc<Thread>, accepted: Accepted, begun: Vec<u8>) {
+fn serve_h1(thread: Rc<ProtocolThread>, accepted: Accepted, begun: Vec<u8>) {
     tokio::task::spawn_local(h1::serve(h1::Connection::new(thread, accepted), begun));
 }
 
-fn serve_h2(thread: Rc<Thread>, accepted: Accepted, begun: Vec<u8>) {
+fn serve_h2(thread: Rc<ProtocolThread>, accepted: Accepted, begun: Vec<u8>) {
     tokio::task::spawn_local(h2::serve(h2::Connection::new(thread, accepted, begun)));
 }
 
@@ -57,10 +109,10 @@ fn serve_h2(thread: Rc<Thread>, accepted: Accepted, begun: Vec<u8>) {
 const FIRST_BYTES: usize = 4096;
 
 /// Waits for the first bytes of a connection, which may be HTTP/2 (RFC 9113 section 3.3).
-async fn find_out(thread: Rc<Thread>, accepted: Accepted) {
+async fn find_out(thread: Rc<ProtocolThread>, accepted: Accepted) {
     let Accepted { mut stream, ends, permit } = accepted;
     let patience = thread.setup().plan.http.head_timeout;
-    let newcomer = Newcomer::new(&thread, Counter::ConnectionsIdle, permit);
+    let newcomer = Newcomer::new(&thread.context, &thread.deadlines, Counter::ConnectionsIdle, permit);
     let begun = tokio::select! {
         biased;
         () = newcomer.gone() => return,
@@ -90,7 +142,7 @@ async fn pass_on(exit: &Exit, accepted: Accepted, begun: Vec<u8>) {
 }
 
 /// What comes first, and whether that is HTTP/2.
-async fn first_bytes(thread: &Thread, stream: &mut Stream) -> io::Result<(Vec<u8>, bool)> {
+async fn first_bytes(thread: &ProtocolThread, stream: &mut Stream) -> io::Result<(Vec<u8>, bool)> {
     let mut begun = Vec::new();
     loop {
         let read = poll_fn(|cx| {

@@ -1,6 +1,6 @@
 //! What a connection does at the moment, for counters and patience.
 
-use crate::stats::Counter;
+use crate::context::stats::Counter;
 
 /// What a connection does at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

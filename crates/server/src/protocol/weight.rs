@@ -1,10 +1,10 @@
 //! What a connection holds beside what it is made of, and how long its client has not moved: by that it is decided who makes room
-//! for others ([`crate::engine::HasDeadline`]).
+//! for others ([`crate::connection::HasDeadline`]).
 
 use std::cell::Cell;
 
 use super::phase::Phase;
-use crate::engine::{Rest, SWEEP_MS};
+use crate::connection::{Rest, SWEEP_MS};
 
 /// What a connection weighs. Bytes of memory, and ticks of the thread's clock.
 #[derive(Debug)]

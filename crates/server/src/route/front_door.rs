@@ -4,22 +4,21 @@ use std::fmt::Write;
 
 use millrace_settings::plan::Www;
 
-use super::{Site, host_of, redirect_status};
-use crate::engine::Thread;
-use crate::request::{Request, Scheme};
+use super::redirect_status;
+use crate::message::host_of;
+use crate::message::request::{Request, Scheme};
+use crate::site::Site;
 
 /// Where authorities ask whether a name is ours before they give it a certificate (RFC 8555 section 8.3).
 const ACME: &[u8] = b"/.well-known/acme-challenge/";
 
 /// The status for who has not shown a certificate on the terms of the site. The handshake has seen to it where the client named
 /// this site there; but over a connection that was made for one site requests for another can come.
-pub fn stranger(thread: &Thread, site: &Site, request: &Request) -> Option<u16> {
+pub fn stranger(site: &Site, request: &Request) -> Option<u16> {
     let clients = site.plan.clients.as_ref()?;
-    let setup = thread.setup();
-    let policy = setup.tls.as_ref().and_then(|terms| terms.policy(&site.plan)).map(|policy| policy.number());
     let shown = request.ends.tls.as_ref().and_then(|tls| tls.client.as_ref());
     match shown {
-        Some(client) if Some(client.policy) == policy => None,
+        Some(client) if Some(client.policy) == site.policy => None,
         // Not over TLS of ours: nobody has shown anything.
         None if request.ends.tls.is_none() => clients.required.then_some(403),
         // On a connection of its own it will be asked (RFC 9110 section 15.5.20).
@@ -29,7 +28,7 @@ pub fn stranger(thread: &Thread, site: &Site, request: &Request) -> Option<u16> 
 
 /// Where the site's own rules send the request: `http` to `https`, with or without `www.`. `path` is
 /// normalised: what only looks as if it were an authority's question is none.
-pub fn redirect(thread: &Thread, site: &Site, request: &Request, path: &[u8]) -> Option<(u16, String)> {
+pub fn redirect(site: &Site, request: &Request, path: &[u8]) -> Option<(u16, String)> {
     let rules = &site.plan.redirect;
     if !rules.https && rules.www == Www::Keep {
         return None;
@@ -51,9 +50,8 @@ pub fn redirect(thread: &Thread, site: &Site, request: &Request, path: &[u8]) ->
     }
     let scheme = if to_https { Scheme::Https } else { request.ends.scheme };
     // A port belongs to the scheme it was used with.
-    let https_port = || thread.setup().tls.as_ref().map_or_else(String::new, |terms| terms.port().to_owned());
     let same_port = || authority[host.len().min(authority.len())..].to_owned();
-    let port = if to_https { https_port() } else { same_port() };
+    let port = if to_https { site.https_port.to_string() } else { same_port() };
     let host = other_host.as_deref().unwrap_or(host);
     let target = String::from_utf8_lossy(request.head.path_query()).into_owned();
     Some((

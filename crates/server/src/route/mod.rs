@@ -1,40 +1,18 @@
 //! From a request to the way it is answered: which site, which rule of its application, which file or script.
 
 mod front_door;
-mod handover;
-mod hosts;
-mod lanes;
-mod network;
-mod profile;
-mod respond;
-mod site;
-
-pub use handover::hand_over;
-pub use hosts::{Hosts, host_of};
-pub use respond::{Response, respond};
-pub use site::Site;
 
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 
 use millrace_wire::path;
 
-use crate::engine::Thread;
-use crate::files::{self, Node, Purpose};
-use crate::request::Request;
+pub use front_door::stranger;
 
-/// A PHP script to run, as CGI names its parts (RFC 3875 section 4.1).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Script {
-    /// `SCRIPT_FILENAME`: absolute path, without NUL.
-    pub filename: Rc<[u8]>,
-    /// `SCRIPT_NAME`: the script's part of the URL path, decoded.
-    pub name: Vec<u8>,
-    /// `PATH_INFO`: what follows it, decoded; empty if nothing does.
-    pub path_info: Vec<u8>,
-    /// The site's persistent workers run it, which have started their own script already.
-    pub persistent: bool,
-}
+use crate::context::Context;
+use crate::files::{self, Node, Purpose};
+use crate::message::Request;
+use crate::site::{Script, Site};
 
 /// How a request is answered.
 #[derive(Debug)]
@@ -55,7 +33,13 @@ pub enum Way {
 pub const FILE_METHODS: &str = "GET, HEAD, OPTIONS";
 
 /// Finds the way for a request to `site`. Leaves the normalised path of its target in `path`.
-pub fn way(thread: &Thread, site: &Site, request: &Request, path: &mut Vec<u8>) -> Way {
+pub fn way(
+    context: &Context,
+    files: &files::Cache,
+    site: &Site,
+    request: &Request,
+    path: &mut Vec<u8>,
+) -> Way {
     let method = request.head.method();
     if matches!(method, "TRACE" | "CONNECT") {
         return Way::Allow(405);
@@ -70,15 +54,16 @@ pub fn way(thread: &Thread, site: &Site, request: &Request, path: &mut Vec<u8>) 
         // Only scripts lead there: see `handover`.
         return Way::Refuse(404);
     }
-    if let Some((status, location)) = front_door::redirect(thread, site, request, path) {
+    if let Some((status, location)) = front_door::redirect(site, request, path) {
         return Way::Redirect(status, location);
     }
-    Finder { thread, site }.find(request, path)
+    Finder { context, files, site }.find(request, path)
 }
 
 /// Looks a path up in one site.
 struct Finder<'a> {
-    thread: &'a Thread,
+    context: &'a Context,
+    files: &'a files::Cache,
     site: &'a Site,
 }
 
@@ -92,7 +77,7 @@ impl Finder<'_> {
         let at = |place: &[u8]| {
             if names_script { self.script_in(place) } else { self.file_at(request, place, path) }
         };
-        let inner = || at(&self.site.network.as_ref()?.inner(self.thread, self.site, path, names_script)?);
+        let inner = || at(&self.site.network.as_ref()?.inner(self.context, path, names_script)?);
         match at(path).or_else(inner) {
             Some(way) => way,
             // A missing script is a plain 404: nobody links to one but scanners, and they come by the thousand.
@@ -151,12 +136,12 @@ impl Finder<'_> {
             script.persistent =
                 [Some(&worker.name), front].into_iter().flatten().any(|n| n.as_bytes() == script.name);
         }
-        let may = self.site.pool.is_some() && self.site.lets_run(&script.name);
+        let may = self.site.plan.php.is_some() && self.site.lets_run(&script.name);
         if may { Way::Php(script) } else { Way::Refuse(404) }
     }
 
     fn index(&self, request: &Request, path: &[u8]) -> Way {
-        for name in &self.thread.setup().plan.files.index {
+        for name in &self.context.plan().files.index {
             let candidate = [path, name.as_bytes()].concat();
             let purpose = if name.ends_with(".php") { Purpose::Run } else { Purpose::Serve };
             match self.look(&candidate, purpose) {
@@ -183,7 +168,7 @@ impl Finder<'_> {
         };
         match self.look(script.as_bytes(), Purpose::Run) {
             // Most requests come here: what its name allows was found out when the site was made.
-            Node::Script(filename) if self.site.pool.is_some() && self.site.runs_front_controller => {
+            Node::Script(filename) if self.site.plan.php.is_some() && self.site.runs_front_controller => {
                 let (name, path_info) = (script.as_bytes().to_vec(), Vec::new());
                 Way::Php(Script { filename, name, path_info, persistent: self.site.worker().is_some() })
             }
@@ -193,7 +178,7 @@ impl Finder<'_> {
     }
 
     fn look(&self, path: &[u8], purpose: Purpose) -> Node {
-        match self.thread.files.find(self.thread, self.site, path, purpose) {
+        match self.files.find(self.context, self.site, path, purpose) {
             // What is not served under its own name is not served under that of a link to it.
             Node::File(entry) if entry.linked_name().is_some_and(|name| self.site.never_serves(name)) => {
                 Node::Missing
@@ -222,7 +207,7 @@ fn script_ends(path: &[u8]) -> impl Iterator<Item = usize> {
 }
 
 /// Where each segment of a normalised path ends.
-fn segment_ends(path: &[u8]) -> impl Iterator<Item = usize> {
+pub fn segment_ends(path: &[u8]) -> impl Iterator<Item = usize> {
     memchr::memchr_iter(b'/', path).skip(1).chain([path.len()])
 }
 

@@ -19,7 +19,7 @@ use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 use x509_parser::time::ASN1Time;
 
 use super::terms::{self, Memory};
-use crate::request::Certificate;
+use crate::message::request::Certificate;
 
 /// How clients of some sites are checked.
 pub struct Policy {

@@ -3,14 +3,14 @@
 use std::io::{self, Read};
 use std::sync::Arc;
 
+use millrace_settings::plan;
 use rustix::net::{RecvFlags, SendFlags};
 use rustls::ServerConfig;
 use rustls::server::{Accepted, Acceptor};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-use super::issued;
-use crate::engine::Setup;
+use super::{Terms, issued};
 
 /// The longest ClientHello, with the heads of its records. rustls takes no longer ones.
 const HELLO_BYTES: usize = 64 << 10;
@@ -20,7 +20,7 @@ const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nServer: Millrace\r\nCont
 Content-Length: 79\r\nConnection: close\r\n\r\nThis port speaks HTTPS, and the request came by HTTP. Write https:// instead.\r\n";
 
 /// On what terms a connection is.
-pub(super) struct Chosen {
+pub struct Chosen {
     pub config: Arc<ServerConfig>,
     /// The number of the policy by which the client is asked for a certificate.
     pub policy: Option<u64>,
@@ -28,7 +28,7 @@ pub(super) struct Chosen {
 
 /// Whether the first byte that has come begins a method of HTTP. A record of a handshake begins with 22 (RFC 8446 section 5.1).
 /// `None`: nothing has come after all.
-pub(super) fn speaks_http(socket: &TcpStream) -> io::Result<Option<bool>> {
+pub fn speaks_http(socket: &TcpStream) -> io::Result<Option<bool>> {
     let mut first = [0; 1];
     let seen = socket.try_io(Interest::READABLE, || {
         Ok(rustix::net::recv(socket, &mut first, RecvFlags::PEEK).map(|(_, length)| length)?)
@@ -40,7 +40,7 @@ pub(super) fn speaks_http(socket: &TcpStream) -> io::Result<Option<bool>> {
 }
 
 /// Tells who speaks HTTP what is spoken here, and waits until he has gone: what he still sends would break the answer off.
-pub(super) async fn refuse_http(socket: &TcpStream) {
+pub async fn refuse_http(socket: &TcpStream) {
     let _ = socket.try_io(Interest::READABLE, || {
         Ok(rustix::net::recv(socket, &mut [0; 4096][..], RecvFlags::empty())?)
     });
@@ -59,7 +59,7 @@ pub(super) async fn refuse_http(socket: &TcpStream) {
 
 /// A ClientHello that is being read.
 #[derive(Default)]
-pub(super) struct Hello {
+pub struct Hello {
     acceptor: Acceptor,
     /// All that has come.
     pub bytes: Vec<u8>,
@@ -70,7 +70,12 @@ impl Hello {
     ///
     /// # Errors
     /// It is none; the client has been told.
-    pub fn read(&mut self, socket: &TcpStream, setup: &Setup) -> io::Result<Option<Chosen>> {
+    pub fn read(
+        &mut self,
+        socket: &TcpStream,
+        terms: &Terms,
+        site_of: SiteOf<'_>,
+    ) -> io::Result<Option<Chosen>> {
         let before = self.bytes.len();
         self.bytes.reserve(4096);
         match socket.try_read_buf(&mut self.bytes) {
@@ -85,7 +90,7 @@ impl Hello {
         let mut new = &self.bytes[before..];
         while !new.is_empty() && self.acceptor.read_tls(&mut new as &mut dyn Read)? > 0 {
             match self.acceptor.accept() {
-                Ok(Some(accepted)) => return Ok(choose(&accepted, setup)),
+                Ok(Some(accepted)) => return Ok(Some(choose(&accepted, terms, site_of))),
                 Ok(None) => {}
                 Err((error, mut alert)) => {
                     let mut text = Vec::new();
@@ -99,15 +104,17 @@ impl Hello {
     }
 }
 
+/// The site that answers for a name.
+pub type SiteOf<'a> = &'a dyn Fn(&str) -> &'a plan::Site;
+
 /// Those of the site that the client asks for.
-fn choose(accepted: &Accepted, setup: &Setup) -> Option<Chosen> {
-    let terms = setup.tls.as_ref()?;
+fn choose(accepted: &Accepted, terms: &Terms, site_of: SiteOf<'_>) -> Chosen {
     let hello = accepted.client_hello();
-    let site = setup.site_for(hello.server_name().unwrap_or_default());
+    let site = site_of(hello.server_name().unwrap_or_default());
     // Authorities that check a name have no certificate to show.
-    let policy = terms.policy(&site.plan).filter(|_| !issued::is_challenge(&hello));
-    Some(match policy {
+    let policy = terms.policy(site).filter(|_| !issued::is_challenge(&hello));
+    match policy {
         Some(policy) => Chosen { config: policy.config.clone(), policy: Some(policy.number()) },
         None => Chosen { config: terms.config().clone(), policy: None },
-    })
+    }
 }

@@ -3,7 +3,6 @@
 //!
 //! - [`stream`]: an encrypted connection. It owns no buffer while it is idle: records are deciphered where the thread has
 //!   read them, and enciphered into a buffer of the thread;
-//! - [`handshake`]: how a connection becomes one;
 //! - [`hello`]: on what terms a connection is, by the site that it asks for; and who speaks no TLS at all;
 //! - [`certificates`]: files of certificates and keys, and which of them a client gets;
 //! - [`staple`]: what authorities say of them (OCSP);
@@ -16,8 +15,7 @@
 mod certificates;
 mod client;
 mod clients;
-mod handshake;
-mod hello;
+pub mod hello;
 mod issued;
 mod kernel;
 mod staple;
@@ -26,8 +24,7 @@ mod terms;
 
 pub use certificates::Pair;
 pub use client::{Trust, system_certificates};
-pub use handshake::{Handshakes, begin};
-pub use issued::Issued;
+pub use issued::{CHALLENGE_PROTOCOL, Issued};
 pub use kernel::{Ability, ability};
 pub use stream::TlsStream;
 pub use terms::Terms;

@@ -19,8 +19,8 @@ use tokio::net::TcpStream;
 use super::certificates::take_asked;
 use super::clients;
 use super::kernel::{Ability, Kernel, Received};
-use crate::engine::poll_receive;
-use crate::request::{Client, Tls};
+use crate::context::poll_receive;
+use crate::message::request::{Client, Tls};
 
 /// Ciphertext read at once, with the start of a record that came before. No less than the largest record
 /// (RFC 8446 section 5.2: 16,384 + 256 + 5 bytes).
@@ -102,7 +102,7 @@ struct Read {
 
 impl TlsStream {
     /// `ability` is what the kernel may do for it, if `config` lets keys be taken out.
-    pub(super) fn new(
+    pub fn new(
         socket: TcpStream,
         config: Arc<ServerConfig>,
         ability: Ability,
@@ -156,7 +156,7 @@ impl TlsStream {
         (self.incoming.capacity() + self.plain.capacity() + self.outgoing.capacity()) as u64
     }
 
-    pub(super) fn socket(&self) -> &TcpStream {
+    pub fn socket(&self) -> &TcpStream {
         &self.socket
     }
 
@@ -165,7 +165,7 @@ impl TlsStream {
         self.records.rustls()?.alpn_protocol()
     }
 
-    pub(super) fn is_handshaking(&self) -> bool {
+    pub fn is_handshaking(&self) -> bool {
         self.records.rustls().is_some_and(|tls| tls.is_handshaking())
     }
 
@@ -210,7 +210,7 @@ impl TlsStream {
 
     /// Whether there are requests that came before the handshake is over, and can be answered. Not those of HTTP/2, where what
     /// comes behind them on the same connection would have to be told from them.
-    pub(super) fn has_early_requests(&self) -> bool {
+    pub fn has_early_requests(&self) -> bool {
         self.early_left > 0 && self.protocol().is_none_or(|protocol| protocol == b"http/1.1")
     }
 
@@ -255,7 +255,7 @@ impl TlsStream {
     }
 
     /// Takes the first bytes of a handshake, which have been read already.
-    pub(super) fn begin(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub fn begin(&mut self, bytes: &[u8]) -> io::Result<()> {
         SCRATCH.with_borrow_mut(|scratch| {
             let Some(input) = scratch.input.get_mut(..bytes.len()) else {
                 return Err(io::ErrorKind::InvalidData.into());
@@ -272,7 +272,7 @@ impl TlsStream {
     }
 
     /// Reads the next part of a handshake.
-    pub(super) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut plain = Vec::new();
         let more = ready!(self.poll_decipher(cx, &mut |text| plain.extend_from_slice(text)));
         // Taken in any case: it must not become another connection's.

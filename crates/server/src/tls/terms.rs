@@ -15,7 +15,7 @@ use super::certificates::{Certificates, Pair};
 use super::clients::{self, Policy};
 use super::issued::{CHALLENGE_PROTOCOL, Issued};
 use super::kernel::{Ability, ability};
-use crate::log::Log;
+use crate::context::log::Log;
 
 /// Sessions that are remembered for clients that take no tickets, and for all where early data is taken.
 const SESSIONS: usize = 16_384;

@@ -15,12 +15,10 @@ use std::time::Duration;
 use millrace_wire::head::{Head, Limits};
 use tokio::sync::oneshot;
 
-use crate::cache::Waited;
-use crate::engine::{Setup, Thread};
-use crate::purge::{key_host, site_and_target};
-use crate::reply::{Body, Reply};
-use crate::request::{Ends, Request, Scheme};
-use crate::route::{self, Response, Site};
+use crate::cache::purge::{key_host, site_and_target};
+use crate::message::reply::{Body, Reply};
+use crate::message::request::{Ends, Request, Scheme};
+use crate::serve::{self, Response, ServeThread, Setup, SiteWorkers, Waited};
 
 /// A page takes no longer.
 const PATIENCE: Duration = Duration::from_secs(45);
@@ -85,7 +83,7 @@ impl Wanted {
             return Err(format!("which host is {url} of? Write the whole URL"));
         }
         let (site, host, target) = site_and_target(setup, None, url)?;
-        let site = &setup.sites[site];
+        let site = &setup.workers[site];
         let scheme = if url.starts_with("https:") { Scheme::Https } else { Scheme::Http };
         if site.cache.is_none() {
             return Err(format!("the page cache is off for {url}"));
@@ -139,7 +137,7 @@ impl Wanted {
 }
 
 /// The host that a path without one is asked for: the site's own name.
-fn own_authority(setup: &Setup, site: &Site) -> Option<String> {
+fn own_authority(setup: &Setup, site: &SiteWorkers) -> Option<String> {
     let name = site.name().filter(|name| !name.starts_with('*'));
     let port = setup.plan.server.listen.iter().find_map(|address| match address {
         millrace_settings::plan::Address::Tcp(address) => Some(address.port()),
@@ -155,7 +153,7 @@ fn own_authority(setup: &Setup, site: &Site) -> Option<String> {
 }
 
 /// Fetches a page, on an event loop.
-pub async fn run(thread: Rc<Thread>, errand: Errand) {
+pub async fn run(thread: Rc<ServeThread>, errand: Errand) {
     let fetched = match tokio::time::timeout(PATIENCE, fetch(&thread, &errand.wanted)).await {
         Ok(fetched) => fetched,
         Err(_) => Fetched::because("failed", 0, &format!("it took longer than {} s", PATIENCE.as_secs())),
@@ -164,10 +162,10 @@ pub async fn run(thread: Rc<Thread>, errand: Errand) {
     let _ = errand.asker.send(fetched);
 }
 
-async fn fetch(thread: &Rc<Thread>, wanted: &Wanted) -> Fetched {
+async fn fetch(thread: &Rc<ServeThread>, wanted: &Wanted) -> Fetched {
     thread.clock.read();
     let setup = thread.setup();
-    let site = setup.site_for(&wanted.authority);
+    let site = setup.workers_for(&wanted.authority);
     if site.pages_pool().is_some_and(|pool| !pool.is_at_leisure()) {
         return Fetched::because("busy", 0, "");
     }
@@ -188,9 +186,9 @@ async fn fetch(thread: &Rc<Thread>, wanted: &Wanted) -> Fetched {
 /// Made by PHP, and not known yet whether it is kept.
 const UNDECIDED: &str = "made";
 
-async fn ask(thread: &Rc<Thread>, site: &Arc<Site>, wanted: &Wanted) -> Fetched {
+async fn ask(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, wanted: &Wanted) -> Fetched {
     let Some(request) = wanted.request() else { return Fetched::because("failed", 0, "not a URL") };
-    let (_, response) = route::respond(thread, site, &request);
+    let (_, response) = serve::respond(thread, site, &request);
     let reply = match response {
         Response::Ready(reply) => reply,
         Response::Later(reply) => reply.await,
@@ -270,7 +268,13 @@ async fn read(reply: Reply, wanted: bool) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::purge::tests::setup;
+
+    fn setup(named: bool) -> Arc<Setup> {
+        let sites = crate::cache::purge::tests::setup(named);
+        let workers =
+            |site: &Arc<crate::site::Site>| SiteWorkers { site: site.clone(), pool: None, persistent: None };
+        Setup::new(sites.plan.clone(), sites.sites.iter().map(workers).collect())
+    }
 
     #[test]
     fn urls_of_ours() {

@@ -6,8 +6,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::{PATIENCE, Wanted, ask};
-use crate::engine::{Stage, Thread};
-use crate::stats::Counter;
+use crate::context::Stage;
+use crate::context::stats::Counter;
+use crate::serve::ServeThread;
 
 /// How often a thread looks for such pages.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -16,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 const MOST: usize = 256;
 
 /// Goes on until the server ends.
-pub async fn refill(thread: Rc<Thread>) {
+pub async fn refill(thread: Rc<ServeThread>) {
     let mut wanted: VecDeque<Box<[u8]>> = VecDeque::new();
     loop {
         tokio::time::sleep(PAUSE).await;
@@ -24,7 +25,7 @@ pub async fn refill(thread: Rc<Thread>) {
             return;
         }
         thread.clock.read();
-        let found = thread.process.cache.tidy(&thread, MOST);
+        let found = thread.service.cache.tidy(&thread, MOST);
         for key in found {
             if !wanted.contains(&key) {
                 wanted.push_back(key);
@@ -45,10 +46,10 @@ pub async fn refill(thread: Rc<Thread>) {
 }
 
 /// Makes a page; false if PHP has better things to do.
-async fn make(thread: &Rc<Thread>, page: &Wanted) -> bool {
+async fn make(thread: &Rc<ServeThread>, page: &Wanted) -> bool {
     thread.clock.read();
     let setup = thread.setup();
-    let site = setup.site_for(&page.authority);
+    let site = setup.workers_for(&page.authority);
     if !site.pages_pool().is_some_and(|pool| pool.is_at_leisure()) {
         return false;
     }

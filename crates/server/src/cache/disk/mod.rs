@@ -57,7 +57,7 @@ use std::time::Duration;
 
 use millrace_pages::{Hardness, Kept, Millis, Purge};
 
-use crate::log::Log;
+use crate::context::log::Log;
 use files::Files;
 use folder::Folder;
 use purges::Purges;

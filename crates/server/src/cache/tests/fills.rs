@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use millrace_settings::plan::Profile;
 
 use super::*;
-use crate::reply::{Source, plain};
+use crate::message::reply::{Source, plain};
 use millrace_pages::Tag;
 
 const MINUTE: (&str, &str) = ("Cache-Control", "public, max-age=60");
@@ -424,7 +424,7 @@ fn after_a_purge_an_uncacheable_page_is_tried_again() {
                 assert!(scene.get("/a/b").await.cache().contains("detail=private"), "{what:?}");
                 answers(private());
                 assert!(scene.get("/a/b").await.cache().contains("detail=uncacheable"), "{what:?}");
-                scene.thread.process.cache.purge(&[(what.clone(), how)]);
+                scene.thread.cache.purge(&[(what.clone(), how)]);
                 if !lifts {
                     answers(private());
                     assert!(scene.get("/a/b").await.cache().contains("detail=uncacheable"), "{what:?}");
@@ -445,7 +445,7 @@ fn what_is_purged_while_it_is_made_is_not_known_to_be_uncacheable() {
         plan::Profile::Generic,
         |_| {},
         async |scene| {
-            let cache = scene.thread.process.cache.clone();
+            let cache = scene.thread.cache.clone();
             plays(move |_| {
                 cache.purge(&[(Purge::Tag(Tag::path("", "a.test", b"/")), Hardness::Soft)]);
                 Box::pin(std::future::ready(page(&[("Cache-Control", "private")], "old")))

@@ -17,13 +17,13 @@ use millrace_settings::{Source, plan};
 use millrace_wire::head::{Head, Limits};
 use tokio::task::LocalSet;
 
-use super::{Cache, Consulted, Disk, DiskLimits, Waited, consult, settle};
-use crate::engine::{Process, Setup, Thread};
-use crate::log::Log;
-use crate::reply::{Aside, Body, Fields, Reply};
-use crate::request::{Content, Ends, Request, Scheme};
-use crate::route::{Script, Site};
-use crate::stats::{Counter, Registry};
+use super::{Cache, CacheThread, Consulted, Disk, DiskLimits, Maker, Waited, consult, settle};
+use crate::context::log::Log;
+use crate::context::stats::{Counter, Registry};
+use crate::context::{Context, Process};
+use crate::message::reply::{Aside, Body, Fields, Reply};
+use crate::message::request::{Content, Ends, Request, Scheme};
+use crate::site::Site;
 
 /// What the maker does when it is asked the next time.
 type Play = Box<dyn FnOnce(Request) -> Pin<Box<dyn Future<Output = Reply>>>>;
@@ -33,7 +33,11 @@ thread_local! {
     static RUNS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-fn make(_: Rc<Thread>, _: Arc<Site>, request: Request, _: Script) -> Pin<Box<dyn Future<Output = Reply>>> {
+fn maker() -> Maker {
+    Rc::new(make)
+}
+
+fn make(request: Request) -> Pin<Box<dyn Future<Output = Reply>>> {
     let asked = format!("{} {}", request.head.method(), String::from_utf8_lossy(request.head.path_query()));
     RUNS.with_borrow_mut(|runs| runs.push(asked));
     let play = PLAYS.with_borrow_mut(VecDeque::pop_front).expect("PHP was not expected to run");
@@ -78,7 +82,7 @@ fn page(fields: &[(&str, &str)], content: &str) -> Reply {
 
 /// An event loop with one site.
 struct Scene {
-    thread: Rc<Thread>,
+    thread: Rc<CacheThread>,
     site: Arc<Site>,
 }
 
@@ -118,7 +122,7 @@ fn play<F: Future<Output = ()>>(
     plan.cache.dir = None;
     plan.cache.memory = 16 << 20;
     change(&mut plan);
-    let site = Site::new(0, plan.sites[0].clone(), None);
+    let site = Site::new(0, plan.sites[0].clone());
     let disk = match &plan.cache.dir {
         Some(dir) => {
             let limits = DiskLimits { settle: Duration::ZERO, ..DiskLimits::new(plan.cache.disk_bytes) };
@@ -129,11 +133,11 @@ fn play<F: Future<Output = ()>>(
     let cache = Cache::with_disk(plan.cache.memory, 1, disk);
     cache.set_rules([&*site].into_iter());
     cache.begin_to_load();
-    let setup = Setup::new(plan, vec![site.clone()]);
-    let process = Process::new(setup, Registry::new(1), Log::quiet(), cache);
+    let process = Process::new(Registry::new(1), Log::quiet(), 0);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     LocalSet::new().block_on(&runtime, async {
-        let scene = scene(Scene { thread: Thread::new(0, process), site });
+        let context = Context::new(0, 1, process, plan.into());
+        let scene = scene(Scene { thread: CacheThread::new(&context, &cache, false), site });
         tokio::time::timeout(Duration::from_secs(30), scene).await.expect("a test takes too long");
     });
     assert!(PLAYS.with_borrow(VecDeque::is_empty), "PHP was expected to run more often");
@@ -165,32 +169,26 @@ impl Scene {
     async fn ask(&self, method: &str, target: &str, fields: &[&str]) -> Answer {
         let request = self.request(method, target, fields);
         let same = self.request(method, target, fields);
-        let script = Script {
-            filename: (*b"/x.php").into(),
-            name: b"/x.php".to_vec(),
-            path_info: Vec::new(),
-            persistent: false,
-        };
         self.thread.clock.read();
         let reply = loop {
             let mut path = Vec::new();
             millrace_wire::path::normalise(request.raw_path(), &mut path).expect("a path");
-            break match consult(&self.thread, &self.site, &request, &path, &script, make) {
+            break match consult(&self.thread, &self.site, &request, &path, &maker) {
                 Consulted::Hit(reply) => reply,
                 Consulted::Wait(reply) => match reply.await {
                     Waited::Reply(reply) => reply,
                     Waited::Again => continue,
-                    Waited::Alone => self.alone(request, same, script, super::Told::PASS).await,
+                    Waited::Alone => self.alone(request, same, super::Told::PASS).await,
                 },
-                Consulted::Run(told) => self.alone(request, same, script, told).await,
+                Consulted::Run(told) => self.alone(request, same, told).await,
                 Consulted::Elsewhere => unreachable!("this is no crowd loop"),
             };
         };
         read(reply, method == "HEAD").await
     }
 
-    async fn alone(&self, request: Request, asked: Request, script: Script, told: super::Told) -> Reply {
-        let mut reply = make(self.thread.clone(), self.site.clone(), asked, script).await;
+    async fn alone(&self, request: Request, asked: Request, told: super::Told) -> Reply {
+        let mut reply = make(asked).await;
         settle(&self.thread, &self.site, &request, &mut reply, told);
         reply
     }
@@ -200,7 +198,7 @@ impl Scene {
     }
 
     fn purge_everything(&self, how: Hardness) {
-        self.thread.process.cache.purge(&[(Purge::Everything, how)]);
+        self.thread.cache.purge(&[(Purge::Everything, how)]);
     }
 
     fn count(&self, counter: Counter) -> u64 {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use millrace_settings::plan::{Plan, Profile};
 
 use super::*;
-use crate::log::tests::Dir;
+use crate::context::log::tests::Dir;
 
 const DAY: (&str, &str) = ("Cache-Control", "public, max-age=86400, stale-while-revalidate=60");
 
@@ -24,14 +24,14 @@ fn process<F: Future<Output = Scene>>(
         },
         async |begun: Scene| {
             let ended = scene(begun).await;
-            ended.thread.process.cache.disk().close();
+            ended.thread.cache.disk().close();
         },
     );
 }
 
 /// Waits until all that was written is there.
 async fn loaded(scene: &Scene) {
-    while scene.thread.process.cache.disk().usage().loading {
+    while scene.thread.cache.disk().usage().loading {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
@@ -179,7 +179,7 @@ fn more_than_memory_may_hold_is_left_on_the_disk() {
         |plan| plan.cache.memory = 2 << 20,
         async |scene| {
             loaded(&scene).await;
-            let usage = scene.thread.process.cache.usage();
+            let usage = scene.thread.cache.usage();
             assert!((12..20).contains(&usage.pages) && usage.evicted == 0, "{usage:?}");
             // The newest are there.
             scene.get("/99").await;

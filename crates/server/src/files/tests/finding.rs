@@ -10,7 +10,7 @@ use super::super::entry::{Content, read_unchanged};
 use super::super::lookup::Root;
 use super::super::table::Cost;
 use super::*;
-use crate::stats::{Counter, Registry};
+use crate::context::stats::{Counter, Registry};
 
 #[test]
 fn files_directories_and_nothing() {
@@ -308,7 +308,7 @@ fn a_growing_file_has_the_length_it_says() {
         if let Node::File(entry) = site.find("/grows.txt")
             && let Content::Memory(bytes) = &entry.plain().content
         {
-            assert_eq!(bytes.len() as u64, entry.stamp().size);
+            assert_eq!(bytes.len() as u64, entry.stamp.size);
         }
     }
     writer.join().unwrap();

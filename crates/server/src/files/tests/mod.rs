@@ -20,7 +20,7 @@ use millrace_wire::head::Head;
 use super::answer::{Asked, respond};
 use super::cache::Place;
 use super::{Answer, Cache, Entry, Moment, Node, Purpose};
-use crate::reply::{Body, Reply};
+use crate::message::reply::{Body, Reply};
 
 /// A folder that vanishes with the test.
 pub struct Folder(PathBuf);

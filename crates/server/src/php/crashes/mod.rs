@@ -28,8 +28,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::card::Task;
-use crate::request::Request;
-use crate::route::Script;
+use crate::message::Request;
+use crate::site::Script;
 
 pub use line::Class;
 use line::{Line, Turn};

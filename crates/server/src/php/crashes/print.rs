@@ -3,9 +3,9 @@
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::net::IpAddr;
 
+use crate::message::request::{Content, Request};
 use crate::php::card::Task;
-use crate::request::{Content, Request};
-use crate::route::Script;
+use crate::site::Script;
 
 /// Parameters that count of one request; of more, the first.
 const PAIRS: usize = 8;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use millrace_wire::head::Head;
 
 use super::*;
-use crate::request::{Content, Ends, Scheme};
+use crate::message::request::{Content, Ends, Scheme};
 
 fn request(method: &str, target: &str, client: &str, fields: &[(&str, &str)]) -> Request {
     let fields = fields.iter().map(|(name, value)| (*name, value.as_bytes()));

@@ -6,7 +6,7 @@ use millrace_wire::fastcgi::{End, Head, HeadError, Record};
 
 use super::backends::Shared;
 use crate::php::answer::AnswerHead;
-use crate::route::Script;
+use crate::site::Script;
 
 /// Messages longer than that together, bytes, are logged in pieces.
 const MESSAGES_MAX: usize = 16 << 10;

@@ -10,13 +10,13 @@ use tokio::sync::{Notify, oneshot};
 use super::backend::{Backend, Change};
 use super::capacity;
 use super::connection::Loose;
-use crate::engine::Thread;
-use crate::log::Log;
+use crate::context::log::Log;
+use crate::context::stats::{BackendStatus, PoolStatus};
 use crate::php::OnPurge;
+use crate::php::PhpThread;
 use crate::php::pool::places::Told;
 use crate::php::pool::request_queue::{Applicant, Capacity, RequestQueue};
 use crate::php::pool::waiters::Place;
-use crate::stats::{BackendStatus, PoolStatus};
 
 /// How long requests wait for a backend when none is up, since the last one went out: a restart takes about a second.
 const OUTAGE_MS: u64 = 3_000;
@@ -190,7 +190,7 @@ impl Backends {
     }
 
     /// A place in the waiting room for a browser whose request was refused; `None`: there are too many.
-    pub fn keep_place(&self, thread: &Thread, from: &Applicant) -> Option<Told> {
+    pub fn keep_place(&self, thread: &PhpThread, from: &Applicant) -> Option<Told> {
         let now = self.shared.at(thread.clock.now());
         self.shared.queue().keep_place(now, from, self.shared.capacity())
     }

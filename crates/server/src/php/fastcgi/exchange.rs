@@ -26,16 +26,17 @@ use super::connection::Connection;
 use super::input::Input;
 use super::kept::{Kept, Local};
 use super::stream::Writing;
-use crate::engine::Thread;
+use crate::context::stats::Counter;
+use crate::message::reply::{Aside, Body, Reply, plain};
+use crate::message::request::{Content, Request};
+use crate::php::PhpThread;
+use crate::php::SiteWorkers;
 use crate::php::answer::AnswerHead;
 use crate::php::exchange::{applicant, as_long_as_said, unless};
 use crate::php::pool::request_queue::Applicant;
 use crate::php::pool::waiters::Place;
 use crate::php::{pump, variables};
-use crate::reply::{Aside, Body, Reply, plain};
-use crate::request::{Content, Request};
-use crate::route::{Script, Site};
-use crate::stats::Counter;
+use crate::site::{Script, Site};
 
 /// Attempts of a request that is not begun.
 const ATTEMPTS: u32 = 5;
@@ -92,9 +93,9 @@ enum Failure {
 /// Runs a script and returns its answer as soon as its fields are known; 502, 503, 504 where that fails. Dropping the
 /// future tells the script that its client has gone. `None` if `gone` became ready before there was a connection.
 pub async fn run(
-    thread: &Rc<Thread>,
+    thread: &Rc<PhpThread>,
     backends: &Backends,
-    site: &Arc<Site>,
+    site: &Arc<SiteWorkers>,
     request: &mut Request,
     script: &Script,
     gone: impl Future<Output = ()>,
@@ -152,7 +153,7 @@ pub async fn run(
 
 /// A connection for a request, kept or - if it shall be `fresh` - new, waiting for one if need be. Cancel-safe.
 async fn acquire(
-    thread: &Rc<Thread>,
+    thread: &Rc<PhpThread>,
     local: &Rc<Local>,
     shared: &Arc<Shared>,
     site: &Site,
@@ -210,7 +211,7 @@ async fn acquire(
     }
 }
 
-async fn pause(thread: &Thread, time: Duration) {
+async fn pause(thread: &PhpThread, time: Duration) {
     tokio::time::sleep(time).await;
     thread.clock.read();
 }
@@ -223,7 +224,7 @@ enum Granted {
 
 /// Waits for a connection or the right to make one, for so many milliseconds.
 async fn wait(
-    thread: &Rc<Thread>,
+    thread: &Rc<PhpThread>,
     local: &Rc<Local>,
     shared: &Arc<Shared>,
     from: &Applicant,
@@ -269,7 +270,7 @@ impl Drop for Leave<'_> {
 }
 
 /// Makes a connection; `None` if that failed, which is noted.
-async fn open(thread: &Rc<Thread>, local: &Local, shared: &Arc<Shared>, way: Way) -> Option<Connection> {
+async fn open(thread: &Rc<PhpThread>, local: &Local, shared: &Arc<Shared>, way: Way) -> Option<Connection> {
     let (backend, began) = (way.backend, shared.at(thread.clock.now()));
     let result = Connection::open(way).await;
     thread.clock.read();
@@ -313,7 +314,7 @@ fn ask_again(shared: &Arc<Shared>, backend: usize) {
 /// A connection with a request that is on its way or being run.
 pub struct Running {
     /// The event loop.
-    pub thread: Rc<Thread>,
+    pub thread: Rc<PhpThread>,
     connection: Connection,
     local: Rc<Local>,
     input: Input,
@@ -400,7 +401,7 @@ impl Running {
 /// One attempt over one connection.
 async fn attempt(
     connection: Connection,
-    thread: &Rc<Thread>,
+    thread: &Rc<PhpThread>,
     local: &Rc<Local>,
     site: &Site,
     request: &mut Request,
@@ -479,13 +480,13 @@ fn reply(mut running: Running, mut answer: Answer, head: AnswerHead, request: &m
         let writing = Writing::new(running, answer.messages);
         Body::Stream(Box::new(pump::start_with(&thread, writing, answer.content, length)))
     };
-    Reply { status, reason, fields, body, close: false, dated: false, aside }
+    Reply { status, reason, fields, body, close: false, dated: false, aside, has_site_fields: false }
 }
 
 /// Sends as much of the request as goes at once; all of it, if it is short.
 fn send(
     mut connection: Connection,
-    thread: &Rc<Thread>,
+    thread: &Rc<PhpThread>,
     local: &Rc<Local>,
     site: &Site,
     request: &Request,
@@ -570,7 +571,7 @@ fn not_run(running: Running, how: End) -> Failure {
     }
 }
 
-fn refusal(thread: &Thread, site: &Site, refused: Refused) -> Reply {
+fn refusal(thread: &PhpThread, site: &Site, refused: Refused) -> Reply {
     match refused {
         Refused::Overload => thread.stats.add(Counter::PhpOverload, 1),
         Refused::Full => thread.stats.add(Counter::PhpQueueFull, 1),
@@ -586,7 +587,7 @@ fn refusal(thread: &Thread, site: &Site, refused: Refused) -> Reply {
     site.turned_away()
 }
 
-fn no_answer(thread: &Thread, site: &Site, script: &Script, failure: &Failure) -> Reply {
+fn no_answer(thread: &PhpThread, site: &Site, script: &Script, failure: &Failure) -> Reply {
     let name = String::from_utf8_lossy(&script.filename);
     let log = &thread.process.log;
     match failure {

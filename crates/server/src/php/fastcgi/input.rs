@@ -10,8 +10,8 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::connection::Socket;
+use crate::message::request::Content;
 use crate::php::worker::watch;
-use crate::request::Content;
 
 /// Content of a record: with its header a whole number of pages.
 const PIECE: usize = (64 << 10) - HEADER_BYTES;

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::backends::{Grant, Shared, Way};
 use super::capacity;
 use super::connection::{Connection, Loose, Socket};
-use crate::engine::Thread;
+use crate::php::PhpThread;
 
 /// How often the keeper looks: how late a time limit may come.
 const LOOK: Duration = Duration::from_millis(250);
@@ -41,7 +41,7 @@ pub struct Local {
 
 impl Kept {
     /// The connections of this loop to these backends.
-    pub fn local(thread: &Rc<Thread>, shared: &Arc<Shared>) -> Rc<Local> {
+    pub fn local(thread: &Rc<PhpThread>, shared: &Arc<Shared>) -> Rc<Local> {
         let mut locals = thread.fastcgi.locals.borrow_mut();
         if let Some(local) = locals.iter().find(|local| Arc::ptr_eq(&local.shared, shared)) {
             return local.clone();
@@ -66,7 +66,7 @@ impl Kept {
 }
 
 /// The keeper's work.
-async fn keep(thread: Rc<Thread>, local: Rc<Local>) {
+async fn keep(thread: Rc<PhpThread>, local: Rc<Local>) {
     loop {
         if local.sockets.borrow().is_empty() {
             local.called.notified().await;

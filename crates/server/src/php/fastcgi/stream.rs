@@ -9,10 +9,10 @@ use millrace_wire::fastcgi::{End, Record};
 
 use super::answer::Messages;
 use super::exchange::Running;
-use crate::engine::Thread;
+use crate::context::stats::Counter;
+use crate::php::PhpThread;
 use crate::php::pump::{End as Why, Maker};
 use crate::php::stream::Pipe;
-use crate::stats::Counter;
 
 /// A script that goes on writing.
 pub struct Writing {
@@ -74,7 +74,7 @@ impl Maker for Writing {
         polled
     }
 
-    fn end(mut self, thread: &Thread, pipe: &Pipe, why: Why) {
+    fn end(mut self, thread: &PhpThread, pipe: &Pipe, why: Why) {
         match why {
             Why::Whole => {
                 self.messages.end();

@@ -21,6 +21,8 @@
 //! | [`Rank::Visitor`] | - | `php.queue_wait` |
 //! | [`Rank::Unproven`] | - | `php.queue_wait`, at an eighth of the rate |
 
+pub use crate::site::Rank;
+
 /// What [`Rank::Known`] and [`Rank::Buying`] may wait for, in `php.queue_wait`: they have something to lose, and only
 /// requests like them are ahead of them. More than 10 s nobody waits for a page.
 const PATIENT: f64 = 5.0;
@@ -47,20 +49,6 @@ const SERVICE_MEMORY: f64 = 64.0;
 const FORGET: f64 = 1.002;
 /// A pool counts as overloaded until it has refused nothing for so long, milliseconds.
 const QUIET_MS: u64 = 5_000;
-
-/// Who asks. A higher rank is served first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rank {
-    /// A cookie claims that the site knows this visitor, and nothing has proved it yet.
-    Unproven,
-    /// A visitor like any other.
-    #[default]
-    Visitor,
-    /// A step on the way to an order, by a visitor whom the site does not know yet.
-    Buying,
-    /// A visitor whom the application is known to know: logged in, or with a cart.
-    Known,
-}
 
 /// Estimates how long a request would wait, and decides. Times are milliseconds of one clock.
 #[derive(Clone, Debug)]

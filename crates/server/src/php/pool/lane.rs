@@ -22,36 +22,13 @@ use super::places::Told;
 use super::request_queue::{Applicant, Capacity, RequestQueue};
 use super::shares::{Share, shares};
 use super::waiters::{Line, Turn, Waiter};
+pub use crate::site::LaneId;
 
 /// One unproven request in so many may run at once.
 const UNPROVEN_PART: usize = 4;
 
 /// Who is given way to counts as so many of those who give way: the kernel gives him that much more of a core, at least.
 const WEIGHT: usize = 2;
-
-/// A lane of a pool, by its position.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LaneId(u8);
-
-impl LaneId {
-    /// That of visitors, which every pool has.
-    pub const FRONT: LaneId = LaneId(0);
-
-    /// The lane at this position.
-    pub fn new(index: usize) -> LaneId {
-        LaneId(u8::try_from(index).unwrap_or(0))
-    }
-
-    /// Its bit in a set of lanes.
-    pub fn bit(self) -> u32 {
-        1 << self.0
-    }
-
-    /// Its position.
-    pub fn index(self) -> usize {
-        self.0.into()
-    }
-}
 
 /// One lane.
 #[derive(Debug)]
@@ -377,8 +354,8 @@ mod tests {
         Lanes::new(&plan.sites[0].php.as_ref().unwrap().pools, most)
     }
 
-    const ADMIN: LaneId = LaneId(1);
-    const BACKGROUND: LaneId = LaneId(2);
+    const ADMIN: LaneId = LaneId::new(1);
+    const BACKGROUND: LaneId = LaneId::new(2);
 
     /// Starts as many for a lane as may run.
     fn fill(lanes: &mut Lanes<()>, id: LaneId) -> usize {

@@ -53,7 +53,7 @@ use super::crashes::Ban;
 use super::inject::Injected;
 use super::supervisor::{self, LEAVING_MS, LOST_MS};
 use super::worker::{Phase, Worker};
-use crate::log::Log;
+use crate::context::log::Log;
 
 use admission::Rank;
 use lane::LaneId;

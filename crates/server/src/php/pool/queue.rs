@@ -11,7 +11,7 @@ use super::places::Told;
 use super::request_queue::Applicant;
 use super::waiters::{Place, Short};
 use super::{Lease, Shared, Stage, State};
-use crate::engine::Thread;
+use crate::php::PhpThread;
 use crate::php::loopback::Ports;
 use crate::php::worker::Worker;
 
@@ -51,7 +51,7 @@ impl Shared {
     /// Too many wait, or more comes than can be served, or it took too long, or nobody waits any more.
     pub async fn acquire(
         self: &Arc<Self>,
-        thread: &Rc<Thread>,
+        thread: &Rc<PhpThread>,
         lane: LaneId,
         rank: Rank,
         asker: impl FnOnce() -> Asker,
@@ -75,7 +75,7 @@ impl Shared {
     }
 
     /// A place in the waiting room for a browser whose request was refused; `None`: there are too many.
-    pub fn keep_place(&self, thread: &Thread, lane: LaneId, from: &Applicant) -> Option<Told> {
+    pub fn keep_place(&self, thread: &PhpThread, lane: LaneId, from: &Applicant) -> Option<Told> {
         let now = self.since_epoch(thread.clock.now());
         let mut state = self.lock();
         let at_once = state.lanes.at_once(lane);
@@ -84,7 +84,7 @@ impl Shared {
 
     fn take_or_queue(
         self: &Arc<Self>,
-        thread: &Thread,
+        thread: &PhpThread,
         lane: LaneId,
         rank: Rank,
         asker: impl FnOnce() -> Asker,

@@ -12,7 +12,7 @@ use super::super::card::Card;
 use super::super::pool::Seat;
 use super::super::pool::growth::{Room, Verdict};
 use super::Supervisor;
-use crate::engine;
+use crate::context;
 
 /// Pause between two looks at a worker, milliseconds.
 const LOOK_MS: u64 = if cfg!(test) { 5 } else { 250 };
@@ -110,7 +110,7 @@ impl Supervisor {
     fn decide(&mut self, cards: &[Arc<Card>], now: u64) {
         let grown: Vec<u64> =
             self.memory.known.values().filter(|known| known.requests >= GROWN).map(|k| k.most).collect();
-        let Some(available) = engine::available_memory() else { return };
+        let Some(available) = context::available_memory() else { return };
         let ours: u64 = cards.iter().map(|card| card.own_memory()).sum();
         let settings = &self.shared.settings;
         let room = Room::new(available + ours, &grown, settings.workers);

@@ -33,7 +33,7 @@ use super::host::{Errors, Host};
 use super::pool::growth::{free_seats, retire_idle, wanted};
 use super::pool::{Seat, Shared, Stage};
 use super::worker::Worker;
-use crate::engine::Clock;
+use crate::context::Clock;
 
 /// How long a host may take to end before it is killed.
 pub const HOST_END: Duration = Duration::from_secs(5);

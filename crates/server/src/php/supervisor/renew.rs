@@ -22,7 +22,7 @@ use super::boots::why_unbooted;
 use super::host_life::LAST_WORDS;
 use super::workers::Ended;
 use super::{FORK_MS, HOST_END, HOST_START, LEAVING_MS, Supervisor};
-use crate::log::Log;
+use crate::context::log::Log;
 
 /// A host that waits to take over.
 pub(super) struct Next {

@@ -6,7 +6,7 @@ use millrace_wire::encoding::Coding;
 
 use super::slow::{begin, done, drain};
 use super::*;
-use crate::reply::Source;
+use crate::message::reply::Source;
 
 const MEGABYTE: usize = 1 << 20;
 

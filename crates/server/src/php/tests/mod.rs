@@ -27,20 +27,20 @@ use millrace_wire::head::{Head, Limits};
 use tokio::task::LocalSet;
 
 use super::pool::{Seat, Shared};
-use super::{OnPurge, Pool, run, run_while};
-use crate::cache::Cache;
-use crate::engine::{Process, Setup, Thread};
-use crate::log::Log;
-use crate::reply::{Body, Reply};
-use crate::request::{Content, Ends, Request, Scheme};
-use crate::route::{Script, Site};
-use crate::stats::{Counter, PoolStatus, Registry};
+use super::{OnPurge, PhpThread, Pool, SiteWorkers, run, run_while};
+use crate::context::log::Log;
+use crate::context::stats::{Counter, PoolStatus, Registry};
+use crate::context::{Context, Process};
+use crate::message::reply::{Body, Reply};
+use crate::message::request::{Content, Ends, Request, Scheme};
+use crate::site::{Script, Site};
 
 /// A site whose PHP is FakePhp.
 struct Rig {
     dir: PathBuf,
     process: Arc<Process>,
-    site: Arc<Site>,
+    plan: Arc<millrace_settings::Plan>,
+    site: Arc<SiteWorkers>,
 }
 
 impl Rig {
@@ -55,7 +55,7 @@ impl Rig {
 
     /// With an error log in its folder.
     fn logging(change: impl FnOnce(&mut plan::Php)) -> Rig {
-        let open = |dir: &Path| Log::open(&crate::log::tests::plan(&dir.join("error.log"))).unwrap();
+        let open = |dir: &Path| Log::open(&crate::context::log::tests::plan(&dir.join("error.log"))).unwrap();
         Rig::start_with(change, |_| (), open).unwrap()
     }
 
@@ -99,16 +99,21 @@ impl Rig {
         let (log, stats) = (log(&dir), Registry::new(2));
         let pool = Pool::start(&php, &log, OnPurge(Arc::new(|_, _, _| ())))
             .inspect_err(|_| drop(std::fs::remove_dir_all(&dir)))?;
-        let site = Site::new(0, site, Some(pool));
-        let setup = Setup::new(plan, vec![site.clone()]);
-        Ok(Rig { dir, process: Process::new(setup, stats, log, Cache::new(0, 1)), site })
+        let site = SiteWorkers { site: Site::new(0, site), pool: Some(pool), persistent: None };
+        Ok(Rig {
+            dir,
+            process: Process::new(stats, log, plan.server.connection_memory),
+            plan: plan.into(),
+            site: Arc::new(site),
+        })
     }
 
     /// Plays `scene` on an event loop with this number.
     fn on_thread<F: Future<Output = ()>>(&self, index: usize, scene: impl FnOnce(Scene) -> F) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         LocalSet::new().block_on(&runtime, async {
-            let thread = Thread::new(index, self.process.clone());
+            let context = Context::new(index, 1, self.process.clone(), self.plan.clone());
+            let thread = PhpThread::new(&context);
             let scene = scene(Scene { thread, site: self.site.clone(), dir: self.dir.clone() });
             tokio::time::timeout(Duration::from_secs(120), scene).await.expect("a test takes too long");
         });
@@ -154,8 +159,8 @@ impl Rig {
 /// An event loop that asks for things.
 #[derive(Clone)]
 struct Scene {
-    thread: Rc<Thread>,
-    site: Arc<Site>,
+    thread: Rc<PhpThread>,
+    site: Arc<SiteWorkers>,
     dir: PathBuf,
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::reply::Source;
+use crate::message::reply::Source;
 
 const MEGABYTE: usize = 1 << 20;
 

@@ -6,12 +6,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use crate::accept::{Accepted, GUEST_TIME, Permit, Stream};
-use crate::engine::{Deadline, Expire, HasDeadline, Rest, Stage, Thread};
-use crate::log::{Asked, Entry};
-use crate::reply::{self, Reply};
-use crate::request::{Ends, Hints, Request, TakesHints};
-use crate::stats::Counter;
+use crate::connection::{Accepted, Deadline, Expire, HasDeadline, Permit, Rest, SHED_TIME, Stream};
+use crate::context::Stage;
+use crate::context::log::{Asked, Entry};
+use crate::context::stats::Counter;
+use crate::message::reply::{self, Reply};
+use crate::message::request::{Ends, Hints, Request, TakesHints};
+use crate::protocol::ProtocolThread;
 use millrace_wire::head::Version;
 
 use super::Phase;
@@ -22,7 +23,7 @@ use crate::protocol::weight::Weight;
 #[derive(Debug)]
 pub struct Connection {
     /// Where it lives.
-    pub(super) thread: Rc<Thread>,
+    pub(super) thread: Rc<ProtocolThread>,
     /// Who talks to whom.
     pub(super) ends: Ends,
     stream: RefCell<Stream>,
@@ -46,7 +47,7 @@ pub struct Connection {
 
 impl Connection {
     /// A connection that has just been accepted.
-    pub fn new(thread: Rc<Thread>, accepted: Accepted) -> Rc<Connection> {
+    pub fn new(thread: Rc<ProtocolThread>, accepted: Accepted) -> Rc<Connection> {
         let Accepted { stream, ends, permit } = accepted;
         thread.stats.add(Phase::Idle.gauge(), 1);
         if matches!(stream, Stream::Tls(_)) {
@@ -90,7 +91,7 @@ impl Connection {
     pub(super) fn await_first_head(&self) {
         self.thread.clock.read();
         let most = self.thread.setup().plan.http.head_timeout;
-        self.patience(if self.is_guest { most.min(GUEST_TIME) } else { most });
+        self.patience(if self.is_guest { most.min(SHED_TIME) } else { most });
     }
 
     /// Whether there is no room for it: it is told so.

@@ -9,12 +9,12 @@ use millrace_wire::chunked::Decoder;
 use millrace_wire::head::Framing;
 
 use super::{Connection, Phase, write_all};
-use crate::accept::REQUEST_BYTES;
-use crate::engine::Expire;
-use crate::protocol::exchange::Trouble;
+use crate::connection::Expire;
+use crate::context::budget::REQUEST_BYTES;
+use crate::context::stats::Counter;
+use crate::message::Request;
 use crate::protocol::intake::Intake;
-use crate::request::Request;
-use crate::stats::Counter;
+use crate::serve::Trouble;
 
 /// Reads the content of `request` into it: first from `rest`, where bytes behind it stay, then from the socket.
 pub(super) async fn read(
@@ -29,7 +29,7 @@ pub(super) async fn read(
         Framing::Length(length) => Coding::Length(length),
         Framing::Chunked => Coding::Chunked(Box::default()),
     };
-    let intake = Intake::begin(&connection.thread, plan, most, request)?;
+    let intake = Intake::begin(connection.thread.serve(), plan, most, request)?;
     let mut reader = Reader { connection, coding, intake };
     let taken = reader.take(rest).map_err(|status| reader.intake.refuse(request, status))?;
     rest.drain(..taken);

@@ -7,10 +7,9 @@ use millrace_settings::Plan;
 use millrace_wire::head::Framing;
 
 use super::{Connection, Phase, Step, content, send};
-use crate::accept::REQUEST_BYTES;
-use crate::engine::Thread;
-use crate::protocol::exchange::{CLIENT_GONE, Client, Exchange, Trouble};
-use crate::request::Request;
+use crate::context::budget::REQUEST_BYTES;
+use crate::message::Request;
+use crate::serve::{CLIENT_GONE, Client, Exchange, ServeThread, Trouble};
 
 /// The client of a connection. `rest` holds the bytes that have come behind the request's head, and afterwards those
 /// behind its content.
@@ -22,7 +21,7 @@ struct Asker<'a> {
 impl Client for Asker<'_> {
     async fn read_content(
         &mut self,
-        _thread: &Rc<Thread>,
+        _thread: &Rc<ServeThread>,
         request: &mut Request,
         plan: &Plan,
         most: u64,
@@ -45,7 +44,7 @@ pub(super) async fn run(mut exchange: Box<Exchange>, connection: &Connection, re
     connection.works_with(REQUEST_BYTES as usize);
     connection.begin_hints(&exchange.request);
     let thread = connection.thread.clone();
-    let mut reply = match exchange.answer(&thread, &mut Asker { connection, rest }).await {
+    let mut reply = match exchange.answer(thread.serve(), &mut Asker { connection, rest }).await {
         Ok(reply) | Err(Trouble::Answer(reply)) => reply,
         Err(Trouble::Gone) => {
             let status = if connection.is_timed_out() { 408 } else { CLIENT_GONE };

@@ -26,18 +26,18 @@ pub use connection::Connection;
 use millrace_wire::head::{Framing, Limits, Refusal};
 
 use super::buffers::BATCH_BYTES;
-use super::exchange::{Exchange, no_room, record_at_once};
 use super::framing::has_content;
 use super::linger;
 use super::phase::Phase;
 
-use crate::accept::Exit;
-use crate::engine::{Setup, SharedSetup, Stage, Thread};
-use crate::log::{Asked, Entry};
-use crate::reply::{self, Body, Reply};
-use crate::request::{Request, Scheme};
-use crate::route::{self, Response, Site};
-use crate::stats::{Class, Counter};
+use crate::connection::Exit;
+use crate::context::Stage;
+use crate::context::log::{Asked, Entry};
+use crate::context::stats::{Class, Counter};
+use crate::message::reply::{self, Body, Reply};
+use crate::message::request::{Request, Scheme};
+use crate::protocol::ProtocolThread;
+use crate::serve::{self, Exchange, Response, Setup, SharedSetup, SiteWorkers, no_room, record_at_once};
 
 /// Content up to this size is copied behind its head: a system call with two pieces costs as much. More of it is
 /// written from where it lies.
@@ -149,7 +149,12 @@ async fn wait(connection: &Connection, idle: bool) -> io::Result<usize> {
 }
 
 /// Answers what can be answered of the `read` bytes in the thread's buffer, after what was left before.
-fn advance(thread: &Rc<Thread>, connection: &Rc<Connection>, rest: &mut Vec<u8>, read: usize) -> Step {
+fn advance(
+    thread: &Rc<ProtocolThread>,
+    connection: &Rc<Connection>,
+    rest: &mut Vec<u8>,
+    read: usize,
+) -> Step {
     let input = thread.buffers.input.borrow();
     let mut output = thread.buffers.output.borrow_mut();
     output.clear();
@@ -189,7 +194,7 @@ struct Answers {
 /// Answers the requests at the start of `input` until one has to wait, or the bytes end, or content is to be written from
 /// where it lies.
 fn answer_all(
-    thread: &Rc<Thread>,
+    thread: &Rc<ProtocolThread>,
     connection: &Rc<Connection>,
     input: &[u8],
     output: &mut Vec<u8>,
@@ -223,7 +228,7 @@ fn answer_all(
 }
 
 fn next_request(
-    thread: &Thread,
+    thread: &ProtocolThread,
     connection: &Rc<Connection>,
     setup: &Setup,
     input: &[u8],
@@ -261,13 +266,13 @@ enum Answered {
 }
 
 fn answer(
-    thread: &Rc<Thread>,
+    thread: &Rc<ProtocolThread>,
     connection: &Connection,
     setup: &SharedSetup,
     request: Request,
     output: &mut Vec<u8>,
 ) -> Answered {
-    let site = setup.site_for(request.authority());
+    let site = setup.workers_for(request.authority());
     if connection.is_guest() && (thread.exit.is_none() || request.head.framing() == Framing::None) {
         return send_away(thread, connection, setup, request, output);
     }
@@ -277,7 +282,7 @@ fn answer(
     if request.head.framing() != Framing::None {
         return Answered::Waits(Box::new(Exchange::new(thread, setup, site, request)));
     }
-    match route::respond(thread, site, &request) {
+    match serve::respond(thread.serve(), site, &request) {
         (class, Response::Ready(reply)) if is_short(&reply) => {
             ready(thread, connection, request, class, &reply, output)
         }
@@ -289,21 +294,21 @@ fn answer(
 
 /// The same in an event loop that only answers what is ready.
 fn answer_or_pass_on(
-    thread: &Rc<Thread>,
+    thread: &Rc<ProtocolThread>,
     connection: &Connection,
     exit: &Exit,
-    site: &Arc<Site>,
+    site: &Arc<SiteWorkers>,
     request: Request,
     output: &mut Vec<u8>,
 ) -> Answered {
     if request.head.framing() == Framing::None
-        && let (class, Response::Ready(reply)) = route::respond(thread, site, &request)
+        && let (class, Response::Ready(reply)) = serve::respond(thread.serve(), site, &request)
         && is_short(&reply)
     {
         return ready(thread, connection, request, class, &reply, output);
     }
     if exit.is_full() {
-        return ready(thread, connection, request, Class::Other, &no_room(), output);
+        return ready(thread, connection, request, Class::Other, &no_room(site), output);
     }
     thread.buffers.give_back(request.head);
     Answered::Elsewhere
@@ -311,25 +316,25 @@ fn answer_or_pass_on(
 
 /// Answers a guest.
 fn send_away(
-    thread: &Rc<Thread>,
+    thread: &Rc<ProtocolThread>,
     connection: &Connection,
     setup: &SharedSetup,
     request: Request,
     output: &mut Vec<u8>,
 ) -> Answered {
-    let reply = no_room();
+    let site = setup.workers_for(request.authority()).clone();
+    let reply = no_room(&site);
     if request.head.framing() == Framing::None {
         return ready(thread, connection, request, Class::Other, &reply, output);
     }
     // Its content is not read, which has to be seen to.
-    let site = setup.site_for(request.authority()).clone();
     let exchange = Exchange::new(thread, setup, &site, request).with(Class::Other, Response::Ready(reply));
     Answered::Waits(Box::new(exchange))
 }
 
 /// Appends an answer that is there.
 fn ready(
-    thread: &Thread,
+    thread: &ProtocolThread,
     connection: &Connection,
     request: Request,
     class: Class,
@@ -365,7 +370,13 @@ fn tail(request: &Request, reply: &Reply) -> Option<Tail> {
 }
 
 /// Answers a head that is no request; where the next one begins is unknown, so the connection ends.
-fn refuse(thread: &Thread, connection: &Connection, refusal: Refusal, start: &[u8], output: &mut Vec<u8>) {
+fn refuse(
+    thread: &ProtocolThread,
+    connection: &Connection,
+    refusal: Refusal,
+    start: &[u8],
+    output: &mut Vec<u8>,
+) {
     thread.stats.add(Counter::RequestsMalformed, 1);
     thread.process.log.debug(format_args!(
         "refused a request from {}: {refusal}",

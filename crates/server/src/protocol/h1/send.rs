@@ -11,11 +11,11 @@ use rustix::net::SendFlags;
 
 use super::connection::knows_chunks;
 use super::{Connection, Phase, flush, write_all};
-use crate::engine::Thread;
+use crate::context::stats::Counter;
+use crate::message::Request;
+use crate::message::reply::{Body, Reply, Source, reason_phrase};
+use crate::protocol::ProtocolThread;
 use crate::protocol::framing::{SERVER, allows_content, has_content, transport_security};
-use crate::reply::{Body, Reply, Source, reason_phrase};
-use crate::request::Request;
-use crate::stats::Counter;
 
 /// Content up to this size is copied behind its head: that costs less than a system call with two pieces.
 const COPY_BYTES: usize = 4096;
@@ -50,7 +50,7 @@ enum Framing {
 
 /// Appends an answer whose content is in memory; only its head, if the content follows from elsewhere.
 pub(super) fn short(
-    thread: &Thread,
+    thread: &ProtocolThread,
     request: &Request,
     reply: &Reply,
     with_content: bool,
@@ -69,7 +69,7 @@ pub(super) fn short(
 }
 
 /// Appends an answer to something that was no request; the connection ends with it.
-pub(super) fn refusal(thread: &Thread, reply: &Reply, output: &mut Vec<u8>) {
+pub(super) fn refusal(thread: &ProtocolThread, reply: &Reply, output: &mut Vec<u8>) {
     status_line(thread, reply, output);
     for block in reply.fields.blocks() {
         output.extend_from_slice(block);
@@ -132,7 +132,7 @@ fn framing(request: &Request, reply: &Reply) -> Framing {
 }
 
 fn head(
-    thread: &Thread,
+    thread: &ProtocolThread,
     request: &Request,
     reply: &Reply,
     framing: Framing,
@@ -165,7 +165,7 @@ fn head(
     output.extend_from_slice(b"\r\n");
 }
 
-fn status_line(thread: &Thread, reply: &Reply, output: &mut Vec<u8>) {
+fn status_line(thread: &ProtocolThread, reply: &Reply, output: &mut Vec<u8>) {
     output.extend_from_slice(b"HTTP/1.1 ");
     decimal::push(reply.status.into(), output);
     output.push(b' ');

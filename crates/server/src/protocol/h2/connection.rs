@@ -13,20 +13,21 @@ use super::line::Line;
 use super::priority::Priority;
 use super::unread::MOST_WAITING;
 use super::watch::Watch;
-use crate::accept::{Accepted, H2_BYTES, Permit, Stream};
-use crate::engine::{Deadline, Expire, HasDeadline, Rest, Thread};
-use crate::protocol::exchange::Exchange;
+use crate::connection::{Accepted, Deadline, Expire, HasDeadline, Permit, Rest, Stream};
+use crate::context::budget::H2_BYTES;
+use crate::context::stats::Counter;
+use crate::message::reply::Reply;
+use crate::message::request::{Ends, Hints, TakesHints};
+use crate::protocol::ProtocolThread;
 use crate::protocol::phase::Phase;
 use crate::protocol::weight::Weight;
-use crate::reply::Reply;
-use crate::request::{Ends, Hints, TakesHints};
-use crate::stats::Counter;
+use crate::serve::Exchange;
 
 /// A client connection. Owned by its driver and by the requests that wait.
 #[derive(Debug)]
 pub struct Connection {
     /// Where it lives.
-    pub(super) thread: Rc<Thread>,
+    pub(super) thread: Rc<ProtocolThread>,
     /// Who talks to whom.
     pub(super) ends: Ends,
     /// The name that the client asked for when it was given a certificate.
@@ -121,7 +122,11 @@ impl std::fmt::Debug for Done {
 
 impl Connection {
     /// A connection of which `begun` has come.
-    pub(in crate::protocol) fn new(thread: Rc<Thread>, accepted: Accepted, begun: Vec<u8>) -> Rc<Connection> {
+    pub(in crate::protocol) fn new(
+        thread: Rc<ProtocolThread>,
+        accepted: Accepted,
+        begun: Vec<u8>,
+    ) -> Rc<Connection> {
         let Accepted { stream, ends, permit } = accepted;
         let server_name = match &stream {
             Stream::Tls(stream) => stream.server_name().map(Box::from),

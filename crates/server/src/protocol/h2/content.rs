@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 
-use crate::reply::{Body, Source};
+use crate::message::reply::{Body, Source};
 
 /// Bytes that the library sends, from where they lie.
 #[derive(Debug)]
@@ -253,7 +253,7 @@ mod tests {
             Poll::Ready(Ok(true))
         }
 
-        fn take_aside(&mut self) -> Option<Box<crate::reply::Aside>> {
+        fn take_aside(&mut self) -> Option<Box<crate::message::reply::Aside>> {
             None
         }
     }

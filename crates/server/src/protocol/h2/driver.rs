@@ -20,17 +20,18 @@ use super::priority::Priority;
 use super::unread::end;
 use super::watch::Flood;
 use super::{exchange, head, request};
-use crate::accept::REQUEST_BYTES;
-use crate::engine::SharedSetup;
-use crate::log::{Asked, Entry};
-use crate::protocol::exchange::{CLIENT_GONE, Exchange, no_room, record_at_once};
+use crate::context::budget::REQUEST_BYTES;
+use crate::context::log::{Asked, Entry};
+use crate::context::stats::{Class, Counter};
+use crate::message::Request;
+use crate::message::host_of;
+use crate::message::reply::{self, Body, Reply};
 use crate::protocol::framing::has_content;
 use crate::protocol::linger;
 use crate::protocol::phase::Phase;
-use crate::reply::{self, Body, Reply};
-use crate::request::Request;
-use crate::route::{self, Response, Site, host_of};
-use crate::stats::{Class, Counter};
+use crate::serve::{
+    self, CLIENT_GONE, Exchange, Response, SharedSetup, SiteWorkers, no_room, record_at_once,
+};
 
 /// Rounds of a turn: others of the thread want to send, too.
 const MOST_ROUNDS: u32 = 16;
@@ -297,11 +298,10 @@ impl Driver {
         if setup.plan.http.early_hints {
             request.hints = Some(self.connection.hints(respond.stream_id().as_u32()));
         }
-        let site = setup.site_for(request.authority()).clone();
-        if !self.is_ours(&setup, &request) {
+        let site = setup.workers_for(request.authority()).clone();
+        if !self.is_ours(&request) {
             thread.stats.add(Counter::H2Misdirected, 1);
-            let mut reply = reply::plain(421);
-            reply.fields.push_block(&site.header_lines);
+            let reply = serve::leave(&site, reply::plain(421));
             record_at_once(&thread, &request, Class::Other, &reply);
             return self.send(respond, &request, reply, said, has_content);
         }
@@ -311,7 +311,7 @@ impl Driver {
     fn route(
         &mut self,
         setup: &SharedSetup,
-        site: &Arc<Site>,
+        site: &Arc<SiteWorkers>,
         request: Request,
         content: RecvStream,
         respond: SendResponse<Piece>,
@@ -319,8 +319,8 @@ impl Driver {
     ) {
         let thread = self.connection.thread.clone();
         let (class, response) = match self.connection.is_guest() {
-            true => (Class::Other, Response::Ready(no_room())),
-            false => route::respond(&thread, site, &request),
+            true => (Class::Other, Response::Ready(no_room(site))),
+            false => serve::respond(thread.serve(), site, &request),
         };
         match (class, response) {
             (class, response @ Response::Ready(_)) if !content.is_end_stream() => {
@@ -348,12 +348,12 @@ impl Driver {
     /// Whether the request's host is one that the connection's certificate is for (RFC 9110 section 7.4): a client may use a
     /// connection for other names of its certificate (RFC 9113 section 9.1.1). Who has not asked for a name can't have checked
     /// one; and a trusted proxy speaks for others.
-    fn is_ours(&self, setup: &SharedSetup, request: &Request) -> bool {
+    fn is_ours(&self, request: &Request) -> bool {
         let Some(name) = &self.connection.server_name else { return true };
         let host = host_of(request.head.authority());
         host.eq_ignore_ascii_case(name)
             || request.forwarded_host.is_some()
-            || setup.tls.as_ref().is_none_or(|terms| terms.covers(name, host))
+            || (self.connection.thread.covers)(name, host)
     }
 
     /// Answers what is no request; the others of the connection go on.

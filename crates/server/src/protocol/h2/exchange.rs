@@ -10,10 +10,9 @@ use millrace_settings::Plan;
 
 use super::connection::{Connection, Done, Waiting};
 use super::head;
-use crate::engine::Thread;
-use crate::protocol::exchange::{CLIENT_GONE, Client, Exchange, Trouble, refusal};
+use crate::message::Request;
 use crate::protocol::intake::Intake;
-use crate::request::Request;
+use crate::serve::{CLIENT_GONE, Client, Exchange, ServeThread, Trouble, refusal};
 
 /// The least that content may take in memory before it goes to disk.
 const LEAST_MEMORY: usize = 16 * 1024;
@@ -40,7 +39,7 @@ pub(super) fn start(
             false => Ok(()),
         };
         let answer = match passed {
-            Ok(()) => exchange.answer(&thread, &mut asker).await,
+            Ok(()) => exchange.answer(thread.serve(), &mut asker).await,
             Err(trouble) => Err(trouble),
         };
         thread.clock.read();
@@ -117,7 +116,7 @@ impl Asker<'_> {
 impl Client for Asker<'_> {
     async fn read_content(
         &mut self,
-        thread: &Rc<Thread>,
+        thread: &Rc<ServeThread>,
         request: &mut Request,
         plan: &Plan,
         most: u64,

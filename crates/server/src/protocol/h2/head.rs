@@ -4,13 +4,13 @@ use http::header::{CONTENT_LENGTH, DATE, HeaderName, HeaderValue, SERVER, STRICT
 use http::{HeaderMap, Response, StatusCode};
 use millrace_wire::decimal;
 
-use crate::engine::Thread;
+use crate::message::Request;
+use crate::message::reply::{Reply, lines};
+use crate::protocol::ProtocolThread;
 use crate::protocol::framing::{self, allows_content, transport_security};
-use crate::reply::{Reply, lines};
-use crate::request::Request;
 
 /// Status and fields of `reply`.
-pub(super) fn of(thread: &Thread, request: &Request, reply: &Reply) -> Response<()> {
+pub(super) fn of(thread: &ProtocolThread, request: &Request, reply: &Reply) -> Response<()> {
     let mut fields = common(thread, reply.dated);
     for block in reply.fields.blocks() {
         add_lines(block, &mut fields);
@@ -25,7 +25,7 @@ pub(super) fn of(thread: &Thread, request: &Request, reply: &Reply) -> Response<
 }
 
 /// Status and fields of an answer to something that is no request.
-pub(super) fn of_refusal(thread: &Thread, reply: &Reply) -> Response<()> {
+pub(super) fn of_refusal(thread: &ProtocolThread, reply: &Reply) -> Response<()> {
     let mut fields = common(thread, reply.dated);
     reply.fields.blocks().into_iter().for_each(|block| add_lines(block, &mut fields));
     fields.insert(CONTENT_LENGTH, number("", reply.body.length().unwrap_or(0)));
@@ -39,7 +39,7 @@ pub(super) fn interim(status: u16, block: &[u8]) -> Response<()> {
     whole(status, fields)
 }
 
-fn common(thread: &Thread, is_dated: bool) -> HeaderMap {
+fn common(thread: &ProtocolThread, is_dated: bool) -> HeaderMap {
     let mut fields = HeaderMap::with_capacity(16);
     fields.insert(SERVER, HeaderValue::from_static(framing::SERVER));
     if !is_dated {

@@ -14,10 +14,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::connection::Connection;
 use super::watch::{Flood, Watch};
-use crate::accept::Stream;
-use crate::engine::Thread;
+use crate::connection::Stream;
+use crate::context::stats::Counter;
+use crate::protocol::ProtocolThread;
 use crate::protocol::buffers::BATCH_BYTES;
-use crate::stats::Counter;
 
 /// So much is read at once of a client that is new, or has just wasted our time: a few frames.
 const WARY_BYTES: usize = 1024;
@@ -97,7 +97,7 @@ impl Line {
 
     fn poll_read(
         &mut self,
-        thread: &Thread,
+        thread: &ProtocolThread,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
@@ -146,7 +146,7 @@ impl Line {
 
     fn poll_write(
         &mut self,
-        thread: &Thread,
+        thread: &ProtocolThread,
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
@@ -164,7 +164,11 @@ impl Line {
     }
 
     /// Ready when everything that was written has left.
-    pub(super) fn poll_leave(&mut self, thread: &Thread, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(super) fn poll_leave(
+        &mut self,
+        thread: &ProtocolThread,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
         while self.left < self.out.len() {
             let sent = ready!(self.stream.poll_write(cx, &[IoSlice::new(&self.out[self.left..])]))?;
             if sent == 0 {

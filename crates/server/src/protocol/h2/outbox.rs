@@ -15,9 +15,9 @@ use super::connection::Connection;
 use super::content::{Content, Piece};
 use super::priority::Priority;
 use super::unread;
-use crate::accept::REQUEST_BYTES;
-use crate::engine::Thread;
-use crate::protocol::exchange::Exchange;
+use crate::context::budget::REQUEST_BYTES;
+use crate::protocol::ProtocolThread;
+use crate::serve::Exchange;
 
 /// Bytes given to the library at once: a frame as every client takes it.
 const PIECE_BYTES: u64 = 16 * 1024;
@@ -127,7 +127,7 @@ impl Answer {
     }
 
     /// Records it; `whole`: all of it was sent.
-    fn end(mut self, thread: &Thread, whole: bool) {
+    fn end(mut self, thread: &ProtocolThread, whole: bool) {
         match whole {
             true => unread::end(self.send, self.unread),
             false => self.send.send_reset(Reason::INTERNAL_ERROR),
@@ -151,7 +151,7 @@ impl Outbox {
     }
 
     /// Gives the library up to about `room` bytes. Returns how many, and counts the end of an answer for one.
-    pub(super) fn write(&mut self, thread: &Thread, cx: &mut Context<'_>, room: usize) -> usize {
+    pub(super) fn write(&mut self, thread: &ProtocolThread, cx: &mut Context<'_>, room: usize) -> usize {
         let now = thread.clock.ticks();
         self.answers.iter_mut().for_each(|answer| answer.held = false);
         let mut given = 0;
@@ -189,7 +189,7 @@ impl Outbox {
     }
 
     /// The client has cancelled the request of this number.
-    pub(super) fn cancel(&mut self, thread: &Thread, id: u32) {
+    pub(super) fn cancel(&mut self, thread: &ProtocolThread, id: u32) {
         if let Some(index) = self.answers.iter().position(|answer| answer.id == id) {
             self.answers.swap_remove(index).end(thread, false);
         }
@@ -214,7 +214,7 @@ impl Outbox {
     }
 
     /// Ends those for which it has had no room since `tick`, and returns how many there were.
-    pub(super) fn end_stalled(&mut self, thread: &Thread, tick: u64) -> usize {
+    pub(super) fn end_stalled(&mut self, thread: &ProtocolThread, tick: u64) -> usize {
         let (stalled, others): (Vec<Answer>, Vec<Answer>) = std::mem::take(&mut self.answers)
             .into_iter()
             .partition(|answer| answer.stalled.is_some_and(|since| since <= tick));
@@ -225,7 +225,7 @@ impl Outbox {
     }
 
     /// The connection has ended.
-    pub(super) fn abandon(&mut self, thread: &Thread) {
+    pub(super) fn abandon(&mut self, thread: &ProtocolThread) {
         self.answers.drain(..).for_each(|answer| answer.end(thread, false));
     }
 }

@@ -1,6 +1,6 @@
 //! Who writes next (RFC 9218): what a client says about a request, and what is assumed where it says nothing.
 
-use crate::reply::Fields;
+use crate::message::reply::Fields;
 
 /// How urgent an answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use millrace_settings::plan::Plan;
 use millrace_wire::head::{Limits, Parts, Refusal};
 
 use super::connection::Connection;
-use crate::request::Request;
+use crate::message::Request;
 
 /// The request that `parts` are. `has_content`: something follows.
 ///

@@ -18,7 +18,7 @@ use millrace_pages::{Form, Page, Tag, Terms};
 use millrace_wire::encoding::Coding;
 
 use super::*;
-use crate::log::tests::{Dir, plan, texts};
+use crate::context::log::tests::{Dir, plan, texts};
 
 /// The shelf's time.
 const NOW: Millis = 1_000_000_000;

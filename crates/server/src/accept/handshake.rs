@@ -1,0 +1,218 @@
+//! From a TCP connection to an encrypted one.
+//!
+//! A handshake costs as much as a hundred requests. So they take turns: one step of one handshake, then the event loop looks
+//! at its other connections, then the next step. Who waits for such a turn is counted, and when they are many the thread accepts
+//! no more: the others wait in the kernel's queue, where time costs nothing. Who has not said anything yet waits for no turn,
+//! and keeps nobody out.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use rustls::HandshakeKind;
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::yield_now;
+
+use super::AcceptThread;
+use crate::connection::{Accepted, Newcomer, Permit, SHED_TIME, Stream};
+use crate::context::budget::TLS_BYTES;
+use crate::context::stats::Counter;
+use crate::message::request::{Ends, Scheme};
+use crate::protocol;
+use crate::tls::hello::{self, Chosen, Hello};
+use crate::tls::{Ability, CHALLENGE_PROTOCOL, Terms, TlsStream};
+
+/// The handshakes of a thread.
+#[derive(Debug)]
+pub struct Handshakes {
+    /// Those that have something to do.
+    busy: Cell<usize>,
+    /// One of them has done it.
+    done: Notify,
+    /// First come, first served.
+    turn: Semaphore,
+}
+
+impl Default for Handshakes {
+    fn default() -> Handshakes {
+        Handshakes { busy: Cell::default(), done: Notify::default(), turn: Semaphore::new(1) }
+    }
+}
+
+impl Handshakes {
+    /// Waits until less than `most` have something to do.
+    pub async fn less_than(&self, most: usize) {
+        while self.busy.get() >= most {
+            self.done.notified().await;
+        }
+    }
+}
+
+/// A handshake that has something to do.
+struct Busy(Rc<AcceptThread>);
+
+impl Busy {
+    fn new(thread: &Rc<AcceptThread>) -> Busy {
+        thread.handshakes.busy.update(|count| count + 1);
+        Busy(thread.clone())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.handshakes.busy.update(|count| count - 1);
+        self.0.handshakes.done.notify_one();
+    }
+}
+
+/// Why there is no encrypted connection.
+enum Failure {
+    /// The client went, or offers nothing that the server takes; it has been told by an alert where that is known.
+    Broken(io::Error),
+    /// It speaks HTTP, and has been told.
+    PlainHttp,
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Broken(error)
+    }
+}
+
+/// Agrees with the client on keys, and hands the connection to its protocol.
+pub fn begin(thread: &Rc<AcceptThread>, socket: TcpStream, ends: Ends, permit: Permit) {
+    let setup = thread.setup();
+    let guest_time = permit.is_guest().then_some(SHED_TIME);
+    let patience = setup.plan.https.handshake_timeout.min(guest_time.unwrap_or(Duration::MAX));
+    permit.grow(TLS_BYTES);
+    let newcomer = Newcomer::new(&thread.context, &thread.deadlines, Counter::ConnectionsShaking, permit);
+    let terms = thread.terms.get();
+    let busy = Some(Busy::new(thread));
+    let handshake = Handshake { busy, newcomer: newcomer.clone(), thread: thread.clone(), terms };
+    let thread = thread.clone();
+    tokio::task::spawn_local(async move {
+        let done = tokio::select! {
+            biased;
+            () = newcomer.gone() => return,
+            done = tokio::time::timeout(patience, handshake.run(socket)) => done,
+        };
+        thread.clock.read();
+        let failed = |why: &dyn std::fmt::Display| {
+            thread.stats.add(Counter::TlsFailures, 1);
+            thread.process.log.debug(format_args!("a handshake with {} failed: {why}", shown(&ends)));
+        };
+        match done {
+            // It has seen the certificate that it wanted to see, and has nothing to say (RFC 8737 section 3).
+            Ok(Ok((stream, _))) if stream.protocol() == Some(CHALLENGE_PROTOCOL) => {}
+            Ok(Ok((stream, policy))) => {
+                let resumed = stream.kind() == Some(HandshakeKind::Resumed);
+                thread.stats.add(if resumed { Counter::TlsResumed } else { Counter::TlsHandshakes }, 1);
+                if stream.has_early_requests() {
+                    thread.stats.add(Counter::TlsEarly, 1);
+                }
+                let ends = Ends { scheme: Scheme::Https, tls: stream.terms(policy), ..ends };
+                let Some(permit) = newcomer.take_permit() else { return };
+                protocol::start(
+                    &thread.protocol,
+                    Accepted { stream: Stream::Tls(Box::new(stream)), ends, permit },
+                );
+            }
+            Ok(Err(Failure::Broken(error))) => failed(&error),
+            Ok(Err(Failure::PlainHttp)) => failed(&"it speaks HTTP"),
+            Err(_) => thread.stats.add(Counter::TlsTimeouts, 1),
+        }
+    });
+}
+
+fn shown(ends: &Ends) -> String {
+    ends.client_ip().map_or_else(|| "somebody".to_owned(), |ip| ip.to_string())
+}
+
+/// One that is under way.
+struct Handshake {
+    newcomer: Rc<Newcomer>,
+    thread: Rc<AcceptThread>,
+    terms: Arc<Option<Terms>>,
+    /// `None`: it waits for the client.
+    busy: Option<Busy>,
+}
+
+impl Handshake {
+    /// The connection, and the number of the policy by which the client was asked for a certificate. What it has sent behind its
+    /// last message is kept for the first read.
+    async fn run(mut self, socket: TcpStream) -> Result<(TlsStream, Option<u64>), Failure> {
+        let speaks_http = loop {
+            self.readable(&socket).await?;
+            if let Some(answer) = hello::speaks_http(&socket)? {
+                break answer;
+            }
+        };
+        if speaks_http {
+            self.busy = None;
+            hello::refuse_http(&socket).await;
+            return Err(Failure::PlainHttp);
+        }
+        let (Chosen { config, policy }, bytes) = self.choose(&socket).await?;
+        let ability = self.terms.as_ref().as_ref().map_or(Ability::NONE, Terms::ability);
+        let mut stream = TlsStream::new(socket, config, ability).map_err(io::Error::other)?;
+        if !bytes.is_empty() {
+            self.step(|| stream.begin(&bytes)).await?;
+        }
+        while stream.is_handshaking() && !stream.has_early_requests() {
+            self.busy = None;
+            poll_fn(|cx| stream.poll_flush(cx)).await?;
+            self.readable(stream.socket()).await?;
+            self.step(|| at_once(|cx| stream.poll_step(cx))).await?;
+        }
+        self.busy = None;
+        // Session tickets, or the last message of TLS 1.2.
+        poll_fn(|cx| stream.poll_flush(cx)).await?;
+        Ok((stream, policy))
+    }
+
+    /// Waits for the client, who may take his time: that is nobody else's.
+    async fn readable(&mut self, socket: &TcpStream) -> io::Result<()> {
+        self.busy = None;
+        socket.readable().await?;
+        self.newcomer.moves();
+        self.busy = Some(Busy::new(&self.thread));
+        Ok(())
+    }
+
+    /// On what terms the connection is, and what had to be read to know that. Where all are on the same terms nothing has.
+    async fn choose(&mut self, socket: &TcpStream) -> Result<(Chosen, Vec<u8>), Failure> {
+        let terms = self.terms.clone();
+        let terms = terms.as_ref().as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))?;
+        if !terms.has_policies() {
+            return Ok((Chosen { config: terms.config().clone(), policy: None }, Vec::new()));
+        }
+        let (mut hello, setup) = (Hello::default(), self.thread.setup());
+        loop {
+            match hello.read(socket, terms, &|name| &setup.site_for(name).plan)? {
+                Some(chosen) => return Ok((chosen, hello.bytes)),
+                None => self.readable(socket).await?,
+            }
+        }
+    }
+
+    /// Waits for its turn, does the work, and lets the event loop look at everybody else before the next one's.
+    async fn step(&self, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let _turn = self.thread.handshakes.turn.acquire().await.map_err(io::Error::other)?;
+        work()?;
+        yield_now().await;
+        Ok(())
+    }
+}
+
+/// What can be done without waiting for the client: a turn is not for that.
+fn at_once(mut poll: impl FnMut(&mut Context<'_>) -> Poll<io::Result<()>>) -> io::Result<()> {
+    match poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => Ok(()),
+    }
+}

@@ -1,0 +1,31 @@
+//! Connections that another event loop passes on.
+
+use std::rc::Rc;
+
+use tokio::net::TcpStream;
+
+use super::{AcceptThread, room};
+use crate::connection::{Accepted, Entry, Passed, Stream};
+use crate::context::stats::Counter;
+use crate::protocol;
+
+/// Takes in connections as long as some may be passed on.
+pub async fn take_in(thread: Rc<AcceptThread>, mut entry: Entry) {
+    while let Some((descriptor, Passed { ends, permit, begun })) = entry.next().await {
+        match descriptor.map(|descriptor| TcpStream::from_std(descriptor.into())) {
+            Some(Ok(stream)) => {
+                thread.stats.add(Counter::ConnectionsPassed, 1);
+                protocol::resume(
+                    &thread.protocol,
+                    Accepted { stream: Stream::Tcp(stream), ends, permit },
+                    begun,
+                );
+            }
+            _ => {
+                thread.stats.add(Counter::AcceptNoDescriptors, 1);
+                thread.process.log.warn(format_args!("a connection was lost: no descriptor is left for it"));
+                room::free_descriptors(&thread);
+            }
+        }
+    }
+}

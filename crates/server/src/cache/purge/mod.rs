@@ -1,0 +1,67 @@
+//! Orders to purge pages, from outside of the scripts: `millrace purge` (through the admin address), and the methods
+//! `PURGE` and `BAN` of HTTP. What scripts order comes with their answers (see `cache::settle`).
+//!
+//! [`Order`] is what somebody wants, found to make sense; [`request`] reads one from a request. Every purge that met pages,
+//! whoever ordered it, is told in the error log at level info: who, what, how many. That is the purge log; `grep purge`
+//! finds it. Purges that met nothing are told at level debug.
+
+mod order;
+mod request;
+
+use std::fmt;
+
+use millrace_settings::plan::Level;
+
+#[cfg(test)]
+pub use order::tests;
+pub use order::{Order, key_host, site_and_target};
+pub use request::is_order;
+
+use super::{Cache, CacheThread};
+use crate::context::Process;
+use crate::context::log::Log;
+use crate::context::stats::Registry;
+use crate::message::{Reply, Request};
+use crate::site::{Setup, Site};
+
+/// The answer to a request by `PURGE` or `BAN`.
+pub fn answer(thread: &CacheThread, setup: &Setup, site: &Site, request: &Request) -> Reply {
+    match request::read(site, &setup.plan.cache, request) {
+        Err(refusal) => {
+            if refusal.status == 403 && request::is_worth_a_line(request) {
+                let (method, host) = (request.head.method(), request.authority());
+                let log = &thread.process.log;
+                log.message(
+                    Level::Warn,
+                    format_args!(
+                        "{method} from this machine for {host} was refused. {}",
+                        request::WHAT_TO_DO
+                    ),
+                );
+            }
+            *refusal
+        }
+        Ok(order) => {
+            let who = match request.ends.client_ip() {
+                Some(ip) => format!("{} from {ip}", request.head.method()),
+                None => format!("{} from a Unix socket", request.head.method()),
+            };
+            request::done(follow(&thread.process, &thread.cache, setup, &order, &who))
+        }
+    }
+}
+
+/// Follows an order of `who`. Returns about how many pages it met.
+pub fn follow(process: &Process, cache: &Cache, setup: &Setup, order: &Order, who: &str) -> usize {
+    let pages = cache.purge(&order.purges(setup));
+    note(&process.stats, &process.log, &who, &order.shown(setup), pages);
+    pages
+}
+
+/// Counts a purge and writes it into the log.
+pub fn note(stats: &Registry, log: &Log, who: &dyn fmt::Display, what: &dyn fmt::Display, pages: usize) {
+    stats.purged(pages);
+    let level = if pages == 0 { Level::Debug } else { Level::Info };
+    let plural = if pages == 1 { "" } else { "s" };
+    log.message(level, format_args!("purge by {who}: {what}: {pages} page{plural}"));
+}

@@ -1,0 +1,275 @@
+//! Time-outs without a timer a connection: each connection writes down until when it may stay as it is, and a sweep
+//! a few times a second looks for those that have stayed too long.
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+
+use crate::context::budget::PLAIN_BYTES;
+
+/// How often connections are looked at, milliseconds: how late a time-out may come.
+pub const SWEEP_MS: u64 = 250;
+
+/// Who has had nothing to do for so long is idle: one that has just been accepted, or is about to ask for the next part of a page, is
+/// not.
+const IDLE_MS: u64 = if cfg!(test) { 50 } else { 1_000 };
+/// A client that is in the middle of something and has not moved for so long is as good as gone. Less than any patience.
+const STALLED_MS: u64 = 4_000;
+
+/// Something whose patience ends.
+pub trait Expire {
+    /// The deadline has passed. Must not block; may end the connection.
+    fn expire(&self);
+}
+
+/// Until when the owner may stay as it is, in [`crate::context::Clock::ticks`]. 0: for ever.
+#[derive(Debug, Default)]
+pub struct Deadline(Cell<u64>);
+
+impl Deadline {
+    /// Patience ends at `tick`.
+    pub fn set(&self, tick: u64) {
+        self.0.set(tick.max(1));
+    }
+
+    /// Patience never ends.
+    pub fn clear(&self) {
+        self.0.set(0);
+    }
+
+    /// Whether it has ended.
+    pub fn is_over(&self, now: u64) -> bool {
+        let tick = self.0.get();
+        tick != 0 && tick <= now
+    }
+}
+
+/// Everybody on this thread who has a deadline. Does not own them.
+#[derive(Default)]
+pub struct Deadlines {
+    owners: RefCell<Vec<Weak<dyn HasDeadline>>>,
+}
+
+/// An owner of a [`Deadline`].
+pub trait HasDeadline: Expire {
+    /// Its deadline.
+    fn deadline(&self) -> &Deadline;
+
+    /// Ends it if it does nothing: the server is about to end.
+    fn end_if_idle(&self);
+
+    /// Another configuration is in force.
+    fn renew(&self) {}
+
+    /// Whether it may be closed to make room, as nobody would miss it much; `None`: it is at work.
+    fn rest(&self) -> Option<Rest>;
+
+    /// Ends it, because others need the room. Returns the bytes that it held.
+    fn give_way(&self) -> u64;
+
+    /// Notes what it holds at the moment.
+    fn weigh(&self, _now: u64) {}
+}
+
+/// How an owner is at rest. The least is the idlest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rest {
+    /// Since when its client has not moved, in [`crate::context::Clock::ticks`].
+    pub since: u64,
+    /// It is in the middle of a request.
+    pub stalled: bool,
+}
+
+impl Rest {
+    /// Whether it has lasted long enough; where the `need` is great, that is not long.
+    fn is_long(self, now: u64, need: Need) -> bool {
+        let least = match need {
+            Need::Some if self.stalled => STALLED_MS,
+            Need::Some | Need::Great => IDLE_MS,
+        };
+        self.since + least <= now
+    }
+}
+
+/// How badly room is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// For one more.
+    Some,
+    /// Those who are there take far more than they may.
+    Great,
+}
+
+/// What has given way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Closed {
+    /// Owners.
+    pub count: usize,
+    /// What they held.
+    pub bytes: u64,
+}
+
+impl Deadlines {
+    /// Looks after `owner` from now on, until it is dropped.
+    pub fn watch(&self, owner: &Rc<impl HasDeadline + 'static>) {
+        let owner: Weak<dyn HasDeadline> = Rc::<_>::downgrade(owner) as Weak<dyn HasDeadline>;
+        self.owners.borrow_mut().push(owner);
+    }
+
+    /// Expires those whose deadline is over, and forgets those that are gone.
+    pub fn sweep(&self, now: u64) {
+        // An owner that expires may start to watch another: the list is not borrowed meanwhile.
+        let mut owners = self.owners.take();
+        owners.retain(|owner| match owner.upgrade() {
+            Some(owner) => {
+                if owner.deadline().is_over(now) {
+                    owner.deadline().clear();
+                    owner.expire();
+                }
+                owner.weigh(now);
+                true
+            }
+            None => false,
+        });
+        let mut newer = self.owners.borrow_mut();
+        owners.append(&mut newer);
+        *newer = owners;
+    }
+
+    /// Ends everybody who does nothing.
+    pub fn end_idle(&self) {
+        self.owners.borrow().iter().filter_map(Weak::upgrade).for_each(|owner| owner.end_if_idle());
+    }
+
+    /// Tells everybody that another configuration is in force.
+    pub fn renew(&self) {
+        self.owners.borrow().iter().filter_map(Weak::upgrade).for_each(|owner| owner.renew());
+    }
+
+    /// Ends the idlest until `bytes` are free, at most `most` of them.
+    pub fn close_idlest(&self, now: u64, need: Need, bytes: u64, most: usize) -> Closed {
+        let owners = self.owners.borrow();
+        let resting = owners.iter().filter_map(Weak::upgrade).filter_map(|owner| {
+            let rest = owner.rest().filter(|rest| rest.is_long(now, need))?;
+            Some((rest, owner))
+        });
+        let mut resting: Vec<(Rest, Rc<dyn HasDeadline>)> = resting.collect();
+        // None holds less than that.
+        let enough = usize::try_from(bytes / PLAIN_BYTES).unwrap_or(usize::MAX).saturating_add(1).min(most);
+        if enough < resting.len() {
+            resting.select_nth_unstable_by_key(enough, |(rest, _)| *rest);
+            resting.truncate(enough);
+        }
+        resting.sort_unstable_by_key(|(rest, _)| *rest);
+        let mut closed = Closed::default();
+        for (_, owner) in resting {
+            if closed.bytes >= bytes {
+                break;
+            }
+            closed.bytes += owner.give_way();
+            closed.count += 1;
+        }
+        closed
+    }
+
+    /// Whether nobody is left to look after.
+    pub fn is_empty(&self) -> bool {
+        self.owners.borrow().iter().all(|owner| owner.strong_count() == 0)
+    }
+}
+
+impl std::fmt::Debug for Deadlines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Deadlines({})", self.owners.borrow().len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Owner {
+        deadline: Deadline,
+        expired: Cell<u32>,
+        rest: Option<Rest>,
+        gone: Cell<bool>,
+    }
+
+    impl Owner {
+        fn at_rest(stalled: bool, since: u64) -> Rc<Owner> {
+            Rc::new(Owner { rest: Some(Rest { stalled, since }), ..Owner::default() })
+        }
+    }
+
+    impl Expire for Owner {
+        fn expire(&self) {
+            self.expired.set(self.expired.get() + 1);
+        }
+    }
+
+    impl HasDeadline for Owner {
+        fn deadline(&self) -> &Deadline {
+            &self.deadline
+        }
+
+        fn end_if_idle(&self) {}
+
+        fn rest(&self) -> Option<Rest> {
+            self.rest.filter(|_| !self.gone.get())
+        }
+
+        fn give_way(&self) -> u64 {
+            self.gone.set(true);
+            PLAIN_BYTES
+        }
+    }
+
+    #[test]
+    fn the_idlest_give_way_first_and_who_works_never() {
+        let deadlines = Deadlines::default();
+        let late = 100_000;
+        let owners = [
+            Owner::at_rest(true, 70_000),
+            Owner::at_rest(false, 90_000),
+            Rc::new(Owner::default()),
+            Owner::at_rest(false, 50_000),
+            Owner::at_rest(false, late - 10),
+            Owner::at_rest(true, late - 2_000),
+        ];
+        owners.iter().for_each(|owner| deadlines.watch(owner));
+        let gone = || owners.iter().map(|owner| owner.gone.get()).collect::<Vec<_>>();
+        let close = |need, bytes, most| deadlines.close_idlest(late, need, bytes, most);
+        assert_eq!(close(Need::Some, 1, 9), Closed { count: 1, bytes: PLAIN_BYTES });
+        assert_eq!(gone(), [false, false, false, true, false, false], "the idlest");
+        assert_eq!(close(Need::Some, u64::MAX, 1).count, 1);
+        assert_eq!(
+            gone(),
+            [true, false, false, true, false, false],
+            "the next, in the middle of a request or not"
+        );
+        assert_eq!(close(Need::Some, u64::MAX, 9).count, 1);
+        assert_eq!(gone(), [true, true, false, true, false, false], "the others have moved lately");
+        assert_eq!(close(Need::Some, u64::MAX, 9), Closed::default());
+        assert_eq!(close(Need::Great, u64::MAX, 9).count, 1);
+        assert_eq!(gone(), [true, true, false, true, false, true], "who has moved in the last moment stays");
+    }
+
+    #[test]
+    fn expires_once_and_forgets_the_dead() {
+        let deadlines = Deadlines::default();
+        let owner = Rc::new(Owner::default());
+        deadlines.watch(&owner);
+        deadlines.sweep(1_000);
+        assert_eq!(owner.expired.get(), 0, "no deadline is set");
+        owner.deadline.set(2_000);
+        deadlines.sweep(1_999);
+        assert_eq!(owner.expired.get(), 0);
+        deadlines.sweep(2_000);
+        deadlines.sweep(9_000);
+        assert_eq!(owner.expired.get(), 1);
+        drop(owner);
+        assert!(deadlines.is_empty());
+        deadlines.sweep(9_001);
+        assert_eq!(deadlines.owners.borrow().len(), 0);
+    }
+}

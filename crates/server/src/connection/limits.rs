@@ -1,0 +1,200 @@
+//! How many connections a listener may have, and how many of them from one address.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::context::budget::{Budget, Holding, PLAIN_BYTES};
+
+/// Guests at once: they are gone in a moment, unless they are slow on purpose.
+const MOST_GUESTS: usize = 256;
+
+/// The limits of one listening address, shared by the sockets that all threads have on it.
+#[derive(Debug)]
+pub struct Limits {
+    most: AtomicUsize,
+    most_per_address: AtomicUsize,
+    is_natural: AtomicBool,
+    open: AtomicUsize,
+    guests: AtomicUsize,
+    /// Only used while there is a limit per address. Held for one look-up.
+    by_address: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// How many connections there may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Most {
+    /// Of a listener.
+    pub connections: usize,
+    /// From one address; 0: no limit.
+    pub per_address: usize,
+    /// Nobody has written that: it is what descriptors allow.
+    pub is_natural: bool,
+}
+
+impl Limits {
+    /// At most so many connections.
+    pub fn new(most: Most) -> Arc<Limits> {
+        let limits = Limits {
+            most: AtomicUsize::default(),
+            most_per_address: AtomicUsize::default(),
+            is_natural: AtomicBool::default(),
+            open: AtomicUsize::new(0),
+            guests: AtomicUsize::new(0),
+            by_address: Mutex::default(),
+        };
+        limits.change(most);
+        Arc::new(limits)
+    }
+
+    /// Other limits from now on; connections over them stay.
+    pub fn change(&self, most: Most) {
+        self.most.store(most.connections, Ordering::Relaxed);
+        self.most_per_address.store(most.per_address, Ordering::Relaxed);
+        self.is_natural.store(most.is_natural, Ordering::Relaxed);
+    }
+
+    /// Whether it is for want of descriptors that there may not be more.
+    pub fn is_natural(&self) -> bool {
+        self.is_natural.load(Ordering::Relaxed)
+    }
+
+    /// Whether no further connection should be accepted: it waits in the kernel's queue.
+    pub fn is_full(&self) -> bool {
+        self.open.load(Ordering::Relaxed) >= self.most.load(Ordering::Relaxed)
+    }
+
+    /// Whether there are as many guests as there may be: the next waits in the kernel's queue, too.
+    pub fn is_full_of_guests(&self) -> bool {
+        self.guests.load(Ordering::Relaxed) >= MOST_GUESTS
+    }
+
+    /// A place for a connection from `address`; `None` if that address has too many.
+    pub fn admit(self: &Arc<Limits>, address: Option<IpAddr>) -> Option<Permit> {
+        let most = self.most_per_address.load(Ordering::Relaxed);
+        let counted = address.filter(|_| most > 0);
+        if let Some(address) = counted {
+            let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+            let open = by_address.entry(address).or_default();
+            if *open >= most {
+                return None;
+            }
+            *open += 1;
+        }
+        self.open.fetch_add(1, Ordering::Relaxed);
+        Some(Permit { limits: self.clone(), counted, other: None, holding: None, is_guest: false })
+    }
+}
+
+/// A connection's place; dropped with the connection.
+#[derive(Debug)]
+pub struct Permit {
+    limits: Arc<Limits>,
+    counted: Option<IpAddr>,
+    /// A place elsewhere that it has as well.
+    other: Option<Box<Permit>>,
+    /// What it holds of the memory for connections.
+    holding: Option<Holding>,
+    /// It is told to come again later.
+    is_guest: bool,
+}
+
+impl Permit {
+    /// The same, and what a connection is made of is taken from `budget`.
+    pub fn charged(mut self, budget: &Arc<Budget>) -> Permit {
+        self.holding = Some(Holding::new(budget, PLAIN_BYTES));
+        self
+    }
+
+    /// The same for somebody for whom there is no room, and who is told so.
+    pub fn for_guest(mut self) -> Permit {
+        self.is_guest = true;
+        self.limits.guests.fetch_add(1, Ordering::Relaxed);
+        self
+    }
+
+    /// Whether there is no room for it: its request is answered 503.
+    pub fn is_guest(&self) -> bool {
+        self.is_guest
+    }
+
+    /// The connection is made of so much more from now on, bytes.
+    pub fn grow(&self, bytes: u64) {
+        if let Some(holding) = &self.holding {
+            holding.grow(bytes);
+        }
+    }
+
+    /// It holds so much at the moment, beside what it is made of.
+    pub fn hold(&self, bytes: u64) {
+        if let Some(holding) = &self.holding {
+            holding.set(bytes);
+        }
+    }
+
+    /// The connection is about to end: what it holds counts no more. Returns how much that was.
+    pub fn give_back(&self) -> u64 {
+        self.holding.as_ref().map_or(0, Holding::give_back)
+    }
+
+    /// Both places in one.
+    pub fn and(mut self, other: Permit) -> Permit {
+        self.other = Some(Box::new(other));
+        self
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.limits.open.fetch_sub(1, Ordering::Relaxed);
+        if self.is_guest {
+            self.limits.guests.fetch_sub(1, Ordering::Relaxed);
+        }
+        if let Some(address) = self.counted {
+            let mut by_address = self.limits.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(open) = by_address.get_mut(&address) {
+                *open -= 1;
+                if *open == 0 {
+                    by_address.remove(&address);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_given_back() {
+        let limits = Limits::new(Most { connections: 2, per_address: 1, is_natural: false });
+        let (a, b): (IpAddr, IpAddr) = ([127, 0, 0, 1].into(), [127, 0, 0, 2].into());
+        let first = limits.admit(Some(a)).unwrap();
+        assert!(limits.admit(Some(a)).is_none());
+        let second = limits.admit(Some(b)).unwrap();
+        assert!(limits.is_full());
+        drop(first);
+        assert!(!limits.is_full());
+        assert!(limits.admit(Some(a)).is_some());
+        drop(second);
+        assert_eq!(limits.by_address.lock().unwrap().len(), 0);
+    }
+
+    #[test]
+    fn guests_are_few_and_cost_what_others_cost() {
+        let limits = Limits::new(Most { connections: 1000, ..Most::default() });
+        let budget = Budget::new(PLAIN_BYTES);
+        let one = limits.admit(None).unwrap().charged(&budget);
+        assert!(budget.is_full() && !one.is_guest());
+        let guest = || limits.admit(None).unwrap().for_guest().charged(&budget);
+        let guests: Vec<Permit> = (0..MOST_GUESTS).map(|_| guest()).collect();
+        assert!(limits.is_full_of_guests() && guests[0].is_guest());
+        assert_eq!(budget.used(), (MOST_GUESTS as u64 + 1) * PLAIN_BYTES);
+        drop(guests);
+        assert!(!limits.is_full_of_guests());
+        assert_eq!(budget.used(), PLAIN_BYTES);
+        assert_eq!((one.give_back(), budget.used()), (PLAIN_BYTES, 0));
+    }
+}

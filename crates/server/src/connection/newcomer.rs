@@ -1,0 +1,91 @@
+//! Connections that no protocol knows yet: in the middle of a handshake, or before their first byte. They give way to others
+//! like all who don't move.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use tokio::sync::Notify;
+
+use super::Permit;
+use super::{Deadline, Deadlines, Expire, HasDeadline, Rest};
+use crate::context::Context;
+use crate::context::stats::Counter;
+
+/// A connection that no protocol knows yet.
+#[derive(Debug)]
+pub struct Newcomer {
+    context: Rc<Context>,
+    /// What it is counted as.
+    gauge: Counter,
+    /// Never used: it has a timer, for its time is bounded whatever its client does.
+    deadline: Deadline,
+    /// When its client last moved, in ticks of the thread's clock.
+    moved: Cell<u64>,
+    permit: RefCell<Option<Permit>>,
+    /// It has to end.
+    gone: Notify,
+    gave_way: Cell<bool>,
+}
+
+impl Newcomer {
+    /// One that is counted as `gauge` says, until it is dropped.
+    pub fn new(context: &Rc<Context>, deadlines: &Deadlines, gauge: Counter, permit: Permit) -> Rc<Newcomer> {
+        context.stats.add(gauge, 1);
+        let newcomer = Rc::new(Newcomer {
+            context: context.clone(),
+            gauge,
+            deadline: Deadline::default(),
+            moved: Cell::new(context.clock.ticks()),
+            permit: RefCell::new(Some(permit)),
+            gone: Notify::new(),
+            gave_way: Cell::new(false),
+        });
+        deadlines.watch(&newcomer);
+        newcomer
+    }
+
+    /// Its client has said something.
+    pub fn moves(&self) {
+        self.moved.set(self.context.clock.ticks());
+    }
+
+    /// Comes back when it has to end.
+    pub async fn gone(&self) {
+        self.gone.notified().await;
+    }
+
+    /// Its place, when it is known what it wants.
+    pub fn take_permit(&self) -> Option<Permit> {
+        self.permit.take()
+    }
+}
+
+impl Drop for Newcomer {
+    fn drop(&mut self) {
+        self.context.stats.sub(self.gauge, 1);
+    }
+}
+
+impl Expire for Newcomer {
+    fn expire(&self) {}
+}
+
+impl HasDeadline for Newcomer {
+    fn deadline(&self) -> &Deadline {
+        &self.deadline
+    }
+
+    fn end_if_idle(&self) {
+        self.gone.notify_one();
+    }
+
+    fn rest(&self) -> Option<Rest> {
+        (!self.gave_way.get()).then(|| Rest { since: self.moved.get(), stalled: true })
+    }
+
+    fn give_way(&self) -> u64 {
+        self.gave_way.set(true);
+        self.gone.notify_one();
+        self.permit.borrow().as_ref().map_or(0, Permit::give_back)
+    }
+}

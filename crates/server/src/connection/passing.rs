@@ -1,0 +1,156 @@
+//! Connections on their way from one event loop to another that has another descriptor table (see `engine/crowd.rs`).
+//!
+//! The descriptor goes by a Unix socket, which gives it a number in the table of whoever receives it (`SCM_RIGHTS`); all else
+//! follows by a channel, in the same order. The other way go listening sockets.
+
+use std::cell::OnceCell;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::sync::Arc;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::{Limits, Permit};
+use crate::message::request::Ends;
+
+/// What goes with a descriptor.
+#[derive(Debug)]
+pub struct Passed {
+    /// Who talks to whom.
+    pub ends: Ends,
+    /// Its places in both event loops.
+    pub permit: Permit,
+    /// What has been read of it.
+    pub begun: Vec<u8>,
+}
+
+/// Where connections leave an event loop.
+#[derive(Debug)]
+pub struct Exit {
+    socket: StdUnixStream,
+    /// The same as the event loop knows it, from the first connection on.
+    waited_for: OnceCell<UnixStream>,
+    passed: UnboundedSender<Passed>,
+    /// Places where they go to.
+    room: Arc<Limits>,
+}
+
+/// Where they come into the other one.
+#[derive(Debug)]
+pub struct Entry {
+    socket: StdUnixStream,
+    /// The same as the event loop knows it, from the first connection on.
+    waited_for: Option<UnixStream>,
+    passed: UnboundedReceiver<Passed>,
+}
+
+/// Where listening sockets are sent to the event loop of an exit.
+#[derive(Debug)]
+pub struct Supply(StdUnixStream);
+
+/// A way from one event loop to another; `room`: how many connections there may be at its end.
+///
+/// # Errors
+/// No sockets can be had.
+pub fn passage(room: &Arc<Limits>) -> io::Result<(Exit, Entry, Supply)> {
+    let (here, there) = StdUnixStream::pair()?;
+    here.set_nonblocking(true)?;
+    there.set_nonblocking(true)?;
+    let supply = Supply(there.try_clone()?);
+    let (sender, receiver) = unbounded_channel();
+    let exit = Exit { socket: here, waited_for: OnceCell::new(), passed: sender, room: room.clone() };
+    Ok((exit, Entry { socket: there, waited_for: None, passed: receiver }, supply))
+}
+
+impl Entry {
+    /// Takes the next connection in: its descriptor, if there was one left for it, and what goes with it. `None`: no more will come.
+    pub async fn next(&mut self) -> Option<(Option<OwnedFd>, Passed)> {
+        let socket = match &self.waited_for {
+            Some(socket) => socket,
+            None => self.waited_for.insert(UnixStream::from_std(self.socket.try_clone().ok()?).ok()?),
+        };
+        let received = socket.async_io(Interest::READABLE, || receive(socket.as_fd())).await;
+        Some((received.ok()?, self.passed.recv().await?))
+    }
+}
+
+impl Supply {
+    /// Sends a listening socket.
+    ///
+    /// # Errors
+    /// The event loop does not take them.
+    pub fn send(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        send(self.0.as_fd(), socket)
+    }
+}
+
+impl Exit {
+    /// Its descriptor.
+    pub fn number(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    /// The next listening socket of those that were sent.
+    ///
+    /// # Errors
+    /// None was sent, or the table is full.
+    pub fn listening(&self) -> io::Result<OwnedFd> {
+        receive(self.socket.as_fd())?.ok_or_else(|| io::Error::other("no descriptor is left"))
+    }
+
+    /// Whether no connection may be passed on now.
+    pub fn is_full(&self) -> bool {
+        self.room.is_full()
+    }
+
+    /// Passes a TCP connection on, of which `begun` has been read. If the other loop has gone, it ends.
+    pub async fn pass(&self, socket: OwnedFd, ends: Ends, permit: Permit, begun: Vec<u8>) {
+        let (Some(place), Ok(way)) = (self.room.admit(None), self.way()) else { return };
+        let permit = permit.and(place);
+        let sent = way.async_io(Interest::WRITABLE, || send(way.as_fd(), socket.as_fd())).await;
+        // Nothing may come in between: the other side takes both in the order in which they come.
+        if sent.is_ok() {
+            let _ = self.passed.send(Passed { ends, permit, begun });
+        }
+    }
+
+    fn way(&self) -> io::Result<&UnixStream> {
+        if let Some(way) = self.waited_for.get() {
+            return Ok(way);
+        }
+        let way = UnixStream::from_std(self.socket.try_clone()?)?;
+        Ok(self.waited_for.get_or_init(|| way))
+    }
+}
+
+fn send(socket: BorrowedFd<'_>, what: BorrowedFd<'_>) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let what = [what];
+    control.push(SendAncillaryMessage::ScmRights(&what));
+    sendmsg(socket, &[IoSlice::new(b"c")], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// `None`: there was one, but no descriptor is left for it. An error too if the other side has gone.
+fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let got = recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    if got.bytes == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    }))
+}

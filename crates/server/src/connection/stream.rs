@@ -1,0 +1,180 @@
+//! A client connection's socket, TCP, Unix or encrypted TCP, with only the calls that the event loop makes.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use rustix::net::{RecvFlags, SendFlags};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::context::poll_receive;
+use crate::tls::TlsStream;
+
+/// A client's socket.
+#[derive(Debug)]
+pub enum Stream {
+    /// TCP
+    Tcp(TcpStream),
+    /// Unix
+    Unix(UnixStream),
+    /// TCP with TLS: what is read and written is plaintext.
+    Tls(Box<TlsStream>),
+}
+
+impl Stream {
+    /// Reads once. A read that does not fill `buffer` has emptied the socket and costs no second system call.
+    pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Stream::Tcp(s) => poll_receive(s, cx, buffer),
+            Stream::Tls(s) => s.poll_read(cx, buffer),
+            Stream::Unix(s) => {
+                let mut buffer = ReadBuf::new(buffer);
+                ready!(Pin::new(s).poll_read(cx, &mut buffer))?;
+                Poll::Ready(Ok(buffer.filled().len()))
+            }
+        }
+    }
+
+    /// Ready when the other side has ended the connection, or its half of it. Stays pending if there is something to read,
+    /// which has to be read first; and for a Unix socket, which tokio can't be asked about without a borrow that lasts: a
+    /// proxy that lets go of its request is noticed when the answer is written.
+    pub fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let socket = match self {
+            Stream::Tcp(socket) => &*socket,
+            Stream::Tls(stream) => return stream.poll_gone(cx),
+            Stream::Unix(_) => return Poll::Pending,
+        };
+        loop {
+            if ready!(socket.poll_read_ready(cx)).is_err() {
+                return Poll::Ready(());
+            }
+            let seen = socket.try_io(Interest::READABLE, || {
+                let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+                Ok(rustix::net::recv(socket, &mut [0u8; 1][..], flags).map(|(_, length)| length)?)
+            });
+            match seen {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(1..) => return Poll::Pending,
+                _ => return Poll::Ready(()),
+            }
+        }
+    }
+
+    /// Writes once.
+    pub fn poll_write(&mut self, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        match (self, pieces) {
+            (Stream::Unix(s), _) => Pin::new(s).poll_write_vectored(cx, pieces),
+            (Stream::Tls(s), _) => s.poll_write(cx, pieces),
+            (tcp, [one]) => tcp.poll_write_with(cx, |s| Ok(rustix::net::send(s, one, SendFlags::NOSIGNAL)?)),
+            (tcp, _) => tcp.poll_write_with(cx, |s| Ok(rustix::io::writev(s, pieces)?)),
+        }
+    }
+
+    /// Writes what fits without waiting.
+    pub fn try_write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        match (self, pieces) {
+            (Stream::Unix(s), _) => s.try_write_vectored(pieces),
+            (Stream::Tls(s), _) => s.try_write(pieces),
+            (Stream::Tcp(s), [one]) => {
+                s.try_io(Interest::WRITABLE, || Ok(rustix::net::send(&*s, one, SendFlags::NOSIGNAL)?))
+            }
+            (Stream::Tcp(s), _) => s.try_io(Interest::WRITABLE, || Ok(rustix::io::writev(&*s, pieces)?)),
+        }
+    }
+
+    /// Whether some of what was read last had come before the handshake was over: as early data, which may be a copy.
+    pub fn is_early(&self) -> bool {
+        matches!(self, Stream::Tls(s) if s.is_early())
+    }
+
+    /// Whether the kernel may send files over it by itself.
+    pub fn sends_files(&self) -> bool {
+        !matches!(self, Stream::Tls(s) if !s.is_in_kernel())
+    }
+
+    /// Lets the kernel encipher from now on, if it can; whether it does. What was written must have left.
+    ///
+    /// # Errors
+    /// The connection can't go on.
+    pub fn go_to_kernel(&mut self) -> io::Result<bool> {
+        if let Stream::Tls(s) = self { s.go_to_kernel() } else { Ok(false) }
+    }
+
+    /// Whether so much has been sent with its keys that it should not be kept for more.
+    pub fn is_worn(&self) -> bool {
+        matches!(self, Stream::Tls(s) if s.is_worn())
+    }
+
+    /// Sends what was written and has not left.
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Stream::Tls(s) => s.poll_flush(cx),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Bytes that wait in it: the kernel's both ways, and with TLS its own.
+    pub fn held(&self) -> u64 {
+        let kernel =
+            millrace_sys::socket_memory(self.as_fd()).map_or(0, |memory| memory.sending + memory.receiving);
+        match self {
+            Stream::Tls(s) => kernel + s.held(),
+            _ => kernel,
+        }
+    }
+
+    /// Whether everything that was written has left.
+    pub fn is_flushed(&self) -> bool {
+        match self {
+            Stream::Tls(s) => s.is_flushed(),
+            _ => true,
+        }
+    }
+
+    /// Says that nothing more will be written, where there are words for that.
+    pub fn say_end(&mut self) {
+        if let Stream::Tls(s) = self {
+            s.say_end();
+        }
+    }
+
+    /// Runs a system call that writes to the socket, when the socket can take something; only where it
+    /// [sends files](Self::sends_files).
+    pub fn poll_write_with(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut call: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let result = match self {
+                Stream::Tcp(s) => {
+                    ready!(s.poll_write_ready(cx))?;
+                    s.try_io(Interest::WRITABLE, || call(s.as_fd()))
+                }
+                Stream::Unix(s) => {
+                    // A Unix socket has no poll_write_ready; an empty wait is the same.
+                    let mut writable = std::pin::pin!(s.writable());
+                    ready!(writable.as_mut().poll(cx))?;
+                    s.try_io(Interest::WRITABLE, || call(s.as_fd()))
+                }
+                Stream::Tls(s) => return s.poll_send(cx, call),
+            };
+            match result {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return Poll::Ready(result),
+            }
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Tcp(s) => s.as_fd(),
+            Stream::Unix(s) => s.as_fd(),
+            Stream::Tls(s) => s.as_fd(),
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! The access log: one line a request. An event loop formats it into a buffer of its own and hands full buffers to
+//! the writer a few times a second. A disk that is full or slow costs lines, which are counted, and nothing else.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use millrace_settings::plan::{self, AccessFormat};
+
+use super::line::{self, Stamp};
+use super::messages::{Messages, PATIENCE};
+use super::sink::{Failed, Sink, Target};
+use crate::context::Context;
+use crate::context::stats::Counter;
+use millrace_wire::head::Head;
+
+/// A buffer is handed over when it holds this many bytes.
+const BATCH: usize = 32 * 1_024;
+/// Batches that may wait for the writer: 16 MiB.
+const QUEUE: usize = 512;
+/// While lines are being lost, people are told so no more often than this.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
+
+/// What there is to say about one request.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// What was asked.
+    pub asked: Asked<'a>,
+    /// The client's address; `None` for a peer on a Unix socket.
+    pub client: Option<IpAddr>,
+    /// Status of the answer.
+    pub status: u16,
+    /// Bytes of content sent.
+    pub bytes: u64,
+    /// From the first byte of the request to the last of the answer.
+    pub duration: Duration,
+}
+
+/// What a client asked.
+#[derive(Clone, Copy, Debug)]
+pub enum Asked<'a> {
+    /// A request: its head, and host and port as the client asked for them.
+    Request(&'a Head, &'a str),
+    /// Something else: the beginning of what it sent, as far as it is known.
+    Malformed(&'a [u8]),
+}
+
+/// Lines of one event loop that are not handed over yet.
+#[derive(Debug, Default)]
+pub struct AccessBuffer {
+    lines: RefCell<Vec<u8>>,
+    count: Cell<u64>,
+    stamp: RefCell<Stamp>,
+}
+
+impl AccessBuffer {
+    /// Adds a line, if there is an access log.
+    pub fn record(&self, context: &Context, entry: &Entry<'_>) {
+        // Read on each request, so that a reload takes effect; otherwise nothing writes to it.
+        let Some(format) = context.process.log.access().and_then(Access::format) else { return };
+        let mut lines = self.lines.borrow_mut();
+        let mut stamp = self.stamp.borrow_mut();
+        stamp.set(context.clock.unix_time());
+        match format {
+            AccessFormat::Combined => line::combined(&mut lines, &stamp, entry),
+            AccessFormat::Json => line::json(&mut lines, &stamp, entry),
+        }
+        self.count.set(self.count.get() + 1);
+        if lines.len() >= BATCH {
+            drop(lines);
+            self.flush(context);
+        }
+    }
+
+    /// Hands over what there is. Called a few times a second, and before the event loop ends.
+    pub fn flush(&self, context: &Context) {
+        let Some(access) = context.process.log.access() else { return };
+        let mut lost = access.shared.lost.swap(0, Ordering::Relaxed);
+        let count = self.count.take();
+        if count > 0 {
+            let room = Vec::with_capacity(self.lines.borrow().len());
+            let lines = self.lines.replace(room);
+            if access.queue.try_send(Job::Lines { lines, count }).is_err() {
+                lost += count;
+                context.process.log.warn(format_args!(
+                    "access log lines are dropped: the disk does not keep up with the requests"
+                ));
+            }
+        }
+        if lost > 0 {
+            context.stats.add(Counter::LogDropped, lost);
+        }
+    }
+}
+
+/// The way to the writer of the access log.
+pub struct Access {
+    queue: SyncSender<Job>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// 0: off. Otherwise an [`AccessFormat`] plus 1.
+    format: AtomicU8,
+    /// Lines that the writer could not write, until an event loop adds them to its counters.
+    lost: AtomicU64,
+}
+
+enum Job {
+    Lines { lines: Vec<u8>, count: u64 },
+    Open { target: Target, done: SyncSender<io::Result<()>> },
+    Close { done: SyncSender<()> },
+}
+
+impl Access {
+    /// Starts the writer.
+    ///
+    /// # Errors
+    /// The file can't be opened, or no thread can be started.
+    pub fn start(plan: &plan::Log, messages: Messages) -> io::Result<Access> {
+        let (queue, jobs) = sync_channel(QUEUE);
+        let shared = Arc::new(Shared { format: AtomicU8::new(0), lost: AtomicU64::new(0) });
+        let access = Access { queue, shared: shared.clone() };
+        thread::Builder::new().name("millrace-access".to_owned()).spawn(move || {
+            let sink = Sink::open(Target::Off).expect("nothing has to be opened");
+            Writer { sink, messages, shared, loss: None }.run(&jobs);
+        })?;
+        access.reopen(plan)?;
+        Ok(access)
+    }
+
+    /// Form of the lines; `None`: there is no access log.
+    pub fn format(&self) -> Option<AccessFormat> {
+        match self.shared.format.load(Ordering::Relaxed) {
+            0 => None,
+            1 => Some(AccessFormat::Combined),
+            _ => Some(AccessFormat::Json),
+        }
+    }
+
+    /// Goes on as `plan` says.
+    ///
+    /// # Errors
+    /// The file can't be opened, or the writer hangs in a write to the old one.
+    pub fn reopen(&self, plan: &plan::Log) -> io::Result<()> {
+        let (done, opened) = sync_channel(1);
+        let busy = || io::Error::new(io::ErrorKind::TimedOut, "the access log's disk does not answer");
+        let target = plan.access.clone().map_or(Target::Off, Target::File);
+        self.queue.try_send(Job::Open { target, done }).map_err(|_| busy())?;
+        opened.recv_timeout(PATIENCE).map_err(|_| busy())??;
+        let format = match (&plan.access, plan.access_format) {
+            (None, _) => 0,
+            (Some(_), AccessFormat::Combined) => 1,
+            (Some(_), AccessFormat::Json) => 2,
+        };
+        self.shared.format.store(format, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Writes what is queued and ends the writer.
+    pub fn close(&self) {
+        super::end_writer(&self.queue, PATIENCE, |done| Job::Close { done });
+    }
+}
+
+/// What the thread of the access log owns.
+struct Writer {
+    sink: Sink,
+    messages: Messages,
+    shared: Arc<Shared>,
+    /// Lines are being lost.
+    loss: Option<Loss>,
+}
+
+struct Loss {
+    lines: u64,
+    told: Instant,
+}
+
+impl Writer {
+    fn run(mut self, jobs: &Receiver<Job>) {
+        while let Ok(job) = jobs.recv() {
+            match job {
+                Job::Lines { lines, count } => match self.sink.write_lines(&lines) {
+                    Ok(()) => self.recovered(),
+                    Err(failed) => self.failed(&failed, count),
+                },
+                Job::Open { target, done } => {
+                    let opened = Sink::open(target).map(|sink| self.sink = sink);
+                    let _ = done.send(opened);
+                }
+                Job::Close { done } => {
+                    let _ = done.send(());
+                    return;
+                }
+            }
+        }
+    }
+
+    fn failed(&mut self, failed: &Failed, count: u64) {
+        // A user agent can't smuggle a line break in, so lines are requests; but never more than there were.
+        let lost = failed.lines.min(count);
+        self.shared.lost.fetch_add(lost, Ordering::Relaxed);
+        let now = Instant::now();
+        let (name, reason) = (self.sink.name(), &failed.reason);
+        match &mut self.loss {
+            None => {
+                self.loss = Some(Loss { lines: lost, told: now });
+                self.messages.error(&format!(
+                    "cannot write to the access log {name}: {reason}; lines are dropped until that is over"
+                ));
+            }
+            Some(loss) => {
+                loss.lines += lost;
+                if now - loss.told >= TELL_AGAIN {
+                    loss.told = now;
+                    let lines = loss.lines;
+                    self.messages.error(&format!(
+                        "still cannot write to the access log {name}: {reason}; {lines} lines dropped so far"
+                    ));
+                }
+            }
+        }
+    }
+
+    fn recovered(&mut self) {
+        if let Some(loss) = self.loss.take() {
+            self.messages.warn(&format!(
+                "the access log {} is written again; {} lines were dropped meanwhile",
+                self.sink.name(),
+                loss.lines
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::context::Process;
+    use crate::context::log::tests::{Dir, plan, texts};
+    use crate::context::log::{Level, Log};
+    use crate::context::stats::Registry;
+
+    fn with_access(dir: &Dir, access: &Path) -> plan::Log {
+        plan::Log { access: Some(access.to_owned()), ..plan(&dir.path("error.log")) }
+    }
+
+    fn context(log: &Log) -> Rc<Context> {
+        let source = millrace_settings::Source { site_dir: Some("/".into()), ..Default::default() };
+        let (plan, _) = millrace_settings::load(&source).unwrap();
+        Context::new(0, 1, Process::new(Registry::new(1), log.clone(), 0), plan.into())
+    }
+
+    fn ask(context: &Context, what: &str) {
+        let asked = Asked::Malformed(what.as_bytes());
+        let entry = Entry { asked, client: None, status: 400, bytes: 0, duration: Duration::ZERO };
+        context.access.record(context, &entry);
+    }
+
+    fn lines(path: &Path) -> usize {
+        std::fs::read(path).map_or(0, |text| memchr::memchr_iter(b'\n', &text).count())
+    }
+
+    /// The writers work at their own pace: waits for `done`, 5 s at most.
+    fn wait_for(done: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !done() {
+            assert!(began.elapsed() < Duration::from_secs(5), "it never came");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn off_until_a_reload_says_otherwise() {
+        let dir = Dir::new("access-off");
+        let log = Log::open(&plan(&dir.path("error.log"))).unwrap();
+        let context = context(&log);
+        ask(&context, "not this");
+        assert!(context.access.lines.borrow().is_empty());
+
+        let file = dir.path("access.log");
+        log.reopen(&plan::Log { access_format: AccessFormat::Json, ..with_access(&dir, &file) });
+        ask(&context, "this");
+        context.access.flush(&context);
+        log.reopen(&plan(&dir.path("error.log")));
+        ask(&context, "nor this");
+        context.access.flush(&context);
+        log.close();
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(text.lines().count(), 1);
+        assert!(text.contains(r#""malformed":"this""#), "{text}");
+    }
+
+    #[test]
+    fn goes_on_in_a_new_file_after_rotation() {
+        let dir = Dir::new("access-rotation");
+        let (file, old) = (dir.path("access.log"), dir.path("access.log.1"));
+        let log = Log::open(&with_access(&dir, &file)).unwrap();
+        let context = context(&log);
+        for _ in 0..1_000 {
+            ask(&context, "before");
+        }
+        assert!(context.access.count.get() < 1_000, "full buffers go at once");
+        context.access.flush(&context);
+        std::fs::rename(&file, &old).unwrap();
+        log.reopen(&with_access(&dir, &file));
+        ask(&context, "after");
+        context.access.flush(&context);
+        log.close();
+        assert_eq!((lines(&old), lines(&file)), (1_000, 1));
+    }
+
+    #[test]
+    fn a_full_disk_is_counted_told_once_and_left_behind() {
+        let dir = Dir::new("access-full");
+        let log = Log::open(&with_access(&dir, Path::new("/dev/full"))).unwrap();
+        let context = context(&log);
+        let dropped = || context.process.stats.value(Counter::LogDropped);
+        for round in 1..=3 {
+            ask(&context, "lost");
+            ask(&context, "lost too");
+            context.access.flush(&context);
+            wait_for(|| {
+                context.access.flush(&context);
+                dropped() == 2 * round
+            });
+        }
+        let file = dir.path("access.log");
+        log.reopen(&with_access(&dir, &file));
+        ask(&context, "kept");
+        context.access.flush(&context);
+        log.close();
+        assert_eq!(lines(&file), 1);
+        assert_eq!(dropped(), 6);
+        let told = texts(&dir.path("error.log"));
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("/dev/full") && told[0].contains("No space left"), "{told:?}");
+        assert!(told[1].contains("6 lines were dropped"), "{told:?}");
+    }
+
+    #[test]
+    fn a_disk_that_hangs_holds_nobody_up() {
+        let dir = Dir::new("access-hang");
+        let pipe = dir.path("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+            .unwrap();
+        // Somebody has it open and never reads: the writer hangs in its second batch.
+        let reader = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+        let log = Log::open(&with_access(&dir, &pipe)).unwrap();
+        let context = context(&log);
+        let began = Instant::now();
+        let line = "x".repeat(150);
+        while context.process.stats.value(Counter::LogDropped) == 0 {
+            ask(&context, &line);
+            assert!(began.elapsed() < Duration::from_secs(20), "the queue has no bound");
+        }
+        let error = dir.path("error.log");
+        wait_for(|| texts(&error).iter().any(|t| t.contains("does not keep up")));
+        log.message(Level::Info, format_args!("still here"));
+        wait_for(|| texts(&error).contains(&"info  still here".to_owned()));
+        drop(reader);
+    }
+}

@@ -1,0 +1,152 @@
+//! Where a log's bytes go: a file, or the standard output or error.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use millrace_settings::plan;
+
+/// What a log is to be written to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Nowhere: the log is off.
+    Off,
+    /// Standard error.
+    Stderr,
+    /// A file, appended to.
+    File(PathBuf),
+}
+
+impl Target {
+    /// Of the error log.
+    pub fn for_messages(plan: &plan::Log) -> Target {
+        plan.error.clone().map_or(Target::Stderr, Target::File)
+    }
+}
+
+/// An open log. Owned by its writer thread.
+#[derive(Debug)]
+pub struct Sink {
+    target: Target,
+    file: Option<File>,
+    /// The last write ended within a line.
+    torn: bool,
+}
+
+impl Sink {
+    /// Opens `target`.
+    ///
+    /// # Errors
+    /// The file can't be opened for appending; the error names it.
+    pub fn open(target: Target) -> io::Result<Sink> {
+        let file = match &target {
+            Target::Off => None,
+            Target::Stderr => Some(duplicate(io::stderr())?),
+            Target::File(path) => Some(open_file(path).map_err(|error| {
+                io::Error::new(error.kind(), format!("cannot open the log file {}: {error}", path.display()))
+            })?),
+        };
+        Ok(Sink { target, file, torn: false })
+    }
+
+    /// Writes whole lines. A line that a failed write has torn is ended before the next one begins.
+    ///
+    /// # Errors
+    /// `Failed` says how many lines are lost and why.
+    pub fn write_lines(&mut self, lines: &[u8]) -> Result<(), Failed> {
+        let Some(mut file) = self.file.as_ref() else { return Ok(()) };
+        let mut rest = lines;
+        let mut torn = self.torn;
+        while !rest.is_empty() {
+            let piece: &[u8] = if torn { b"\n" } else { rest };
+            match file.write(piece) {
+                Ok(0) => return Err(self.fail(lines, rest, torn, io::ErrorKind::WriteZero.into())),
+                Ok(_) if torn => torn = false,
+                Ok(n) => rest = &rest[n..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.fail(lines, rest, torn, error)),
+            }
+        }
+        self.torn = false;
+        Ok(())
+    }
+
+    /// How people call the place.
+    pub fn name(&self) -> String {
+        match &self.target {
+            Target::Off => "nowhere".to_owned(),
+            Target::Stderr => "standard error".to_owned(),
+            Target::File(path) => path.display().to_string(),
+        }
+    }
+
+    fn fail(&mut self, lines: &[u8], rest: &[u8], torn: bool, reason: io::Error) -> Failed {
+        let written = lines.len() - rest.len();
+        self.torn = torn || (written > 0 && lines[written - 1] != b'\n');
+        Failed { lines: memchr::memchr_iter(b'\n', rest).count() as u64, reason }
+    }
+}
+
+/// Lines could not be written.
+#[derive(Debug)]
+pub struct Failed {
+    /// How many are lost, with the one that is torn.
+    pub lines: u64,
+    /// Why.
+    pub reason: io::Error,
+}
+
+fn open_file(path: &Path) -> io::Result<File> {
+    // Both names can't be opened when they are a socket, as under systemd; the descriptors themselves can be used.
+    match path.to_str() {
+        Some("/dev/stdout") => return duplicate(io::stdout()),
+        Some("/dev/stderr") => return duplicate(io::stderr()),
+        _ => {}
+    }
+    // Addresses of visitors are in it: not for everybody to read.
+    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
+}
+
+fn duplicate(stream: impl AsFd) -> io::Result<File> {
+    stream.as_fd().try_clone_to_owned().map(File::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn appends_and_names_what_it_cannot_open() {
+        let dir = crate::context::log::tests::Dir::new("sink");
+        let path = dir.path("a.log");
+        std::fs::write(&path, "old\n").unwrap();
+        let mut sink = Sink::open(Target::File(path.clone())).unwrap();
+        sink.write_lines(b"one\ntwo\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old\none\ntwo\n");
+
+        let error = Sink::open(Target::File(dir.path("no/such/dir.log"))).unwrap_err();
+        assert!(error.to_string().contains("no/such/dir.log"), "{error}");
+    }
+
+    #[test]
+    fn a_full_disk_costs_lines_and_no_more() {
+        let mut sink = Sink::open(Target::File("/dev/full".into())).unwrap();
+        let failed = sink.write_lines(b"one\ntwo\nthree\n").unwrap_err();
+        assert_eq!(failed.lines, 3);
+        assert_eq!(failed.reason.kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn ends_a_torn_line_first() {
+        let dir = crate::context::log::tests::Dir::new("torn");
+        let path = dir.path("a.log");
+        let mut sink = Sink::open(Target::File(path.clone())).unwrap();
+        sink.write_lines(b"on").unwrap();
+        let failed = sink.fail(b"one\ntwo\n", b"e\ntwo\n", false, io::ErrorKind::StorageFull.into());
+        assert_eq!(failed.lines, 2);
+        sink.write_lines(b"three\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "on\nthree\n");
+    }
+}

@@ -1,0 +1,17 @@
+//! The ground on which all rooms stand: the time, the counters, the logs, files without a name, and the memory budget of
+//! connections. This room knows no other.
+
+pub mod budget;
+mod clock;
+pub mod log;
+mod memory;
+mod process;
+mod spool;
+pub mod stats;
+mod tcp;
+
+pub use clock::Clock;
+pub use memory::available as available_memory;
+pub use process::{Context, Process, Stage, Swapped};
+pub use spool::Spool;
+pub use tcp::poll_receive;

@@ -1,0 +1,188 @@
+//! What goes back to the client: status, fields, body. Protocol-neutral: `protocol` adds framing, `Date` and
+//! `Connection`, and leaves out the body of an answer to HEAD.
+
+mod byteranges;
+pub mod codec;
+mod coder;
+mod encoder;
+mod fields;
+pub mod passing;
+mod plain;
+mod source;
+mod weakened;
+
+use std::fs::File;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use millrace_pages::{Note, Notes};
+
+pub use byteranges::byteranges;
+pub use coder::Coder;
+#[cfg(test)]
+pub(crate) use encoder::tests::readable;
+pub use fields::{Fields, is_value, lines};
+pub use plain::{plain, reason_phrase, redirect};
+pub use source::Source;
+
+/// An answer. Content-Length, Transfer-Encoding, Connection, Date and Server are not among its fields.
+#[derive(Debug)]
+pub struct Reply {
+    /// Status code, 200-599.
+    pub status: u16,
+    /// Reason phrase, where the application chose its own.
+    pub reason: Option<Box<str>>,
+    /// Fields but those that `protocol` adds.
+    pub fields: Fields,
+    /// The content.
+    pub body: Body,
+    /// Whether the connection is closed after it.
+    pub close: bool,
+    /// Whether `Date` is among its fields: a stored page's says when it was made, and `Age` counts from there.
+    pub dated: bool,
+    /// What the script that made it said to the server.
+    pub aside: Option<Box<Aside>>,
+    /// Whether it has the site's own fields already, or must not have them.
+    pub has_site_fields: bool,
+}
+
+/// What a script said to the server beside its answer to the client. Never sent.
+#[derive(Debug, Default)]
+pub struct Aside {
+    /// Fields that are meant for the server: `Millrace-Purge`, `X-LiteSpeed-Tag` and their like.
+    pub fields: Fields,
+    /// What it said by functions.
+    pub notes: Notes,
+    /// Its run ended in a fatal error.
+    pub failed: bool,
+    /// There was no worker for it: nothing ran, and this is the server's own answer.
+    pub turned_away: bool,
+}
+
+impl Reply {
+    /// An answer without content.
+    pub fn new(status: u16) -> Reply {
+        Reply {
+            status,
+            reason: None,
+            fields: Fields::default(),
+            body: Body::Empty,
+            close: false,
+            dated: false,
+            aside: None,
+            has_site_fields: false,
+        }
+    }
+
+    /// Whether it says that there was no worker.
+    pub fn is_turned_away(&self) -> bool {
+        self.aside.as_ref().is_some_and(|aside| aside.turned_away)
+    }
+
+    /// The same with a field more.
+    pub fn with(mut self, name: &str, value: &str) -> Reply {
+        self.fields.push(name, value.as_bytes());
+        self
+    }
+
+    /// The same with this content.
+    pub fn body(mut self, body: Body) -> Reply {
+        self.body = body;
+        self
+    }
+}
+
+/// Fields by which a script hands a file over, and whether their value is a path as in a URL. Those of lighttpd are the
+/// older name of `X-Sendfile`, and the one that WooCommerce writes.
+const HANDING_OVER: [(&str, Handed); 4] = [
+    ("x-accel-redirect", Handed::Location),
+    ("x-sendfile", Handed::Path),
+    ("x-lighttpd-send-file", Handed::Path),
+    ("x-lighttpd-sendfile", Handed::Path),
+];
+
+/// How a script names the file that it hands over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handed {
+    /// As a path of the site (`X-Accel-Redirect`).
+    Location,
+    /// As a path of the machine (`X-Sendfile`).
+    Path,
+}
+
+impl Handed {
+    /// What a field of this name says, if it hands a file over.
+    pub fn by(name: &str) -> Option<Handed> {
+        // Nearly no field begins so.
+        if !name.as_bytes().first().is_some_and(|first| first.eq_ignore_ascii_case(&b'x')) {
+            return None;
+        }
+        HANDING_OVER.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, handed)| *handed)
+    }
+}
+
+impl Aside {
+    /// The file that is to be sent instead of what the script wrote: how it is named, by which field, and its name.
+    pub fn handed(&self) -> Option<(Handed, &str, &[u8])> {
+        let mut named = self.fields.iter().filter(|(_, value)| !value.is_empty());
+        named.find_map(|(name, value)| Some((Handed::by(name)?, name, value)))
+    }
+
+    /// Takes in what was said later.
+    pub fn hear(&mut self, later: Aside) {
+        for (kind, text) in [(Note::Tag, &later.notes.tags), (Note::Control, &later.notes.control)] {
+            if !text.is_empty() {
+                self.notes.add(kind, text);
+            }
+        }
+        self.failed |= later.failed;
+    }
+}
+
+/// Where the content comes from. A length that is known is sent as Content-Length, also to HEAD.
+#[derive(Debug)]
+pub enum Body {
+    /// No content; `Content-Length: 0` where the status allows content.
+    Empty,
+    /// Made for this answer.
+    Bytes(Vec<u8>),
+    /// Kept ready by a cache; `start..end` of it is sent.
+    Shared {
+        /// The kept bytes.
+        bytes: Arc<[u8]>,
+        /// First byte to send.
+        start: usize,
+        /// One past the last.
+        end: usize,
+    },
+    /// A part of an open file, sent with sendfile.
+    File {
+        /// The file; its position is never used.
+        file: Rc<File>,
+        /// First byte to send.
+        offset: u64,
+        /// Bytes to send.
+        length: u64,
+    },
+    /// Several parts in order (`multipart/byteranges`).
+    Parts(Vec<Body>),
+    /// Still being made.
+    Stream(Box<dyn Source>),
+    /// To HEAD by a script: no content, and the length it would have if the script said so.
+    Omitted(Option<u64>),
+}
+
+impl Body {
+    /// Bytes, if known beforehand.
+    pub fn length(&self) -> Option<u64> {
+        match self {
+            Body::Empty => Some(0),
+            Body::Bytes(bytes) => Some(bytes.len() as u64),
+            Body::Shared { start, end, .. } => Some((end - start) as u64),
+            Body::File { length, .. } => Some(*length),
+            Body::Parts(parts) => parts.iter().map(Body::length).sum(),
+            Body::Stream(stream) => stream.length(),
+            Body::Omitted(length) => *length,
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! One request that can't be answered on the spot: its content is still coming, PHP has to run, a file has to be
+//! compressed. What is the same for all protocols; how content comes and how the answer leaves is theirs.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use millrace_settings::Plan;
+
+use super::{Response, ServeThread, SharedSetup, hand_over, leave, respond};
+use crate::cache::{self, Told, Waited};
+use crate::context::log::{Asked, Entry};
+use crate::context::stats::{Class, Counter};
+use crate::message::Request;
+use crate::message::reply::{self, Reply, passing};
+use crate::php;
+use crate::php::SiteWorkers;
+use crate::site::{Script, Site};
+
+/// What the access log says of a request whose client left before its answer was there, as nginx does.
+pub const CLIENT_GONE: u16 = 499;
+
+/// So often a request waits for a page of which another variant is made, before the script runs for it alone.
+const MOST_WAITS: u32 = 3;
+
+/// Why a request gets no answer, or not the one it asked for.
+pub enum Trouble {
+    /// The client has gone, or has been sent away.
+    Gone,
+    /// It gets this answer, and no more of its content is read.
+    Answer(Reply),
+}
+
+/// An answer to a request whose content can't be taken.
+pub fn refusal(status: u16) -> Trouble {
+    let mut reply = reply::plain(status);
+    reply.close = true;
+    Trouble::Answer(reply)
+}
+
+/// The answer of a site where there is no room. In a few seconds there may be some: slow ones have been closed by then.
+pub fn no_room(site: &Site) -> Reply {
+    leave(site, Reply { close: true, ..reply::plain(503) }.with("Retry-After", "5"))
+}
+
+/// Counts an answer that leaves at once, and writes it into the access log.
+pub fn record_at_once(thread: &ServeThread, request: &Request, class: Class, reply: &Reply) {
+    let bytes = if request.is_head() { 0 } else { reply.body.length().unwrap_or(0) };
+    thread.stats.count_reply(reply.status);
+    thread.stats.took(class, Duration::ZERO, Duration::ZERO);
+    let (asked, client) = (Asked::Request(&request.head, request.authority()), request.ends.client_ip());
+    let entry = Entry { asked, client, status: reply.status, bytes, duration: Duration::ZERO };
+    thread.access.record(thread, &entry);
+}
+
+/// Counts whoever waits for `answer`, which PHP makes.
+async fn awaiting_php<T>(thread: &ServeThread, answer: impl Future<Output = T>) -> T {
+    struct Waiting<'a>(&'a ServeThread);
+
+    impl Drop for Waiting<'_> {
+        fn drop(&mut self) {
+            self.0.stats.sub(Counter::AwaitPhp, 1);
+        }
+    }
+
+    thread.stats.add(Counter::AwaitPhp, 1);
+    let _waiting = Waiting(thread);
+    answer.await
+}
+
+/// The client of an exchange, as its protocol sees it.
+pub trait Client {
+    /// Reads the content of `request` into it, at most `most` bytes.
+    async fn read_content(
+        &mut self,
+        thread: &Rc<ServeThread>,
+        request: &mut Request,
+        plan: &Plan,
+        most: u64,
+    ) -> Result<(), Trouble>;
+
+    /// Ready when the client has gone.
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+}
+
+/// A request on its way to its answer.
+pub struct Exchange {
+    /// What was asked.
+    pub request: Request,
+    /// Whom.
+    pub site: Arc<SiteWorkers>,
+    /// The configuration that it began with.
+    setup: SharedSetup,
+    started: Instant,
+    /// Who answers it.
+    class: Class,
+    /// What routing said, if it has been asked.
+    response: Option<Response>,
+    /// The script was given back entity-tags that its client has as weak ones.
+    restored: bool,
+}
+
+impl Exchange {
+    /// A request that starts now.
+    pub fn new(
+        thread: &ServeThread,
+        setup: &SharedSetup,
+        site: &Arc<SiteWorkers>,
+        request: Request,
+    ) -> Exchange {
+        let (started, class) = (thread.clock.now(), Class::Other);
+        let (site, setup) = (site.clone(), setup.clone());
+        Exchange { request, site, setup, started, class, response: None, restored: false }
+    }
+
+    /// The same, answered by `class`.
+    pub fn of(self, class: Class) -> Exchange {
+        Exchange { class, ..self }
+    }
+
+    /// The same, with what routing said.
+    pub fn with(self, class: Class, response: Response) -> Exchange {
+        Exchange { class, response: Some(response), ..self }
+    }
+
+    /// Whether its answer depends on nothing that is still to come.
+    pub fn is_ready(&self) -> bool {
+        matches!(self.response, Some(Response::Ready(_)))
+    }
+
+    /// The answer, when it is there.
+    pub async fn answer(
+        &mut self,
+        thread: &Rc<ServeThread>,
+        client: &mut impl Client,
+    ) -> Result<Reply, Trouble> {
+        match self.reply(thread, client).await {
+            Ok(reply) => Ok(leave(&self.site, reply)),
+            Err(Trouble::Answer(reply)) => Err(Trouble::Answer(leave(&self.site, reply))),
+            Err(Trouble::Gone) => Err(Trouble::Gone),
+        }
+    }
+
+    /// How long it has been since the request came.
+    pub fn elapsed(&self, thread: &ServeThread) -> Duration {
+        thread.clock.now().duration_since(self.started)
+    }
+
+    /// Counts an answer that began to leave after `first_byte`, and writes it into the access log.
+    pub fn record(&self, thread: &ServeThread, status: u16, bytes: u64, first_byte: Duration) {
+        thread.stats.count_reply(status);
+        thread.stats.took(self.class, first_byte, self.elapsed(thread));
+        self.log(thread, status, bytes);
+    }
+
+    /// Writes a line of the access log.
+    pub fn log(&self, thread: &ServeThread, status: u16, bytes: u64) {
+        let duration = self.elapsed(thread);
+        let (asked, client) =
+            (Asked::Request(&self.request.head, self.request.authority()), self.request.ends.client_ip());
+        thread.access.record(thread, &Entry { asked, client, status, bytes, duration });
+    }
+
+    async fn reply(&mut self, thread: &Rc<ServeThread>, client: &mut impl Client) -> Result<Reply, Trouble> {
+        let mut waits = 0;
+        loop {
+            let response = match self.response.take() {
+                Some(response) => response,
+                None => {
+                    let (class, response) = respond(thread, &self.site, &self.request);
+                    self.class = class;
+                    response
+                }
+            };
+            return match response {
+                Response::Ready(reply) => Ok(reply),
+                Response::Later(reply) => Ok(reply.await),
+                Response::Page(page, script) => match awaiting_php(thread, page).await {
+                    Waited::Reply(reply) => {
+                        let reply = php::seat(&thread.php, &self.site, &self.request, &script, reply);
+                        let mut reply = self.hand_over(thread, &script, reply).await;
+                        self.compress(thread, &mut reply);
+                        Ok(reply)
+                    }
+                    Waited::Again if waits < MOST_WAITS => {
+                        waits += 1;
+                        continue;
+                    }
+                    _ => self.script(thread, client, &script, Told::PASS).await,
+                },
+                Response::Script(script, told) => self.script(thread, client, &script, told).await,
+                // Only crowd loops say so, and they begin no exchange.
+                Response::Elsewhere => Ok(reply::plain(503)),
+            };
+        }
+    }
+
+    /// Runs a script for this request alone.
+    async fn script(
+        &mut self,
+        thread: &Rc<ServeThread>,
+        client: &mut impl Client,
+        script: &Script,
+        told: Told,
+    ) -> Result<Reply, Trouble> {
+        let most = self.site.plan.body_bytes;
+        client.read_content(thread, &mut self.request, &self.setup.plan, most).await?;
+        if self.site.plan.compress_php {
+            let Request { head, forwarded_host, .. } = &mut self.request;
+            self.restored = passing::restore_tags(head, forwarded_host.as_deref());
+        }
+        // A client that goes while it waits for a worker is not worth one.
+        let gone = poll_fn(|cx| client.poll_gone(cx));
+        let running = php::run_while(&thread.php, &self.site, &mut self.request, script, gone);
+        let reply = awaiting_php(thread, running).await;
+        let reply = reply.ok_or(Trouble::Gone)?;
+        let mut reply = php::seat(&thread.php, &self.site, &self.request, script, reply);
+        cache::settle(&thread.pages, &self.site, &self.request, &mut reply, told);
+        let mut reply = self.hand_over(thread, script, reply).await;
+        self.compress(thread, &mut reply);
+        Ok(reply)
+    }
+
+    /// Compresses what a script says to this client alone. Stored pages, and files that a script hands over, have their codings.
+    fn compress(&self, thread: &ServeThread, reply: &mut Reply) {
+        if !self.site.plan.compress_php {
+            return;
+        }
+        let request = &self.request;
+        let resource = (request.authority(), request.head.path_query());
+        let asked = passing::Asked { head: &request.head, resource, restored: self.restored };
+        if passing::compress(reply, &asked, self.setup.plan.files.compress_from) {
+            thread.stats.add(Counter::PhpCompressed, 1);
+        }
+    }
+
+    /// The file that a script may have handed over instead of its own answer.
+    async fn hand_over(&self, thread: &Rc<ServeThread>, script: &Script, reply: Reply) -> Reply {
+        match &reply.aside {
+            None => reply,
+            Some(_) => hand_over(thread, &self.site, &self.request, script, reply).await,
+        }
+    }
+}

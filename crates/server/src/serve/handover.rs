@@ -1,0 +1,370 @@
+//! Files that a script hands over by `X-Accel-Redirect` or `X-Sendfile`: the script says who may have a file, and the server
+//! sends it as it sends any, with ranges, conditions and all. By that time the script's worker does something else.
+//!
+//! ```text
+//!   X-Accel-Redirect: /protected/a.zip ── the longest prefix in [site.internal] ──> its folder
+//!                     /files/a.zip     ── none ──────────────────────────────────> the site's root
+//!   X-Sendfile: /srv/private/a.zip ────── the deepest of site.sendfile_roots ─────> itself
+//!               /srv/www/files/a.zip ──── below the root, no deeper one ──────────> the site's root
+//! ```
+//!
+//! The server may read what a script may not, and a script may be tricked into naming what its author did not mean. So
+//! nothing outside of these folders is ever sent, symbolic links out of them are not followed (`files.symlinks`), and
+//! below the root only what is neither a script's source nor hidden from all visitors.
+//!
+//! Of the script's fields all go with the file but those that describe the content which it did not send. A `Content-Type`
+//! that PHP adds by itself gives way to that of the file's name.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use millrace_wire::path;
+
+use super::ServeThread;
+use crate::files::{self, Answer, Node};
+use crate::message::Request;
+use crate::message::reply::{Fields, Handed, Reply, plain};
+use crate::route::segment_ends;
+use crate::site::{Script, Site};
+
+/// Fields of a script's answer that say something of its own content.
+const OF_THE_CONTENT: [&str; 9] = [
+    "accept-ranges",
+    "content-encoding",
+    "content-length",
+    "content-md5",
+    "content-range",
+    "digest",
+    "etag",
+    "last-modified",
+    "location",
+];
+
+/// Fields that go only with a file, not with an error in its place.
+const OF_THE_FILE: [&str; 6] =
+    ["cache-control", "content-disposition", "content-language", "content-type", "expires", "pragma"];
+
+/// The answer with the file that a script handed over in `reply`; `reply` itself if it handed over none.
+pub async fn hand_over(
+    thread: &ServeThread,
+    site: &Site,
+    request: &Request,
+    script: &Script,
+    mut reply: Reply,
+) -> Reply {
+    let Some(aside) = reply.aside.take_if(|aside| aside.handed().is_some()) else { return reply };
+    let Some((handed, field, name)) = aside.handed() else { return reply };
+    let found = Search { thread, site }.find(handed, name, &script.filename);
+    let sent = match found {
+        Ok(entry) => {
+            let refuses_ranges = |(name, value): (&str, &[u8])| {
+                name.eq_ignore_ascii_case("accept-ranges") && value.eq_ignore_ascii_case(b"none")
+            };
+            let ranges = !reply.fields.iter().any(refuses_ranges);
+            let media_type = media_type(&reply.fields).map(|(_, value)| value);
+            match files::hand_out(thread, request, &entry, ranges, media_type) {
+                Answer::Ready(sent) => sent,
+                Answer::Later(sent) => sent.await,
+            }
+        }
+        Err((status, why)) => {
+            thread.process.log.warn(format_args!(
+                "{} asked for {field}: {}, answered {status}: {why}",
+                String::from_utf8_lossy(&script.filename),
+                String::from_utf8_lossy(name)
+            ));
+            plain(status)
+        }
+    };
+    merge(&reply.fields, sent)
+}
+
+/// Why a file is not sent: status, and what to do about it.
+type Refused = (u16, String);
+
+type Entry = std::rc::Rc<files::Entry>;
+
+struct Search<'a> {
+    thread: &'a ServeThread,
+    site: &'a Site,
+}
+
+/// A folder that files are handed out of: the first is the root, then come `sendfile_roots` and `internal`.
+#[derive(Clone, Copy)]
+struct Folder<'a> {
+    number: usize,
+    path: &'a Path,
+}
+
+impl<'a> Search<'a> {
+    fn find(&self, handed: Handed, name: &[u8], script: &[u8]) -> Result<Entry, Refused> {
+        match handed {
+            Handed::Location => self.location(name),
+            Handed::Path => self.machine_path(name, script),
+        }
+    }
+
+    fn root(&self) -> Folder<'a> {
+        Folder { number: 0, path: &self.site.plan.root }
+    }
+
+    fn sendfile_roots(&self) -> impl Iterator<Item = Folder<'a>> {
+        let roots = self.site.plan.sendfile_roots.iter().enumerate();
+        roots.map(|(at, path)| Folder { number: 1 + at, path })
+    }
+
+    fn internal(&self) -> impl Iterator<Item = (&'a str, Folder<'a>)> {
+        let before = 1 + self.site.plan.sendfile_roots.len();
+        let places = self.site.plan.internal.iter().enumerate();
+        places.map(move |(at, (prefix, path))| (prefix.as_str(), Folder { number: before + at, path }))
+    }
+
+    /// A path as in a URL: decoded as nginx does; or as it stands, for scripts that don't encode it.
+    fn location(&self, name: &[u8]) -> Result<Entry, Refused> {
+        let raw = &name[..memchr::memchr(b'?', name).unwrap_or(name.len())];
+        let mut path = Vec::with_capacity(raw.len());
+        let decoded = path::normalise(raw, &mut path).map(|()| self.at_location(&path));
+        if let Ok(Ok(entry)) = &decoded {
+            return Ok(entry.clone());
+        }
+        if memchr::memchr(b'%', name).is_some()
+            && let Some(literal) = lexical(Path::new(OsStr::from_bytes(name)))
+            && let Ok(entry) = self.at_location(literal.as_os_str().as_bytes())
+        {
+            return Ok(entry);
+        }
+        decoded.unwrap_or_else(|_| {
+            Err((404, "it is no path that begins with / and stays below the root".to_owned()))
+        })
+    }
+
+    fn at_location(&self, path: &[u8]) -> Result<Entry, Refused> {
+        let places = self.internal().filter(|(prefix, _)| path.starts_with(prefix.as_bytes()));
+        let Some((prefix, folder)) = places.max_by_key(|(prefix, _)| prefix.len()) else {
+            let first = path.split(|b| *b == b'/').nth(1).unwrap_or_default();
+            let first = String::from_utf8_lossy(first);
+            return self.below_root(path, || {
+                format!(
+                    "there is no such file below {}. If it stands for a folder elsewhere, say so under [site.internal]: \
+                     \"/{first}/\" = \"/srv/{first}\"",
+                    self.site.plan.root.display()
+                )
+            });
+        };
+        self.below(folder, &path[prefix.len() - 1..])
+    }
+
+    /// A path of the machine: as it stands, or decoded, as mod_xsendfile and lighttpd do.
+    fn machine_path(&self, name: &[u8], script: &[u8]) -> Result<Entry, Refused> {
+        let beside = Path::new(OsStr::from_bytes(script)).parent().unwrap_or(Path::new("/"));
+        let read = |name: &[u8]| lexical(&beside.join(OsStr::from_bytes(name)));
+        let result = match read(name) {
+            Some(path) => self.at_path(&path),
+            None => {
+                Err((403, "a path with .. in it is not followed: give the real one (realpath())".to_owned()))
+            }
+        };
+        match (result, memchr::memchr(b'%', name).and_then(|_| decoded(name))) {
+            (Err(refused), Some(name)) => {
+                read(&name).and_then(|path| self.at_path(&path).ok()).ok_or(refused)
+            }
+            (result, _) => result,
+        }
+    }
+
+    fn at_path(&self, path: &Path) -> Result<Entry, Refused> {
+        let by_name = |folder: Folder<'a>| Some((folder, path.strip_prefix(folder.path).ok()?.to_owned()));
+        // PHP's __DIR__ and realpath() know nothing of the links on the way to a folder.
+        let by_place = |folder: Folder<'a>| {
+            let real = std::fs::canonicalize(folder.path).ok()?;
+            Some((folder, path.strip_prefix(real).ok()?.to_owned()))
+        };
+        let folders = || [self.root()].into_iter().chain(self.sendfile_roots());
+        // The shorter the rest, the deeper the folder; of two that are one, the root comes first.
+        let deepest = |found: Vec<(Folder<'a>, PathBuf)>| {
+            found.into_iter().min_by_key(|(_, rest)| rest.as_os_str().len())
+        };
+        let found = deepest(folders().filter_map(by_name).collect())
+            .or_else(|| deepest(folders().filter_map(by_place).collect()));
+        let Some((folder, rest)) = found else {
+            let parent = path.parent().unwrap_or(path).display();
+            let why = format!(
+                "it is neither below {} nor below one of site.sendfile_roots. If it may be sent, write \
+                 sendfile_roots = [\"{parent}\"] in the site",
+                self.site.plan.root.display()
+            );
+            return Err((403, why));
+        };
+        let below = [b"/", rest.as_os_str().as_bytes()].concat();
+        if folder.number == 0 {
+            return self.below_root(&below, || "there is no such file".to_owned());
+        }
+        self.below(folder, &below)
+    }
+
+    /// Below the site's root: what visitors may never have is not handed out either. `missing` says what to do if there is
+    /// no such file.
+    fn below_root(&self, path: &[u8], missing: impl FnOnce() -> String) -> Result<Entry, Refused> {
+        let is_source = segment_ends(path).any(|end| path[..end].ends_with(b".php"));
+        let never = || {
+            let why = "below the site's root, what visitors may never have is not sent: scripts, hidden files, databases. \
+                       Files that only scripts hand out have a folder in site.sendfile_roots or [site.internal]";
+            (403, why.to_owned())
+        };
+        if is_source || self.site.never_serves(path) {
+            return Err(never());
+        }
+        match self.below(self.root(), path) {
+            Ok(entry) if entry.linked_name().is_some_and(|name| self.site.never_serves(name)) => Err(never()),
+            Err((404, _)) => Err((404, missing())),
+            result => result,
+        }
+    }
+
+    fn below(&self, folder: Folder<'a>, path: &[u8]) -> Result<Entry, Refused> {
+        let Folder { number, path: root } = folder;
+        match self.thread.files.find_handed(self.thread, self.site, number, root, path) {
+            Node::File(entry) if !path.ends_with(b"/") => Ok(entry),
+            Node::Unavailable => Err((503, "the file can't be opened now".to_owned())),
+            Node::Directory => Err((403, format!("it is a folder below {}", root.display()))),
+            _ => {
+                let path = String::from_utf8_lossy(path);
+                Err((
+                    404,
+                    format!(
+                        "{}{path} is not there, not readable for the server's user, or a symbolic link that leads \
+                         out of it (files.symlinks)",
+                        root.display()
+                    ),
+                ))
+            }
+        }
+    }
+}
+
+/// An absolute path without `.` and empty segments; `None` if there is `..` in it, or NUL.
+fn lexical(path: &Path) -> Option<PathBuf> {
+    let is_plain = |part: Component<'_>| !matches!(part, Component::ParentDir | Component::Prefix(_));
+    let fits =
+        path.is_absolute() && path.components().all(is_plain) && !path.as_os_str().as_bytes().contains(&0);
+    fits.then(|| path.components().collect())
+}
+
+/// `name` without percent-encoding; `None` if it has none, or a broken one.
+fn decoded(name: &[u8]) -> Option<Vec<u8>> {
+    let mut path = Vec::new();
+    // Only an absolute one: the encoding is known there.
+    path::normalise(name, &mut path).ok()?;
+    Some(path)
+}
+
+/// The answer with a file, and those fields of the script's that go with it.
+fn merge(script: &Fields, mut sent: Reply) -> Reply {
+    let is_in = |list: &[&str], name: &str| list.iter().any(|known| known.eq_ignore_ascii_case(name));
+    let is_file = matches!(sent.status, 200 | 206 | 304);
+    let media_type = media_type(script);
+    // Each part of a multipart answer has its own.
+    let is_multipart = |value: &[u8]| value.starts_with(b"multipart/byteranges");
+    let types_it = matches!(sent.status, 200 | 206)
+        && media_type.is_some()
+        && !sent.fields.iter().any(|(name, value)| is_in(&["content-type"], name) && is_multipart(value));
+    let mut fields = Fields::default();
+    fields.reserve(512);
+    if let (true, Some((name, value))) = (types_it, media_type) {
+        fields.push(name, value);
+    }
+    for (name, value) in sent.fields.iter().filter(|(name, _)| !(types_it && is_in(&["content-type"], name)))
+    {
+        fields.push(name, value);
+    }
+    let goes_on = |name: &str| {
+        !is_in(&["content-type"], name)
+            && !is_in(&OF_THE_CONTENT, name)
+            && (is_file || !is_in(&OF_THE_FILE, name))
+    };
+    for (name, value) in script.iter().filter(|(name, _)| goes_on(name)) {
+        fields.push(name, value);
+    }
+    sent.fields = fields;
+    sent
+}
+
+/// What the script says that the file is: the field that it has for that.
+fn media_type(script: &Fields) -> Option<(&str, &[u8])> {
+    script.iter().find(|(name, value)| name.eq_ignore_ascii_case("content-type") && !is_by_php(name, value))
+}
+
+/// Whether this is the type that PHP adds to an answer without one: it writes the name in its own way
+/// (sapi_send_headers in main/SAPI.c).
+fn is_by_php(name: &str, value: &[u8]) -> bool {
+    name == "Content-type" && value.starts_with(b"text/html")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(lines: &[(&str, &str)]) -> Fields {
+        let mut fields = Fields::default();
+        lines.iter().for_each(|(name, value)| fields.push(name, value.as_bytes()));
+        fields
+    }
+
+    fn text(reply: &Reply) -> String {
+        String::from_utf8(reply.fields.blocks().concat()).unwrap()
+    }
+
+    #[test]
+    fn what_goes_with_a_file() {
+        let script = fields(&[
+            ("Content-type", "text/html; charset=UTF-8"),
+            ("Content-Disposition", "attachment"),
+            ("ETag", "\"script\""),
+            ("Set-Cookie", "a=1"),
+            ("Set-Cookie", "b=2"),
+            ("Cache-Control", "private"),
+            ("Content-Encoding", "gzip"),
+            ("Vary", "Cookie"),
+        ]);
+        let sent = || Reply {
+            fields: fields(&[("Content-Type", "image/png"), ("ETag", "\"file\"")]),
+            ..Reply::new(200)
+        };
+        let rest = "Content-Disposition: attachment\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nCache-Control: private\r\nVary: Cookie\r\n";
+        assert_eq!(
+            text(&merge(&script, sent())),
+            format!("Content-Type: image/png\r\nETag: \"file\"\r\n{rest}")
+        );
+        let script = fields(&[("Content-Type", "application/x-thing")]);
+        assert_eq!(text(&merge(&script, sent())), "Content-Type: application/x-thing\r\nETag: \"file\"\r\n");
+        let parts = Reply {
+            fields: fields(&[("Content-Type", "multipart/byteranges; boundary=x")]),
+            ..Reply::new(206)
+        };
+        assert_eq!(text(&merge(&script, parts)), "Content-Type: multipart/byteranges; boundary=x\r\n");
+    }
+
+    #[test]
+    fn an_error_is_no_file() {
+        let script = fields(&[
+            ("Content-Disposition", "attachment"),
+            ("Cache-Control", "max-age=9"),
+            ("Set-Cookie", "a=1"),
+        ]);
+        let sent =
+            merge(&script, Reply { fields: fields(&[("Content-Type", "text/plain")]), ..Reply::new(404) });
+        assert_eq!(text(&sent), "Content-Type: text/plain\r\nSet-Cookie: a=1\r\n");
+    }
+
+    #[test]
+    fn paths_of_the_machine() {
+        let of = |path: &str| lexical(Path::new(path)).map(|path| path.to_string_lossy().into_owned());
+        assert_eq!(of("/srv//a/./b").as_deref(), Some("/srv/a/b"));
+        for bad in ["srv/a", "/srv/../etc/passwd", "/srv/a\0b", ""] {
+            assert_eq!(of(bad), None, "{bad:?}");
+        }
+        assert_eq!(decoded(b"/a%20b").as_deref(), Some(&b"/a b"[..]));
+        assert_eq!(decoded(b"/a%2"), None);
+    }
+}

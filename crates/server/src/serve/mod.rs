@@ -1,0 +1,41 @@
+//! The pipeline: from a [`Request`](crate::message::Request) to a [`Reply`](crate::message::Reply), the same for all protocols.
+//!
+//! ```text
+//!   respond ── ACME, certificates of clients, early data, PURGE
+//!      └─ route ── Way ── files ───────────── Ready, or Later
+//!                   ├──── redirect, refuse ── Ready
+//!                   └──── PHP ── rules ── cache ── hit ─── Ready
+//!                                          ├────── miss ── Page: one run of PHP for all who wait
+//!                                          └────── Script: content in, PHP for this request alone
+//!   Exchange ── waits for what is not Ready: hand-over of files, compression
+//!   leave ───── the site's own header fields, on every answer
+//! ```
+//!
+//! What is ready is answered without leaving the connection's loop; the rest becomes an [`Exchange`].
+
+mod exchange;
+mod handover;
+mod pools;
+mod respond;
+mod service;
+mod setup;
+
+pub use crate::cache::Waited;
+pub use crate::php::SiteWorkers;
+pub use exchange::{CLIENT_GONE, Client, Exchange, Trouble, no_room, record_at_once, refusal};
+pub use respond::{Response, respond};
+pub use service::{ServeThread, Service, Setup, SharedSetup};
+pub use setup::build;
+
+use handover::hand_over;
+
+use crate::message::Reply;
+use crate::site::Site;
+
+/// The one place where a site's own header fields are added: where a reply leaves the pipeline.
+pub fn leave(site: &Site, mut reply: Reply) -> Reply {
+    if !std::mem::replace(&mut reply.has_site_fields, true) {
+        reply.fields.push_block(&site.header_lines);
+    }
+    reply
+}

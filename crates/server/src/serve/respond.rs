@@ -1,0 +1,139 @@
+//! Takes a request down its way, as far as that goes without waiting.
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use millrace_pages::{Hardness, Purge, Tag};
+
+use super::{ServeThread, leave};
+use crate::cache::{self, Consulted, Maker, Told, Waited, purge};
+use crate::context::stats::Class;
+use crate::files::{self, Answer};
+use crate::message::Request;
+use crate::message::reply::{self, Body, Reply};
+use crate::php::{self, SiteWorkers};
+use crate::route::{self, FILE_METHODS, Way};
+use crate::site::{Network, Script, Site};
+
+/// What a request gets.
+pub enum Response {
+    /// An answer.
+    Ready(Reply),
+    /// An answer, after some work that has begun.
+    Later(Pin<Box<dyn Future<Output = Reply>>>),
+    /// A page of the cache, when it has been made, or else what the script says to this request alone.
+    Page(Pin<Box<dyn Future<Output = Waited>>>, Script),
+    /// What a script has to say, once the request's content is there; and what the page cache said.
+    Script(Script, Told),
+    /// Nothing here: the connection has to go to an event loop that runs PHP.
+    Elsewhere,
+}
+
+/// What `request` gets from `site`, and from whom. An answer that is ready leaves as it is.
+pub fn respond(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, request: &Request) -> (Class, Response) {
+    match decide(thread, site, request) {
+        (class, Response::Ready(reply)) => (class, Response::Ready(leave(site, reply))),
+        other => other,
+    }
+}
+
+fn decide(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, request: &Request) -> (Class, Response) {
+    if let Some(proof) = thread.service.acme.answer(request.head.method(), request.raw_path()) {
+        return other(challenge(proof));
+    }
+    if let Some(status) = route::stranger(site, request) {
+        return other(reply::plain(status));
+    }
+    // A copy of it would do the same once more.
+    if request.is_early() && !matches!(request.head.method(), "GET" | "HEAD") {
+        return other(reply::plain(425));
+    }
+    if purge::is_order(site, request) {
+        return other(purge::answer(&thread.pages, &thread.setup(), site, request));
+    }
+    let mut path = thread.path.take();
+    let way = route::way(thread, &thread.files, site, request, &mut path);
+    heed_changes(thread, site);
+    let response = follow(thread, site, request, &path, way);
+    thread.path.replace(path);
+    response
+}
+
+fn other(reply: Reply) -> (Class, Response) {
+    (Class::Other, Response::Ready(reply))
+}
+
+/// What an authority wants to read before it gives a certificate (RFC 8555 section 8.3), and nothing else.
+fn challenge(proof: String) -> Reply {
+    let reply = Reply::new(200).with("Content-Type", "application/octet-stream");
+    Reply {
+        has_site_fields: true,
+        ..reply.with("Cache-Control", "no-store").body(Body::Bytes(proof.into_bytes()))
+    }
+}
+
+/// A site that has become another network: its pages have other tags.
+fn heed_changes(thread: &ServeThread, site: &Site) {
+    if site.network.as_ref().is_some_and(Network::take_change) {
+        let what = (Purge::Tag(Tag::site(site.name().unwrap_or(""))), Hardness::Soft);
+        let pages = thread.service.cache.purge(&[what]);
+        let (stats, log) = (&thread.process.stats, &thread.process.log);
+        purge::note(stats, log, &"a change of wp-config.php", &"the whole site", pages);
+    }
+}
+
+/// What it gets on its way; `path` is its normalised path.
+fn follow(
+    thread: &Rc<ServeThread>,
+    site: &Arc<SiteWorkers>,
+    request: &Request,
+    path: &[u8],
+    way: Way,
+) -> (Class, Response) {
+    other(match way {
+        Way::Php(script) => return from_script(thread, site, request, path, script),
+        Way::File(entry) => {
+            let response = match files::answer(thread, request, &entry) {
+                Answer::Ready(reply) => Response::Ready(reply),
+                Answer::Later(reply) => Response::Later(reply),
+            };
+            return (Class::File, response);
+        }
+        Way::Redirect(status, location) => reply::redirect(status, &location),
+        Way::Refuse(status) => reply::plain(status),
+        Way::Allow(405) => reply::plain(405).with("Allow", FILE_METHODS),
+        Way::Allow(status) => Reply::new(status).with("Allow", FILE_METHODS),
+    })
+}
+
+/// A page that a script has made before, or the script.
+fn from_script(
+    thread: &Rc<ServeThread>,
+    site: &Arc<SiteWorkers>,
+    request: &Request,
+    path: &[u8],
+    script: Script,
+) -> (Class, Response) {
+    // What a script says to who has shown a certificate is for him alone.
+    let known = request.ends.tls.as_ref().and_then(|tls| tls.client.as_ref()?.certificate.as_ref());
+    if known.is_some() && site.plan.clients.is_some() && !request.is_early() {
+        return (Class::Php, Response::Script(script, Told::bypass("client-certificate")));
+    }
+    match cache::consult(&thread.pages, &site.site, request, path, &|| maker(thread, site, &script)) {
+        Consulted::Run(_) if request.is_early() => other(reply::plain(425)),
+        Consulted::Hit(reply) => (Class::Page, Response::Ready(reply)),
+        Consulted::Wait(reply) => (Class::Php, Response::Page(reply, script)),
+        Consulted::Run(told) => (Class::Php, Response::Script(script, told)),
+        Consulted::Elsewhere => (Class::Php, Response::Elsewhere),
+    }
+}
+
+/// Runs a script for the cache.
+fn maker(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, script: &Script) -> Maker {
+    let (php, site, script) = (thread.php.clone(), site.clone(), script.clone());
+    Rc::new(move |mut request: Request| {
+        let (php, site, script) = (php.clone(), site.clone(), script.clone());
+        Box::pin(async move { php::run(&php, &site, &mut request, &script).await })
+    })
+}

@@ -1,0 +1,218 @@
+//! What all threads share for serving sites, and what an event loop has for it.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Deref;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use millrace_settings::Plan;
+
+use super::setup::{PolicyOf, build};
+use crate::acme::Acme;
+use crate::cache::{Cache, CacheThread, Disk, DiskLimits};
+use crate::context::stats::PoolStatus;
+use crate::context::{Context, Process, Swapped};
+use crate::files;
+use crate::message::request::Uploads;
+use crate::php::{PhpThread, Pool, SiteWorkers};
+use crate::site;
+
+/// The sites of a configuration, and who runs their scripts.
+#[derive(Debug)]
+pub struct Setup {
+    sites: site::Setup,
+    /// In the plan's order, too.
+    pub workers: Vec<Arc<SiteWorkers>>,
+}
+
+/// The set-up as one thread refers to it: counted without touching what other threads count.
+pub type SharedSetup = Rc<Arc<Setup>>;
+
+impl Setup {
+    /// A plan with its sites, which are in the plan's order.
+    pub fn new(plan: Arc<Plan>, workers: Vec<SiteWorkers>) -> Arc<Setup> {
+        let workers: Vec<_> = workers.into_iter().map(Arc::new).collect();
+        let sites = workers.iter().map(|workers| workers.site.clone()).collect();
+        Arc::new(Setup { sites: site::Setup::new(plan, sites), workers })
+    }
+
+    /// Each pool once, with the first site that uses it.
+    fn pools(&self) -> Vec<(&Arc<Pool>, &SiteWorkers)> {
+        let mut pools: Vec<(&Arc<Pool>, &SiteWorkers)> = Vec::new();
+        for site in &self.workers {
+            for pool in site.pool.iter().chain(&site.persistent) {
+                if !pools.iter().any(|(known, _)| Arc::ptr_eq(pool, known)) {
+                    pools.push((pool, site));
+                }
+            }
+        }
+        pools
+    }
+
+    /// How its PHP pools are doing.
+    pub fn pool_status(&self) -> Vec<PoolStatus> {
+        let name = |pool: &Arc<Pool>, site: &SiteWorkers| {
+            let name = site.name().unwrap_or("default");
+            let is_persistent = site.persistent.as_ref().is_some_and(|other| Arc::ptr_eq(pool, other));
+            match site.worker().filter(|_| is_persistent) {
+                Some(worker) => format!("{name}{}", worker.name),
+                None => name.to_owned(),
+            }
+        };
+        self.pools().into_iter().map(|(pool, site)| pool.status(&name(pool, site))).collect()
+    }
+
+    /// Another set-up is in force: its pools that the new one does not have end when what they run has ended.
+    pub fn retire_pools(&self, new: &Setup) {
+        let stay = new.pools();
+        for (pool, _) in self.pools() {
+            if !stay.iter().any(|(other, _)| Arc::ptr_eq(other, pool)) {
+                pool.retire();
+            }
+        }
+    }
+
+    /// Ends all pools; scripts that run may go on until then.
+    pub fn stop_pools(&self, until: Instant) {
+        for (pool, _) in self.pools() {
+            pool.stop(until.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    /// The site that answers for `authority`.
+    pub fn workers_for(&self, authority: &str) -> &Arc<SiteWorkers> {
+        &self.workers[self.sites.position_for(authority)]
+    }
+}
+
+impl Deref for Setup {
+    type Target = site::Setup;
+
+    fn deref(&self) -> &site::Setup {
+        &self.sites
+    }
+}
+
+/// What all threads share for serving sites.
+#[derive(Debug)]
+pub struct Service {
+    /// What they share for everything.
+    pub process: Arc<Process>,
+    setup: Arc<Swapped<Setup>>,
+    /// The configuration of that.
+    pub plan: Arc<Swapped<Plan>>,
+    /// Stored pages of all sites.
+    pub cache: Arc<Cache>,
+    /// Large contents of requests that are being received.
+    pub uploads: Uploads,
+    /// Certificates that come by themselves.
+    pub acme: Arc<Acme>,
+}
+
+impl Service {
+    /// Opens the page cache and starts PHP for the sites of `plan`; see [`build`].
+    ///
+    /// # Errors
+    /// PHP does not start: why, and what to do.
+    pub fn start(
+        plan: Plan,
+        process: Arc<Process>,
+        policy_of: PolicyOf<'_>,
+        https_port: &str,
+    ) -> Result<Arc<Service>, String> {
+        let disk = match &plan.cache.dir {
+            Some(dir) => Disk::open(dir, DiskLimits::new(plan.cache.disk_bytes), &process.log),
+            None => Disk::off(),
+        };
+        let cache = Cache::with_disk(plan.cache.memory, plan.server.threads, disk);
+        cache.set_limits(&plan.cache);
+        let built = build(plan, policy_of, https_port, None, &process, &cache)?;
+        cache.begin_to_load();
+        Ok(Service::new(process, built.setup, cache))
+    }
+
+    /// Serves the sites of `setup`.
+    pub fn new(process: Arc<Process>, setup: Arc<Setup>, cache: Arc<Cache>) -> Arc<Service> {
+        let (uploads, acme) = (Uploads::default(), Arc::default());
+        let plan = Swapped::new(setup.plan.clone());
+        Arc::new(Service { process, setup: Swapped::new(setup), plan, cache, uploads, acme })
+    }
+
+    /// The set-up in force.
+    pub fn setup(&self) -> Arc<Setup> {
+        self.setup.get()
+    }
+
+    /// Puts a new set-up in force; each thread takes it over before its next request.
+    pub fn replace_setup(&self, setup: Arc<Setup>) {
+        self.plan.replace(setup.plan.clone());
+        self.setup.replace(setup);
+    }
+}
+
+impl Deref for Service {
+    type Target = Process;
+
+    fn deref(&self) -> &Process {
+        &self.process
+    }
+}
+
+/// What an event loop has for serving sites. Handed down the path of a request; never crosses to another thread.
+#[derive(Debug)]
+pub struct ServeThread {
+    /// What it has for everything.
+    pub context: Rc<Context>,
+    /// What all threads share.
+    pub service: Arc<Service>,
+    /// Its open-file cache.
+    pub files: files::Cache,
+    /// For the page cache.
+    pub pages: Rc<CacheThread>,
+    /// For PHP.
+    pub php: Rc<PhpThread>,
+    /// For the normalised path of the request that is being routed.
+    pub(super) path: RefCell<Vec<u8>>,
+    setup: RefCell<SharedSetup>,
+    generation: Cell<u64>,
+}
+
+impl ServeThread {
+    /// Of thread `index` of so many `loops`; `passes_on`: it answers only what is ready.
+    pub fn new(index: usize, loops: usize, service: Arc<Service>, passes_on: bool) -> Rc<ServeThread> {
+        let generation = Cell::new(service.setup.generation());
+        let setup = service.setup();
+        let context = Context::new(index, loops, service.process.clone(), setup.plan.clone());
+        Rc::new(ServeThread {
+            files: files::Cache::new(&setup.plan.files, loops),
+            pages: CacheThread::new(&context, &service.cache, passes_on),
+            php: PhpThread::new(&context),
+            path: RefCell::default(),
+            setup: RefCell::new(Rc::new(setup)),
+            generation,
+            context,
+            service,
+        })
+    }
+
+    /// The set-up in force. A request keeps the one it began with.
+    pub fn setup(&self) -> SharedSetup {
+        let generation = self.service.setup.generation();
+        if self.generation.replace(generation) != generation {
+            let setup = self.service.setup();
+            self.files.reset(&setup.plan.files, self.loops);
+            self.context.set_plan(setup.plan.clone());
+            *self.setup.borrow_mut() = Rc::new(setup);
+        }
+        self.setup.borrow().clone()
+    }
+}
+
+impl Deref for ServeThread {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.context
+    }
+}

@@ -1,0 +1,70 @@
+//! From a plan to the sites that serve it.
+
+use std::sync::Arc;
+
+use millrace_settings::{Plan, plan};
+
+use super::Setup;
+use super::pools::Pools;
+use crate::cache::{Cache, purge};
+use crate::context::Process;
+use crate::php::{OnPurge, Renewal, SiteWorkers};
+use crate::site::Site;
+
+/// A set-up that is not in force yet.
+pub struct Built {
+    /// The set-up.
+    pub setup: Arc<Setup>,
+    /// What is to take over from PHP pools of the old one that stay.
+    renewals: Vec<Renewal>,
+}
+
+impl Built {
+    /// The set-up is in force: its pools take over.
+    pub fn commit(self) {
+        self.renewals.into_iter().for_each(Renewal::commit);
+    }
+}
+
+/// What TLS says of a site: the number of the policy by which its clients are asked for certificates.
+pub type PolicyOf<'a> = &'a dyn Fn(&plan::Site) -> Option<u64>;
+
+/// Makes the sites of a plan. `https_port`: what stands behind a host where HTTPS is not on its usual port.
+///
+/// # Errors
+/// PHP does not start: why, and what to do.
+pub fn build(
+    plan: Plan,
+    policy_of: PolicyOf<'_>,
+    https_port: &str,
+    old: Option<&Setup>,
+    process: &Process,
+    cache: &Arc<Cache>,
+) -> Result<Built, String> {
+    let plan = Arc::new(plan);
+    let mut pools = Pools::new(old, &process.log, on_purge(process, cache));
+    let mut workers = Vec::new();
+    for (index, part) in plan.sites.iter().enumerate() {
+        let pool = pools.get(part)?;
+        let persistent = pools.persistent(part)?;
+        let site = Site::encrypted(index, part.clone(), policy_of(part), https_port);
+        let same = |other: &&Arc<Site>| other.name() == site.name() && other.plan.root == site.plan.root;
+        if let Some(older) = old.and_then(|old| old.sites.iter().find(same)) {
+            site.visitors.go_on_with(&older.visitors);
+        }
+        workers.push(SiteWorkers { site, pool, persistent });
+    }
+    cache.set_rules(workers.iter().map(|workers| &*workers.site));
+    Ok(Built { setup: Setup::new(plan, workers), renewals: pools.finish() })
+}
+
+/// What a script's purge does.
+fn on_purge(process: &Process, cache: &Arc<Cache>) -> OnPurge {
+    let cache = cache.clone();
+    let (log, stats) = (process.log.clone(), process.stats.clone());
+    OnPurge(Arc::new(move |site: &str, host: &str, what: &[u8]| {
+        let pages = cache.purge_as_told(site, host, what);
+        let said = &what[..what.len().min(200)];
+        purge::note(&stats, &log, &format_args!("a script of {host}"), &said.escape_ascii(), pages);
+    }))
+}

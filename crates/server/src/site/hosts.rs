@@ -1,0 +1,80 @@
+//! Which site a host name belongs to.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::Site;
+use crate::message::host_of;
+
+/// Host names of all sites.
+#[derive(Debug, Default)]
+pub struct Hosts {
+    exact: HashMap<String, usize>,
+    /// `example.com` for `*.example.com`; the longest that fits wins.
+    wildcards: HashMap<String, usize>,
+    default: usize,
+}
+
+impl Hosts {
+    /// The names of `sites`; the settings have made sure that none is there twice.
+    pub fn new(sites: &[Arc<Site>]) -> Hosts {
+        let mut hosts = Hosts::default();
+        for site in sites {
+            for name in &site.plan.names {
+                match name.strip_prefix("*.") {
+                    Some(parent) => hosts.wildcards.insert(parent.to_string(), site.index),
+                    None => hosts.exact.insert(name.clone(), site.index),
+                };
+            }
+            if site.plan.default {
+                hosts.default = site.index;
+            }
+        }
+        hosts
+    }
+
+    /// Index of the site that answers for `authority` (host and port as the client sent them).
+    pub fn find(&self, authority: &str) -> usize {
+        if self.exact.is_empty() && self.wildcards.is_empty() {
+            return self.default;
+        }
+        let host = host_of(authority).to_ascii_lowercase();
+        if let Some(site) = self.exact.get(&host) {
+            return *site;
+        }
+        let mut parent = host.as_str();
+        while let Some((_, rest)) = parent.split_once('.') {
+            if let Some(site) = self.wildcards.get(rest) {
+                return *site;
+            }
+            parent = rest;
+        }
+        self.default
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_without_ports() {
+        assert_eq!(host_of("example.com:80"), "example.com");
+        assert_eq!(host_of("example.com."), "example.com");
+        assert_eq!(host_of("[::1]"), "[::1]");
+        assert_eq!(host_of("[::1]:8080"), "[::1]");
+    }
+
+    #[test]
+    fn exact_before_wildcard_before_default() {
+        let mut hosts = Hosts { default: 9, ..Hosts::default() };
+        assert_eq!(hosts.find("anything"), 9);
+        hosts.exact.insert("a.example.com".into(), 1);
+        hosts.wildcards.insert("example.com".into(), 2);
+        hosts.wildcards.insert("b.example.com".into(), 3);
+        assert_eq!(hosts.find("A.Example.COM:8080"), 1);
+        assert_eq!(hosts.find("c.example.com."), 2);
+        assert_eq!(hosts.find("x.y.b.example.com"), 3);
+        assert_eq!(hosts.find("example.com"), 9);
+    }
+}

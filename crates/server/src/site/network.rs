@@ -1,0 +1,298 @@
+//! Networks of WordPress sites (multisite): where a request of one of them finds WordPress's own files.
+//!
+//! In a network by folders the sites `/one/` and `/two/` have no folders on disk. These are the rules that WordPress has its users
+//! write into `.htaccess` (network_step2() in wp-admin/includes/network.php) and, in other words, into nginx's configuration; what
+//! exists goes before them:
+//!
+//! ```text
+//! ^(/[^/]+)?(/wp-.*)        -> $2      /two/wp-admin/           -> /wp-admin/
+//! ^(/[^/]+)?(/.*\.php)$     -> $2      /two/wp-login.php        -> /wp-login.php
+//! ```
+//!
+//! Where WordPress lies in a folder of its own (`index.php` leads there), `$2` begins with that. The script sees its own path as
+//! `SCRIPT_NAME` and what was asked for as `REQUEST_URI`: by that WordPress knows which site is meant.
+//!
+//! Whether a site is such a network says its `wp-config.php`, which people edit while the server runs: one `stat` a second looks
+//! for that. A change makes all pages stale, because those of a network have other tags.
+
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use millrace_settings::plan::{self, Multisite};
+
+use crate::context::Context;
+
+/// WordPress's own folders: no site is called so.
+const OWN: [&[u8]; 3] = [b"wp-admin", b"wp-content", b"wp-includes"];
+
+/// A longer wp-config.php is none, bytes.
+const LONGEST: u64 = 1 << 20;
+
+/// PHP may run the old wp-config.php for so long (opcache.revalidate_freq), seconds: pages become stale once more then.
+const SETTLED: u64 = 5;
+
+/// What is known of a site that may be a network.
+#[derive(Debug)]
+pub struct Network {
+    /// The folder of the front controller, with a slash at either end.
+    base: Box<[u8]>,
+    /// The folder below it that WordPress lies in, with a slash at its end; empty: none.
+    folder: Box<[u8]>,
+    /// Where wp-config.php may be, as wp-load.php looks for it; none if the settings say what the site is.
+    configs: Vec<PathBuf>,
+    /// The second (since 1970) in which it was looked at last.
+    looked: AtomicU64,
+    is_network: AtomicBool,
+    by_folders: AtomicBool,
+    /// It is another network than its stored pages know.
+    has_changed: AtomicBool,
+    seen: Mutex<Seen>,
+}
+
+/// The wp-config.php that was read.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Device, inode, size, changed (seconds, nanoseconds); `None`: there was none.
+    stamp: Option<(u64, u64, u64, i64, i64)>,
+    is_read: bool,
+    /// The second from which on pages become stale once more.
+    again: Option<u64>,
+}
+
+impl Network {
+    /// Of a site of this plan; `None`: its application knows no networks.
+    pub fn of(plan: &plan::Site) -> Option<Network> {
+        if plan.profile != plan::Profile::WordPress || plan.network == Multisite::Off {
+            return None;
+        }
+        let front = plan.front_controller.as_deref().unwrap_or("/");
+        let base = &front[..=front.rfind('/').unwrap_or(0)];
+        let home = plan.root.join(base.trim_start_matches('/'));
+        let index = std::fs::read(home.join("index.php")).unwrap_or_default();
+        let folder = millrace_settings::own_folder(&index);
+        let core = home.join(String::from_utf8_lossy(folder).as_ref());
+        let configs = match plan.network {
+            Multisite::Auto => vec![core.join("wp-config.php"), core.join("../wp-config.php")],
+            _ => Vec::new(),
+        };
+        let network = Network {
+            base: base.as_bytes().into(),
+            folder: folder.into(),
+            configs,
+            looked: AtomicU64::new(0),
+            is_network: AtomicBool::new(false),
+            by_folders: AtomicBool::new(false),
+            has_changed: AtomicBool::new(false),
+            seen: Mutex::default(),
+        };
+        network.set(plan.network);
+        if !network.configs.is_empty() && network.read(0).is_err() {
+            // It is told when there is a log to tell it.
+            network.seen.lock().unwrap_or_else(PoisonError::into_inner).is_read = false;
+        }
+        Some(network)
+    }
+
+    /// Whether it is one, as far as is known.
+    pub fn is_network(&self) -> bool {
+        self.is_network.load(Ordering::Relaxed)
+    }
+
+    /// Whether its stored pages have become stale since this was last asked, because it is another network now.
+    pub fn take_change(&self) -> bool {
+        self.has_changed.load(Ordering::Relaxed) && self.has_changed.swap(false, Ordering::Relaxed)
+    }
+
+    /// Where else than at `path` its file or script may be. `names_script`: a part of it is named like one.
+    pub fn inner(&self, context: &Context, path: &[u8], names_script: bool) -> Option<Vec<u8>> {
+        self.look(context);
+        if !self.is_network() {
+            return None;
+        }
+        self.rewrite(path, names_script, self.by_folders.load(Ordering::Relaxed))
+    }
+
+    fn rewrite(&self, path: &[u8], names_script: bool, by_folders: bool) -> Option<Vec<u8>> {
+        let rest = path.strip_prefix(&*self.base)?;
+        let fits = |rest: &[u8]| names_script || rest.starts_with(b"wp-");
+        let below_site = || {
+            let (site, rest) = rest.split_at(memchr::memchr(b'/', rest)?);
+            let is_site = by_folders && !site.is_empty() && site[0] != b'.' && !OWN.contains(&site);
+            Some(&rest[1..]).filter(|rest| is_site && fits(rest))
+        };
+        let inner = match below_site() {
+            Some(inner) => inner,
+            // WordPress itself is not where its first site is.
+            None if !self.folder.is_empty() && fits(rest) => rest,
+            None => return None,
+        };
+        Some([&*self.base, &*self.folder, inner].concat())
+    }
+
+    /// Looks at wp-config.php, once a second at most.
+    fn look(&self, context: &Context) {
+        let now = context.clock.unix_time().as_secs();
+        let looked = self.looked.load(Ordering::Relaxed);
+        if looked == now || self.configs.is_empty() {
+            return;
+        }
+        // Of all threads one looks; it is for the others, too.
+        if self.looked.compare_exchange(looked, now, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return;
+        }
+        match self.read(now) {
+            Ok(false) => {}
+            Ok(true) => self.has_changed.store(true, Ordering::Relaxed),
+            Err((path, error)) => context.process.log.warn(format_args!(
+                "{} can't be read, so that it is not known whether the site is a network: {error}; site.network says it",
+                path.display()
+            )),
+        }
+    }
+
+    /// Reads wp-config.php if it is another one than before; whether pages that were made before may be others now.
+    fn read(&self, now: u64) -> Result<bool, (PathBuf, io::Error)> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.configs.iter().find_map(|path| Some((path, std::fs::metadata(path).ok()?)));
+        let stamp = found.as_ref().map(|(_, data)| stamp(data));
+        let again = seen.again.take_if(|again| *again <= now).is_some();
+        if seen.is_read && seen.stamp == stamp {
+            return Ok(again);
+        }
+        let was = (self.is_network.load(Ordering::Relaxed), self.by_folders.load(Ordering::Relaxed));
+        let is_first = !std::mem::replace(&mut seen.is_read, true);
+        seen.stamp = stamp;
+        let Some((path, _)) = found.filter(|(_, data)| data.is_file() && data.len() <= LONGEST) else {
+            self.set(Multisite::Off);
+            return Ok(!is_first && was.0);
+        };
+        let text = std::fs::read(path).map_err(|error| (path.clone(), error))?;
+        self.set(millrace_settings::network(&text));
+        let is = (self.is_network.load(Ordering::Relaxed), self.by_folders.load(Ordering::Relaxed));
+        let is_other = !is_first && is != was;
+        if is_other {
+            seen.again = Some(now + SETTLED);
+        }
+        Ok(is_other || again)
+    }
+
+    fn set(&self, network: Multisite) {
+        self.is_network
+            .store(matches!(network, Multisite::Subfolder | Multisite::Subdomain), Ordering::Relaxed);
+        self.by_folders.store(network == Multisite::Subfolder, Ordering::Relaxed);
+    }
+}
+
+fn stamp(data: &Metadata) -> (u64, u64, u64, i64, i64) {
+    (data.dev(), data.ino(), data.size(), data.ctime(), data.ctime_nsec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A network of these settings, whose WordPress is in `folder`.
+    fn network(base: &str, folder: &str) -> Network {
+        Network {
+            base: base.as_bytes().into(),
+            folder: folder.as_bytes().into(),
+            configs: Vec::new(),
+            looked: AtomicU64::new(0),
+            is_network: AtomicBool::new(true),
+            by_folders: AtomicBool::new(true),
+            has_changed: AtomicBool::new(false),
+            seen: Mutex::default(),
+        }
+    }
+
+    fn rewritten(network: &Network, path: &str, by_folders: bool) -> Option<String> {
+        let names_script = path.split('/').any(|part| part.ends_with(".php"));
+        network
+            .rewrite(path.as_bytes(), names_script, by_folders)
+            .map(|path| String::from_utf8(path).unwrap())
+    }
+
+    #[test]
+    fn as_wordpress_documents_it() {
+        let plain = network("/", "");
+        for (path, inner) in [
+            ("/two/wp-admin/", Some("/wp-admin/")),
+            ("/two/wp-admin", Some("/wp-admin")),
+            ("/two/wp-login.php", Some("/wp-login.php")),
+            ("/two/wp-admin/admin-ajax.php", Some("/wp-admin/admin-ajax.php")),
+            ("/two/wp-includes/css/a.min.css", Some("/wp-includes/css/a.min.css")),
+            ("/two/wp-content/uploads/a.png", Some("/wp-content/uploads/a.png")),
+            ("/two/xmlrpc.php", Some("/xmlrpc.php")),
+            ("/two/index.php/2026/a-post/", Some("/index.php/2026/a-post/")),
+            ("/two/", None),
+            ("/two", None),
+            ("/two/a-post/", None),
+            ("/two/files/a.png", None),
+            ("/wp-admin/", None),
+            ("/wp-login.php", None),
+            ("/wp-admin/none.php", None),
+            ("/wp-content/wp-x.css", None),
+            ("/a/b/wp-admin/", None),
+            ("/.git/wp-admin/", None),
+            ("/", None),
+        ] {
+            assert_eq!(rewritten(&plain, path, true).as_deref(), inner, "{path}");
+            assert_eq!(rewritten(&plain, path, false), None, "{path}: sites have names");
+        }
+        // Two folders deep no site is, but scripts are: the first is taken for the site, as nginx and Apache do.
+        assert_eq!(rewritten(&plain, "/a/b/x.php", true).as_deref(), Some("/b/x.php"));
+    }
+
+    #[test]
+    fn wordpress_in_a_folder() {
+        let own = network("/", "wp/");
+        for (path, inner) in [
+            ("/two/wp-admin/", Some("/wp/wp-admin/")),
+            ("/wp-admin/", Some("/wp/wp-admin/")),
+            ("/wp-login.php", Some("/wp/wp-login.php")),
+            ("/wp/wp-login.php", Some("/wp/wp-login.php")),
+            ("/two/a-post/", None),
+        ] {
+            assert_eq!(rewritten(&own, path, true).as_deref(), inner, "{path}");
+        }
+        assert_eq!(rewritten(&own, "/wp-login.php", false).as_deref(), Some("/wp/wp-login.php"));
+        assert_eq!(rewritten(&own, "/two/wp-admin/", false), None);
+        let below = network("/blog/", "");
+        assert_eq!(rewritten(&below, "/blog/two/wp-admin/", true).as_deref(), Some("/blog/wp-admin/"));
+        assert_eq!(rewritten(&below, "/two/wp-admin/", true), None);
+    }
+
+    #[test]
+    fn a_change_of_the_file_is_seen() {
+        let folder = std::env::temp_dir().join(format!("millrace-network-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let config = folder.join("wp-config.php");
+        let network = Network { configs: vec![config.clone(), folder.join("other.php")], ..network("/", "") };
+        let is = || (network.is_network.load(Ordering::Relaxed), network.by_folders.load(Ordering::Relaxed));
+        let read = |now| network.read(now).unwrap();
+        assert!(!read(0), "nothing was known before");
+        assert_eq!(is(), (false, false));
+        std::fs::write(&config, "<?php define('WP_ALLOW_MULTISITE', true);").unwrap();
+        assert!(!read(1));
+        std::fs::write(&config, "<?php define('MULTISITE', true); define('SUBDOMAIN_INSTALL', false);")
+            .unwrap();
+        assert!(read(2));
+        assert_eq!(is(), (true, true));
+        assert!(!read(3));
+        assert!(read(2 + SETTLED), "PHP may have had the old file for a while");
+        assert!(!read(100));
+        std::fs::write(
+            &config,
+            "<?php define('MULTISITE', true); define('SUBDOMAIN_INSTALL', true); // other",
+        )
+        .unwrap();
+        assert!(read(101) && is() == (true, false));
+        std::fs::remove_file(&config).unwrap();
+        assert!(read(102) && is() == (false, false));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

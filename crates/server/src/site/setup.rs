@@ -1,0 +1,35 @@
+//! The sites of a configuration.
+
+use std::sync::Arc;
+
+use millrace_settings::Plan;
+
+use super::Site;
+use super::hosts::Hosts;
+
+/// The sites that a [`Plan`] becomes when it runs. Swapped whole on a reload.
+#[derive(Debug)]
+pub struct Setup {
+    /// The configuration.
+    pub plan: Arc<Plan>,
+    /// The sites in the plan's order.
+    pub sites: Vec<Arc<Site>>,
+    hosts: Hosts,
+}
+
+impl Setup {
+    /// A plan with its sites, which are in the plan's order.
+    pub fn new(plan: Arc<Plan>, sites: Vec<Arc<Site>>) -> Setup {
+        Setup { hosts: Hosts::new(&sites), plan, sites }
+    }
+
+    /// The position of the site that answers for `authority`.
+    pub fn position_for(&self, authority: &str) -> usize {
+        self.hosts.find(authority)
+    }
+
+    /// The site that answers for `authority`.
+    pub fn site_for(&self, authority: &str) -> &Arc<Site> {
+        &self.sites[self.position_for(authority)]
+    }
+}

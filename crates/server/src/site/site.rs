@@ -1,0 +1,162 @@
+//! A site as it runs.
+
+use std::sync::Arc;
+
+use millrace_pages::Rules;
+use millrace_pages::rules::Paths;
+use millrace_settings::plan;
+
+use super::lanes::Lanes;
+use super::network::Network;
+use super::origin::origin;
+use super::profile::{Profile, Secrecy};
+use super::visitors::Visitors;
+use crate::message::reply::{Body, Reply, plain};
+
+/// A site as it runs: its part of the plan, and what was made from it once.
+#[derive(Debug)]
+pub struct Site {
+    /// Position in the plan, the identity that caches use. They are emptied when the plan changes.
+    pub index: usize,
+    /// Its part of the configuration.
+    pub plan: plan::Site,
+    /// The site's own fields as lines, ready to be added to an answer.
+    pub header_lines: Vec<u8>,
+    /// Rules of its application.
+    pub profile: &'static Profile,
+    /// Files that are served, and scripts of libraries that run, though their names say that they should not; `None`: none.
+    pub allowed: Option<Paths>,
+    /// Whether it is a network of sites; `None`: its application knows none.
+    pub network: Option<Network>,
+    /// Whether they let its front controller run.
+    pub runs_front_controller: bool,
+    /// Rules for the page cache; `None`: it is off, or there are no pages.
+    pub cache: Option<Arc<Rules>>,
+    /// Which of its PHP pools a request runs in.
+    pub lanes: Lanes,
+    /// What its PHP has found out about its visitors.
+    pub visitors: Visitors,
+    /// What those get for whom there is no PHP worker; `None`: a page of ours.
+    pub overload_page: Option<Arc<[u8]>>,
+    /// The waiting room's page with marks for what changes; `None`: ours.
+    pub waiting_page: Option<Box<str>>,
+    /// The number of the policy by which its clients are asked for certificates; `None`: they aren't.
+    pub policy: Option<u64>,
+    /// What stands behind a host where HTTPS is not on its usual port: `:8443`.
+    pub https_port: Box<str>,
+    /// A number for what it is, as far as stored pages depend on it.
+    pub origin: u64,
+}
+
+impl Site {
+    /// The site of position `index` in the plan.
+    pub fn new(index: usize, plan: plan::Site) -> Arc<Site> {
+        Site::encrypted(index, plan, None, "")
+    }
+
+    /// The same where connections are encrypted. `policy`: the number of the policy by which its clients are asked for
+    /// certificates; `https_port`: what stands behind a host where HTTPS is not on its usual port.
+    pub fn encrypted(index: usize, plan: plan::Site, policy: Option<u64>, https_port: &str) -> Arc<Site> {
+        let header_lines =
+            plan.headers.iter().flat_map(|(name, value)| format!("{name}: {value}\r\n").into_bytes());
+        let header_lines = header_lines.collect();
+        let profile = Profile::of(plan.profile);
+        let allowed = (!plan.allow_files.is_empty()).then(|| Paths::new(&plan.allow_files));
+        let runs_front_controller =
+            plan.front_controller.as_ref().is_some_and(|name| profile.lets_run(name.as_bytes(), || true));
+        let network = Network::of(&plan);
+        let cache = profile.caching.rules(&plan).map(Arc::new);
+        // The tags of a network's pages are others.
+        let is_network = network.as_ref().is_some_and(Network::is_network);
+        let origin = origin(&plan).wrapping_add(u64::from(is_network));
+        let visitors = Visitors::new(profile.caching.bypass_cookies, &plan.cache);
+        let lanes = Lanes::new(plan.php.as_ref(), profile, &visitors);
+        let overload_page = plan.overload_page.as_deref().and_then(|path| std::fs::read(path).ok());
+        let overload_page = overload_page.map(Arc::from);
+        let waiting_page = plan.waiting_page.as_deref().and_then(|path| std::fs::read_to_string(path).ok());
+        let waiting_page = waiting_page.map(Box::from);
+        Arc::new(Site {
+            index,
+            profile,
+            allowed,
+            network,
+            runs_front_controller,
+            cache,
+            lanes,
+            visitors,
+            overload_page,
+            waiting_page,
+            origin,
+            plan,
+            header_lines,
+            policy,
+            https_port: https_port.into(),
+        })
+    }
+
+    /// The answer to a request for which there is no PHP worker, because others are before it. The page cache sends an old page
+    /// instead if it has one, and a browser gets a place in the waiting room.
+    pub fn turned_away(&self) -> Reply {
+        let mut reply = self.unavailable();
+        reply.aside.get_or_insert_default().turned_away = true;
+        reply
+    }
+
+    /// The answer to a request that PHP can't run: 503, when to come again, and a page that can be edited (`php.overload_page`).
+    pub fn unavailable(&self) -> Reply {
+        let reply = match &self.overload_page {
+            None => plain(503),
+            Some(page) => Reply::new(503)
+                .with("Content-Type", "text/html; charset=utf-8")
+                .with("Retry-After", "5")
+                .body(Body::Shared { bytes: page.clone(), start: 0, end: page.len() }),
+        };
+        reply.with("Cache-Control", "no-store")
+    }
+
+    /// Whether a file with this path must never be sent to a visitor.
+    pub fn never_serves(&self, path: &[u8]) -> bool {
+        match self.profile.secrecy(path) {
+            Secrecy::Open => false,
+            Secrecy::Named => !self.allows(path),
+            Secrecy::Closed => true,
+        }
+    }
+
+    /// Whether a path that is never served as a file may be one of the application's pages: `/wiki/Install.sh`. Of the known
+    /// applications none has such pages, and scanners ask for such names by the thousand.
+    pub fn may_be_page(&self, path: &[u8]) -> bool {
+        self.profile.caching.faithful && self.profile.secrecy(path) == Secrecy::Named
+    }
+
+    /// Whether a script with this path may be run.
+    pub fn lets_run(&self, path: &[u8]) -> bool {
+        self.profile.lets_run(path, || self.allows(path))
+    }
+
+    fn allows(&self, path: &[u8]) -> bool {
+        self.allowed.as_ref().is_some_and(|allowed| allowed.find(path).is_some())
+    }
+
+    /// Its persistent workers' script.
+    pub fn worker(&self) -> Option<&plan::WorkerScript> {
+        self.plan.persistent.as_ref()?.worker.as_ref()
+    }
+
+    /// Whether `host`, without port, is one of the site's names.
+    pub fn answers_for(&self, host: &str) -> bool {
+        self.plan.names.iter().any(|name| match name.strip_prefix("*.") {
+            Some(parent) => {
+                let tail = host.len().checked_sub(parent.len()).and_then(|at| host.get(at..));
+                tail.is_some_and(|t| t.eq_ignore_ascii_case(parent))
+                    && host[..host.len() - parent.len()].ends_with('.')
+            }
+            None => name.eq_ignore_ascii_case(host),
+        })
+    }
+
+    /// The site's own name, `SERVER_NAME`; `None` if it was made of a folder only and has none.
+    pub fn name(&self) -> Option<&str> {
+        self.plan.names.first().map(String::as_str)
+    }
+}

@@ -1,0 +1,225 @@
+//! Who goes first: what a site's PHP has found out about the cookies of its visitors. The table is a value
+//! ([`millrace_pages::visitors`]); here it is asked on the path of a request, and told what each run of PHP reports.
+//!
+//! ```text
+//!  cache::consult -- a cookie keeps it from the cache --> is_anonymous? then it is asked once more, without such cookies
+//!  php::run       -- begin: what is known of the visitor decides lane and rank; a Visit begins
+//!  php's frames   -- NOTE visitor --> Visit::hear; the last one of a run ends the visit
+//! ```
+//!
+//! Who holds the lock: a site's table is behind one mutex, held for some look-ups in hash tables and never over anything that
+//! waits. Only requests with concerned cookies come here: a hit of the page cache without any pays nothing.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
+
+use millrace_pages::Rules;
+use millrace_pages::ask::bypass_argument;
+use millrace_pages::visitors::{
+    Concern, Cookies, Limits, Note, PrintKey, Report, Run, Standing, Usage, Visitors as Known,
+};
+use millrace_settings::plan;
+
+use crate::context::Context;
+use crate::context::stats::Counter;
+use crate::message::Request;
+use crate::message::request::Visit;
+
+/// The visitors of a site.
+#[derive(Debug)]
+pub struct Visitors {
+    concern: Concern,
+    limits: Limits,
+    table: OnceLock<Arc<Table>>,
+}
+
+/// What is known of them; it outlives a reload.
+#[derive(Debug)]
+struct Table {
+    key: PrintKey,
+    /// What its times are counted from.
+    epoch: OnceLock<Instant>,
+    known: Mutex<Known>,
+}
+
+impl Table {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self, context: &Context) -> u64 {
+        let now = context.clock.now();
+        let epoch = *self.epoch.get_or_init(|| now);
+        now.saturating_duration_since(epoch).as_millis() as u64
+    }
+}
+
+impl Visitors {
+    /// Those of a site whose application knows visitors by such cookies.
+    pub fn new(application: &[&str], plan: &plan::SiteCache) -> Visitors {
+        let time = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let limits = Limits {
+            most: plan.visitors,
+            proven: time(plan.visitor_time),
+            anonymous: time(plan.anonymous_time),
+        };
+        Visitors { concern: Concern::new(application, &plan.bypass_cookies), limits, table: OnceLock::new() }
+    }
+
+    fn table(&self) -> &Arc<Table> {
+        self.table.get_or_init(|| {
+            let known = Mutex::new(Known::new(self.limits));
+            Arc::new(Table { key: PrintKey::default(), epoch: OnceLock::new(), known })
+        })
+    }
+
+    /// Goes on with what is known to those of the same site in an older configuration.
+    pub fn go_on_with(&self, older: &Visitors) {
+        if self.table.set(older.table().clone()).is_ok() {
+            self.table().lock().set_limits(self.limits);
+        }
+    }
+
+    /// Figures.
+    pub fn usage(&self) -> Usage {
+        self.table.get().map(|table| table.lock().usage()).unwrap_or_default()
+    }
+
+    /// Whether a cookie of this name, as it is sent, is one whose value has to be proven.
+    pub fn is_concerned(&self, name: &[u8]) -> bool {
+        self.concern.is_concerned(name)
+    }
+
+    /// Whether PHP has found that all concerned cookies of a request mean nothing.
+    pub fn is_anonymous(&self, context: &Context, request: &Request) -> bool {
+        let table = self.table();
+        let cookies = self.concern.read(request.head.fields(), &table.key);
+        if cookies.is_empty() || cookies.has_chosen() {
+            return false;
+        }
+        let standing = table.lock().look(&cookies, table.now(context));
+        if standing == Standing::Anonymous {
+            context.stats.add(Counter::VisitorsAnonymous, 1);
+        }
+        standing == Standing::Anonymous
+    }
+
+    /// The request without its concerned cookies: as it is asked of the page cache, and of PHP for a page for everybody.
+    pub fn without_cookies(&self, request: &Request) -> Request {
+        let mut more = Vec::new();
+        for (_, value) in request.head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("cookie")) {
+            let mut kept = Vec::new();
+            self.concern.write_others(value, &mut kept);
+            if !kept.is_empty() {
+                more.push(("Cookie", kept));
+            }
+        }
+        request.without_cookies(&more)
+    }
+
+    /// PHP is about to run for a request: what is known of its visitor is noted in it, and from now on what PHP reports is
+    /// heard.
+    pub fn begin(&self, context: &Context, request: &mut Request, rules: Option<&Rules>) {
+        let table = self.table();
+        let cookies = self.concern.read(request.head.fields(), &table.key);
+        let now = table.now(context);
+        let stage = if cookies.is_empty() {
+            request.standing = Standing::Visitor;
+            Stage::Silent(now)
+        } else {
+            let is_write = changes_something(request, rules);
+            let mut known = table.lock();
+            request.standing = known.look(&cookies, now);
+            Stage::Running(known.begin(&cookies, is_write, now), Report::default())
+        };
+        match request.standing {
+            Standing::Known(_) => context.stats.add(Counter::VisitorsProven, 1),
+            Standing::Unproven => context.stats.add(Counter::VisitorsUnproven, 1),
+            _ => {}
+        }
+        request.visit = Some(Arc::new(SiteVisit { table: table.clone(), cookies, stage: Mutex::new(stage) }));
+    }
+}
+
+/// Whether a request's method changes nothing (RFC 9110 section 9.2.1).
+fn is_safe(request: &Request) -> bool {
+    matches!(request.head.method(), "GET" | "HEAD" | "OPTIONS")
+}
+
+/// Whether a request may change what its cookies mean: by its method, or by an argument like `add-to-cart`.
+fn changes_something(request: &Request, rules: Option<&Rules>) -> bool {
+    !is_safe(request) || rules.is_some_and(|rules| bypass_argument(rules, request.query()).is_some())
+}
+
+/// A visit to a site.
+#[derive(Debug)]
+struct SiteVisit {
+    table: Arc<Table>,
+    cookies: Cookies,
+    stage: Mutex<Stage>,
+}
+
+/// How far a visit is.
+#[derive(Debug)]
+enum Stage {
+    /// Without concerned cookies, nothing is known to the table of a run that begins at this time, until it says something: that
+    /// it has issued a log-in, or that others are void.
+    Silent(u64),
+    Running(Run, Report),
+    Over,
+}
+
+impl SiteVisit {
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Visit for SiteVisit {
+    fn hear(&self, text: &[u8]) {
+        let mut stage = self.stage();
+        if let Stage::Silent(now) = *stage {
+            *stage = match text {
+                [b'e', b'n', b'd', ..] => Stage::Over,
+                _ => Stage::Running(self.table.lock().begin(&self.cookies, false, now), Report::default()),
+            };
+        }
+        let Stage::Running(run, report) = &mut *stage else { return };
+        match report.hear(text) {
+            Note::More => {}
+            Note::Forget(user) => {
+                let user = self.table.key.tag(user);
+                self.table.lock().forget(user, run);
+            }
+            note @ (Note::End | Note::Failed) => {
+                let report = Some(&*report).filter(|_| note == Note::End);
+                self.table.lock().end(&self.cookies, run, report, &self.table.key);
+                *stage = Stage::Over;
+            }
+        }
+    }
+
+    fn is_over(&self) {
+        if let Stage::Running(run, _) = std::mem::replace(&mut *self.stage(), Stage::Over) {
+            self.table.lock().end(&self.cookies, &run, None, &self.table.key);
+        }
+    }
+}
+
+impl Drop for SiteVisit {
+    fn drop(&mut self) {
+        self.is_over();
+    }
+}
+
+/// Ends a visit for which no worker was found, unless it is told that one was.
+#[derive(Debug)]
+pub struct Unserved(pub Option<Arc<dyn Visit>>);
+
+impl Drop for Unserved {
+    fn drop(&mut self) {
+        if let Some(visit) = &self.0 {
+            visit.is_over();
+        }
+    }
+}
