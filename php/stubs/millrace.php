@@ -92,7 +92,7 @@ function millrace_early_hints(string ...$links): bool {}
 
 /**
  * Waits for the next request, calls the handler for it, and completes its answer: the loop of a worker script
- * (`php.worker_script`), which is started once a worker. docs/php.md says what is new for each request and what stays.
+ * (`php.worker_script`), which is started once a worker. docs/php-persistent.md says what is new for each request and what stays.
  *
  *     $application = require __DIR__ . '/../boot.php';
  *     while (millrace_handle_request(fn () => $application->run())) {
