@@ -27,6 +27,8 @@ import raw  # noqa: E402
 
 # Descriptors that a process may have: here the limit can't be raised.
 DESCRIPTORS = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+# php-fpm as Debian installs it.
+INSTALLED = ["pm=dynamic", "pm.max_children=5", "pm.start_servers=2", "pm.min_spare_servers=1", "pm.max_spare_servers=3"]
 # A PHP process with WordPress in it, bytes of its own.
 PHP_PROCESS = 48 << 20
 INI = ["memory_limit=128M", "opcache.memory_consumption=128", "opcache.interned_strings_buffer=8", "realpath_cache_size=4096k"]

@@ -253,15 +253,20 @@ class Page:
 
     def lines(self, today):
         lines = [f"# {self.name}, {today}", "", *machine(self.where), "", *self.said]
-        for title, rows in self.tables.items():
-            columns = list(dict.fromkeys(name for _, values in rows for name in values))
-            lines += ["", f"## {title}", "", "| | " + " | ".join(columns) + " |", "| --- |" + " --- |" * len(columns)]
-            lines += [f"| {what} | " + " | ".join(values.get(name, "-") for name in columns) + " |" for what, values in rows]
+        for title in self.tables:
+            lines += ["", f"## {title}", "", *self.table(title)]
         lines += ["", "## Wanted", "", *[f"- {'' if good else '**missed** '}{text}" for good, text in self.verdicts]]
         lines += ["", "## Rounds", "", *[f"- {d}" for d in self.details]]
         for name, server in self.servers.items():
             lines += ["", f"## {name}", "", "```", server.configuration.strip(), "```"]
         return lines
+
+    def table(self, title):
+        """The lines of one table (Markdown)."""
+        rows = self.tables[title]
+        columns = list(dict.fromkeys(name for _, values in rows for name in values))
+        lines = ["| | " + " | ".join(columns) + " |", "| --- |" + " --- |" * len(columns)]
+        return lines + [f"| {what} | " + " | ".join(values.get(name, "-") for name in columns) + " |" for what, values in rows]
 
 
 def machine(where=None):
