@@ -1,18 +1,17 @@
 //! The path of a request, a folder a room.
 //!
 //! ```text
-//!  client -> accept -> tls -> protocol -> Request -> route -> Way
-//!                                                       | files      static file, open-file cache
-//!                                                       | cache      page cache: hit, or one PHP run for all who wait
-//!                                                       | php        worker pool (own SAPI)
-//!                                                       | redirect, refuse
-//!  client <------------- reply (fields, body pump) <----+
+//!  client -> accept -> protocol -> serve -> route -> Way
+//!              tls       ^                   | files      static file, open-file cache
+//!                        |                   | cache      page cache: a hit, or one PHP run for all waiting requests
+//!                        |                   | php        worker pool (own SAPI)
+//!                        |                   | redirect, refuse
+//!  client <--------------+- Reply <----------+
 //! ```
 //!
-//! One event loop a core, each with its own listening sockets; a connection lives and dies on one of them. Nothing
-//! behind [`protocol`] knows a protocol, `files`, `cache` and `php` don't know each other, and the clock is read only in
-//! [`engine`]. A room uses only rooms that come after it on the path, and the three that serve them all:
-//! [`stats`], [`log`] and the thread's [`engine::Thread`].
+//! One event loop a core, each with its own listening sockets; a connection lives and dies on one of them. Nothing behind
+//! [`protocol`] knows a protocol, `files`, `cache` and `php` don't know each other. A room uses only rooms that come after it
+//! on the path; ARCHITECTURE.md lists which, and `tests/rooms.rs` holds the code against that list.
 
 pub mod engine;
 

@@ -219,6 +219,7 @@ mod tests {
             let cache = crate::cache::Cache::new(0, 1);
             let service = Service::new(process, setup, cache);
             let thread = AcceptThread::new(0, 1, service, Swapped::new(Arc::new(None)), None);
+            thread.deadlines.set_idle(50);
             let limits = Limits::new(Most { connections: 100, ..Most::default() });
             let any = Address::Tcp("127.0.0.1:0".parse().unwrap());
             let socket = bind(&any, 1, 16, &limits, false).unwrap().remove(0);

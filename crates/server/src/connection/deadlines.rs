@@ -11,7 +11,7 @@ pub const SWEEP_MS: u64 = 250;
 
 /// Who has had nothing to do for so long is idle: one that has just been accepted, or is about to ask for the next part of a page, is
 /// not.
-const IDLE_MS: u64 = if cfg!(test) { 50 } else { 1_000 };
+const IDLE_MS: u64 = 1_000;
 /// A client that is in the middle of something and has not moved for so long is as good as gone. Less than any patience.
 const STALLED_MS: u64 = 4_000;
 
@@ -44,9 +44,16 @@ impl Deadline {
 }
 
 /// Everybody on this thread who has a deadline. Does not own them.
-#[derive(Default)]
 pub struct Deadlines {
     owners: RefCell<Vec<Weak<dyn HasDeadline>>>,
+    /// An owner that has had nothing to do for so long is idle, milliseconds.
+    idle: Cell<u64>,
+}
+
+impl Default for Deadlines {
+    fn default() -> Deadlines {
+        Deadlines { owners: RefCell::default(), idle: Cell::new(IDLE_MS) }
+    }
 }
 
 /// An owner of a [`Deadline`].
@@ -81,10 +88,10 @@ pub struct Rest {
 
 impl Rest {
     /// Whether it has lasted long enough; where the `need` is great, that is not long.
-    fn is_long(self, now: u64, need: Need) -> bool {
+    fn is_long(self, now: u64, need: Need, idle: u64) -> bool {
         let least = match need {
             Need::Some if self.stalled => STALLED_MS,
-            Need::Some | Need::Great => IDLE_MS,
+            Need::Some | Need::Great => idle,
         };
         self.since + least <= now
     }
@@ -109,6 +116,12 @@ pub struct Closed {
 }
 
 impl Deadlines {
+    /// An owner counts as idle after `milliseconds`, from now on.
+    #[cfg(test)]
+    pub fn set_idle(&self, milliseconds: u64) {
+        self.idle.set(milliseconds);
+    }
+
     /// Looks after `owner` from now on, until it is dropped.
     pub fn watch(&self, owner: &Rc<impl HasDeadline + 'static>) {
         let owner: Weak<dyn HasDeadline> = Rc::<_>::downgrade(owner) as Weak<dyn HasDeadline>;
@@ -149,7 +162,7 @@ impl Deadlines {
     pub fn close_idlest(&self, now: u64, need: Need, bytes: u64, most: usize) -> Closed {
         let owners = self.owners.borrow();
         let resting = owners.iter().filter_map(Weak::upgrade).filter_map(|owner| {
-            let rest = owner.rest().filter(|rest| rest.is_long(now, need))?;
+            let rest = owner.rest().filter(|rest| rest.is_long(now, need, self.idle.get()))?;
             Some((rest, owner))
         });
         let mut resting: Vec<(Rest, Rc<dyn HasDeadline>)> = resting.collect();
@@ -227,6 +240,7 @@ mod tests {
     #[test]
     fn the_idlest_give_way_first_and_who_works_never() {
         let deadlines = Deadlines::default();
+        deadlines.set_idle(50);
         let late = 100_000;
         let owners = [
             Owner::at_rest(true, 70_000),
