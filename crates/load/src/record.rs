@@ -391,15 +391,15 @@ impl Failure {
             Failure::Reset => "connection reset or closed",
             Failure::TimeOut => "timed out",
             Failure::Tls => "TLS failed",
-            Failure::BadHttp => "not HTTP",
+            Failure::BadHttp => "invalid HTTP",
             Failure::Status4xx => "status 4xx",
             Failure::Status5xx => "status 5xx",
             Failure::StatusOther => "unexpected status",
             Failure::WrongContent => "wrong content",
             Failure::WrongLength => "wrong length",
-            Failure::ShortBody => "cut short",
+            Failure::ShortBody => "incomplete response",
             Failure::Unreachable => "unreachable",
-            Failure::Tester => "the tester's own limit",
+            Failure::Tester => "limit of the load tester",
         }
     }
 }

@@ -94,7 +94,7 @@ impl Thread {
     /// # Errors
     /// What the system lacks.
     pub fn new(shared: Arc<Shared>, number: usize, reports: Sender<Report>) -> Result<Thread, String> {
-        millrace_sys::own_descriptor_table().map_err(|error| format!("a descriptor table: {error}"))?;
+        millrace_sys::own_descriptor_table().map_err(|error| format!("cannot create a descriptor table: {error}"))?;
         // Timers as exact as the kernel has them: open arrivals are due at a moment.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| format!("epoll: {error}"))?;
@@ -174,7 +174,7 @@ impl Thread {
             match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&wait)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => {
-                    self.lent.notes.push(format!("a thread of the tester ended: epoll: {error}"));
+                    self.lent.notes.push(format!("a thread of the load tester ended: epoll: {error}"));
                     break;
                 }
             }

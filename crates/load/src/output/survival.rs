@@ -51,16 +51,16 @@ impl Verdict {
         match self.terms() {
             Some((share, median, p99)) if p99.is_finite() => {
                 format!(
-                    "at least {} right, median at most {}, 99 % within {}",
+                    "at least {} successful, median at most {}, 99 % within {}",
                     least(share),
                     most(median),
                     most(p99)
                 )
             }
             Some((share, median, _)) => {
-                format!("at least {} right, median at most {}", least(share), most(median))
+                format!("at least {} successful, median at most {}", least(share), most(median))
             }
-            None => "anything worse: the breaking point is 5 % of failures".to_owned(),
+            None => "anything worse; the breaking point is at 5 % failures".to_owned(),
         }
     }
 

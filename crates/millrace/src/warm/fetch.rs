@@ -48,7 +48,7 @@ pub fn fetch(admin: &AdminArgs, url: &str, content: bool) -> Result<Fetched, Fai
     let form = form(&[("url", url), ("content", if content { "1" } else { "0" })]);
     let answer = admin::ask(admin, "POST", "/warm", &form)?;
     match answer.status {
-        200 => read(&answer.text()).ok_or_else(|| Failure::new("the server's answer makes no sense")),
+        200 => read(&answer.text()).ok_or_else(|| Failure::new("the server's response is invalid")),
         422 => Ok(Fetched {
             outcome: Outcome::Foreign,
             detail: answer.text().trim_end().to_owned(),
@@ -69,7 +69,7 @@ fn read(text: &str) -> Option<Fetched> {
     let outcome = match value("outcome")?.as_str() {
         "stored" => Outcome::Stored,
         "hit" => Outcome::Hit,
-        "not kept" => Outcome::NotKept,
+        "not cached" => Outcome::NotKept,
         "busy" => Outcome::Busy,
         "failed" => Outcome::Failed,
         _ => return None,

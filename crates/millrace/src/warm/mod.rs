@@ -37,9 +37,9 @@ pub fn warm(args: &WarmArgs) -> Result<(), Failure> {
     }
     let counts = result?;
     if counts.warmed() == 0 {
-        let failure = Failure::new("not one page was warmed").detail(counts.reasons());
+        let failure = Failure::new("no page was cached").detail(counts.reasons());
         return Err(
-            failure.next("ask for one of them with curl -I: its Cache-Status field says why it is not kept")
+            failure.next("request one of them with curl -I: its Cache-Status header field says why it is not cached")
         );
     }
     say(&counts.summary(began.elapsed()))
