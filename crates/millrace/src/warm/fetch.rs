@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn answers() {
         let fetched =
-            read("outcome: not kept\nstatus: 200\ndetail: private\n\n<urlset/>\n\nmore").expect("an answer");
+            read("outcome: not cached\nstatus: 200\ndetail: private\n\n<urlset/>\n\nmore").expect("an answer");
         assert_eq!(
             (fetched.outcome, fetched.detail.as_str(), fetched.content.as_deref()),
             (Outcome::NotKept, "private", Some("<urlset/>\n\nmore"))

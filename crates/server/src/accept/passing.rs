@@ -90,7 +90,7 @@ impl Exit {
     /// # Errors
     /// None was sent, or the table is full.
     pub fn listening(&self) -> io::Result<OwnedFd> {
-        receive(self.socket.as_fd())?.ok_or_else(|| io::Error::other("no descriptor is left"))
+        receive(self.socket.as_fd())?.ok_or_else(|| io::Error::other("out of file descriptors"))
     }
 
     /// Whether no connection may be passed on now.
@@ -135,7 +135,7 @@ pub async fn take_in(thread: Rc<Thread>, entry: Entry) {
             }
             _ => {
                 thread.stats.add(Counter::AcceptNoDescriptors, 1);
-                thread.process.log.warn(format_args!("a connection was lost: no descriptor is left for it"));
+                thread.process.log.warn(format_args!("lost a connection: out of file descriptors"));
                 room::free_descriptors(&thread);
             }
         }

@@ -55,21 +55,22 @@ impl Failure {
     pub fn advice(&self) -> &'static str {
         match self.cause {
             Cause::Unreachable => {
-                "this machine has to reach the certificate authority by HTTPS: look at its DNS, its firewall and its clock"
+                "this machine must reach the certificate authority over HTTPS: check its DNS, firewall and clock"
             }
             Cause::RateLimited => {
-                "nothing helps but to wait; while you try things out use acme.directory = \"staging\", whose limits are wide \
-                 (Let's Encrypt: https://letsencrypt.org/docs/rate-limits/)"
+                "wait until the rate limit expires; for tests, use acme.directory = \"staging\", which has higher \
+                 limits (Let's Encrypt: https://letsencrypt.org/docs/rate-limits/)"
             }
             Cause::NotFoundThere => {
-                "every name has to lead to this machine (DNS: A and AAAA records), and port 80 or port 443 has to reach \
-                 Millrace from everywhere: look at firewalls, port forwarding and other web servers, then `millrace reload`"
+                "every name must point to this machine (DNS: A and AAAA records), and port 80 or port 443 must reach \
+                 Millrace from the internet: check firewalls, port forwarding and other web servers, then run \
+                 `millrace reload`"
             }
-            Cause::NoAccount => "a new account is made",
+            Cause::NoAccount => "Millrace registers a new account",
             Cause::Refused => {
-                "correct the names or the settings under [acme] if that is the reason, then `millrace reload`"
+                "if the names or the settings in [acme] are wrong, correct them, then run `millrace reload`"
             }
-            Cause::Disk => "it is tried again by itself",
+            Cause::Disk => "Millrace retries automatically",
         }
     }
 }
@@ -89,14 +90,14 @@ impl From<Error> for Failure {
                     Some(NO_ACCOUNT) => Cause::NoAccount,
                     _ => Cause::Refused,
                 };
-                let text = format!("the certificate authority says: {}", told(&problem));
+                let text = format!("the certificate authority reports: {}", told(&problem));
                 // Bad luck several times in a row: a new nonce is all that it takes (RFC 8555 section 6.5). So is a new account.
                 let is_soon = cause == Cause::NoAccount || problem.r#type.as_deref() == Some(BAD_NONCE);
                 let retry_after = is_soon.then_some(Duration::from_secs(1));
                 Failure { cause, text, retry_after, names: names(&problem) }
             }
             Error::Timeout(_) => {
-                Failure::new(Cause::Refused, "the certificate authority takes too long to decide")
+                Failure::new(Cause::Refused, "the certificate authority takes too long to validate the order")
             }
             Error::Other(error) => match error.downcast::<Failure>() {
                 // What our own client has found out.
@@ -104,7 +105,7 @@ impl From<Error> for Failure {
                 Err(error) => Failure::new(Cause::Refused, error.to_string()),
             },
             Error::Json(error) => {
-                Failure::new(Cause::Unreachable, format!("what answers is no certificate authority: {error}"))
+                Failure::new(Cause::Unreachable, format!("the server at acme.directory is not a certificate authority: {error}"))
             }
             error => Failure::new(Cause::Refused, error.to_string()),
         }

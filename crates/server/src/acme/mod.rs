@@ -85,7 +85,7 @@ pub fn attend(process: &Arc<Process>, is_start: bool) {
     match std::thread::Builder::new().name("acme".to_owned()).spawn(move || keeper::run(theirs, is_start)) {
         Ok(_) => acme.kept.store(true, Ordering::Release),
         Err(error) => {
-            process.log.error(format_args!("no certificates come: no thread can be started: {error}"))
+            process.log.error(format_args!("cannot obtain certificates: cannot start a thread: {error}"))
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::stats::{BackendStatus, PoolStatus};
 pub fn write(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
     writeln!(
         text,
-        "  {:<12}PHP by FastCGI; at most {} connections: {} idle, {} running; {} requests wait",
+        "  {:<12}PHP over FastCGI; up to {} connections: {} idle, {} running; {} requests waiting",
         pool.name, pool.most, pool.idle, pool.running, pool.waiting
     )?;
     for backend in &pool.backends {

@@ -106,8 +106,8 @@ impl Connections {
         let [idle, reading, running, writing, shaking] = self.states.map(grouped);
         writeln!(
             text,
-            "{:<14}{} open: {idle} idle, {reading} reading, {running} running, {writing} writing, {shaking} in a TLS handshake; {} \
-             requests wait for PHP; {} encrypted, {} of HTTP/2",
+            "{:<14}{} open: {idle} idle, {reading} reading, {running} running, {writing} writing, {shaking} in a TLS \
+             handshake; {} requests waiting for PHP; {} TLS, {} HTTP/2",
             "Connections",
             grouped(self.open()),
             grouped(self.awaiting_php),
@@ -116,8 +116,8 @@ impl Connections {
         )?;
         writeln!(
             text,
-            "{:<14}{} accepted, {lately:.1}/s in the last minute, {} refused, {} timed out; {} closed to make room, {} answered 503 \
-             for want of it",
+            "{:<14}{} accepted, {lately:.1}/s in the last minute, {} refused, {} timed out; {} closed to make room, \
+             {} answered with 503 for lack of memory",
             "",
             grouped(self.accepted),
             grouped(self.refused),
@@ -132,13 +132,13 @@ impl Connections {
     fn write_memory(&self, text: &mut String) -> std::fmt::Result {
         let each = self.each().map_or(String::new(), |each| format!(", {} each", bytes(each)));
         let Some(most) = self.most else {
-            return writeln!(text, "{:<14}{} for connections{each}; no bound", "Memory", bytes(self.used));
+            return writeln!(text, "{:<14}{} for connections{each}; no limit", "Memory", bytes(self.used));
         };
         writeln!(text, "{:<14}{} of {} for connections{each}", "Memory", bytes(self.used), bytes(most))?;
         match self.written {
             Some(written) if written > most => writeln!(
                 text,
-                "{:<14}{} were meant, but others have taken the machine's memory",
+                "{:<14}configured: {}, but other programs use the machine's memory",
                 "",
                 bytes(written)
             ),
@@ -147,9 +147,9 @@ impl Connections {
     }
 
     fn write_queues(&self, text: &mut String, machine: &Machine) -> std::fmt::Result {
-        write!(text, "{:<14}{} wait to be accepted", "Listen queues", grouped(self.waiting))?;
+        write!(text, "{:<14}{} connections waiting to be accepted", "Listen queues", grouped(self.waiting))?;
         if self.dropped > 0 {
-            write!(text, "; {} attempts lost, for a queue was full", grouped(self.dropped))?;
+            write!(text, "; {} connection attempts lost because a queue was full", grouped(self.dropped))?;
         }
         let of_machine = [("overflows", machine.listen_overflows), ("drops", machine.listen_drops)];
         let of_machine: Vec<String> = of_machine
@@ -159,7 +159,7 @@ impl Connections {
             })
             .collect();
         if !of_machine.is_empty() {
-            write!(text, "; {} since boot, of all programs", of_machine.join(", "))?;
+            write!(text, "; of all programs since boot: {}", of_machine.join(", "))?;
         }
         writeln!(text)
     }

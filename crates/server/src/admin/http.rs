@@ -108,7 +108,7 @@ impl Answer {
 
     /// 405 with the methods there are.
     pub fn not_allowed(allow: &'static str) -> Answer {
-        Answer { allow: Some(allow), ..Answer::text(405, format!("Allowed here: {allow}\n")) }
+        Answer { allow: Some(allow), ..Answer::text(405, format!("Allowed methods: {allow}\n")) }
     }
 
     fn bytes(&self, with_content: bool) -> Vec<u8> {
@@ -174,7 +174,7 @@ async fn read_content(connection: &mut Connection, head: Head, mut content: Vec<
     let length = match head.framing() {
         Framing::None => 0,
         Framing::Length(length) if length <= CONTENT => length,
-        _ => return Ok(Read::Refused(413, "the admin address takes no more than 64 KB of content")),
+        _ => return Ok(Read::Refused(413, "the admin address accepts at most 64 KB of content")),
     };
     if head.expects_continue() {
         connection.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
@@ -209,12 +209,12 @@ fn refused(head: &Head, over_tcp: bool) -> Option<Answer> {
         return None;
     }
     if !is_loopback(head.authority()) {
-        return Some(Answer::text(421, "Ask for this address by 127.0.0.1, [::1] or localhost.\n"));
+        return Some(Answer::text(421, "Use 127.0.0.1, [::1] or localhost as the host name of the admin address.\n"));
     }
     let own = |site: &str| matches!(site, "none" | "same-origin");
     let by_a_page = head.field("Origin").is_some()
         || head.field("Sec-Fetch-Site").is_some_and(|site| !std::str::from_utf8(site).is_ok_and(own));
-    by_a_page.then(|| Answer::text(403, "Web pages can't use the admin address.\n"))
+    by_a_page.then(|| Answer::text(403, "Web pages cannot use the admin address.\n"))
 }
 
 /// Whether an authority (host, and port if there is one) names this machine itself.

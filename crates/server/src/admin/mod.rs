@@ -105,7 +105,7 @@ pub async fn serve(listener: Listener, state: Rc<State>) {
             }
             Err(error) => {
                 // Out of descriptors, most likely: others need the next free one more.
-                state.process.log.warn(format_args!("the admin address cannot accept: {error}"));
+                state.process.log.warn(format_args!("cannot accept connections on the admin address: {error}"));
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }
@@ -135,7 +135,7 @@ async fn answer(state: &State, rates: &RefCell<Rates>, asked: &Asked) -> Answer 
         ("POST", "/warm") => warm(state, asked).await,
         (_, "/" | "/metrics" | "/status" | "/status.json") => Answer::not_allowed("GET, HEAD"),
         (_, "/reload" | "/purge" | "/warm") => Answer::not_allowed("POST"),
-        _ => Answer::text(404, format!("There is nothing at this address.\n\n{INDEX}")),
+        _ => Answer::text(404, format!("Not found.\n\n{INDEX}")),
     }
 }
 
@@ -165,14 +165,14 @@ async fn warm(state: &State, asked: &Asked) -> Answer {
 }
 
 const INDEX: &str = "\
-This is the admin address of Millrace.
+The admin address of Millrace
 
-  GET  /status        what it does, for people
-  GET  /status.json   the same for programs
-  GET  /metrics       the same for Prometheus
-  POST /reload        load the configuration again
-  POST /purge         throw kept pages away: a form with url, tag, all, site, hard
-  POST /warm          have a page made if PHP is idle: a form with url, content
+  GET  /status        status as text
+  GET  /status.json   status as JSON
+  GET  /metrics       metrics for Prometheus
+  POST /reload        reload the configuration
+  POST /purge         purge cached pages; form fields: url, tag, all, site, hard
+  POST /warm          fetch a page into the cache if PHP is idle; form fields: url, content
 ";
 
 #[cfg(test)]
@@ -212,7 +212,7 @@ mod tests {
             process: Process::new(setup, stats, Log::quiet(), crate::cache::Cache::new(0, 1)),
             started: SystemTime::now() - Duration::from_secs(100),
             pools: Box::new(move || vec![pool.clone()]),
-            fetch: Box::new(|_| Box::pin(async { Err("the server is ending".to_owned()) })),
+            fetch: Box::new(|_| Box::pin(async { Err("the server is shutting down".to_owned()) })),
             reload: Box::new(|| Box::pin(async { Err("line 3: no such setting\n".to_owned()) })),
         }
     }
@@ -263,8 +263,8 @@ mod tests {
             let metrics = ask(&path, "GET /metrics").await;
             for part in [
                 "\nmillrace_requests_total 1234\n",
-                "\nmillrace_php_workers{pool=\"blog\",state=\"idle\"} 3\n",
-                "\nmillrace_php_lane_waiting{pool=\"blog\",lane=\"admin\"} 5\n",
+                "\nmillrace_php_workers{site=\"blog\",state=\"idle\"} 3\n",
+                "\nmillrace_php_pool_waiting{site=\"blog\",pool=\"admin\"} 5\n",
                 "\nmillrace_answer_seconds_sum{class=\"php\"} 0.04\n",
                 "\nContent-Type: text/plain; version=0.0.4",
             ] {
@@ -278,9 +278,9 @@ mod tests {
             let purged = send(&path, "/purge", "all=1&hard=1").await;
             assert!(purged.starts_with("HTTP/1.1 200 ") && purged.ends_with("\r\n\r\n0 pages\n"), "{purged}");
             let wrong = send(&path, "/purge", "url=x").await;
-            assert!(wrong.starts_with("HTTP/1.1 422 ") && wrong.contains("is no URL"), "{wrong}");
+            assert!(wrong.starts_with("HTTP/1.1 422 ") && wrong.contains("is not a URL"), "{wrong}");
             assert!(send(&path, "/warm", "url=ftp:x").await.starts_with("HTTP/1.1 422 "));
-            assert!(send(&path, "/warm", "url=http://x/").await.contains("the server is ending"));
+            assert!(send(&path, "/warm", "url=http://x/").await.contains("the server is shutting down"));
             assert!(ask(&path, "POST /status").await.starts_with("HTTP/1.1 405 "));
             assert!(ask(&path, "GET /nothing").await.starts_with("HTTP/1.1 404 "));
         };

@@ -192,7 +192,7 @@ impl Status {
     fn write_head(&self, text: &mut String) -> std::fmt::Result {
         let plan = &self.setup.plan;
         let draining =
-            if self.stage == Stage::Draining { ", draining: it ends when all answers are sent" } else { "" };
+            if self.stage == Stage::Draining { ", shutting down: waiting for running requests" } else { "" };
         writeln!(
             text,
             "Millrace {VERSION}, process {}, up {}, {} event loops{draining}",
@@ -204,7 +204,7 @@ impl Status {
         writeln!(text, "{:<14}{}", "Listening", listen.join(", "))?;
         writeln!(
             text,
-            "{:<14}{} memory, {} s of processor time, {} of {} descriptors\n",
+            "{:<14}{} memory, {} s CPU time, {} of {} file descriptors\n",
             "Process",
             bytes(self.machine.memory),
             self.machine.cpu.as_secs(),
@@ -219,7 +219,7 @@ impl Status {
         let since_start = per_second(self.value(Counter::Requests), self.uptime.as_secs_f64());
         writeln!(
             text,
-            "{:<14}{}; {:.1}/s in the last minute, {since_start:.1}/s since the start; {} malformed",
+            "{:<14}{}; {:.1}/s in the last minute, {since_start:.1}/s since start; {} malformed",
             "Requests",
             of(Counter::Requests),
             self.lately.requests,
@@ -228,7 +228,7 @@ impl Status {
         writeln!(
             text,
             "{:<14}2xx {}, 3xx {}, 4xx {}, 5xx {}",
-            "Answers",
+            "Responses",
             of(Counter::Replies2xx),
             of(Counter::Replies3xx),
             of(Counter::Replies4xx),
@@ -245,7 +245,7 @@ impl Status {
         let (hits, misses) = (self.value(Counter::FileHits), self.value(Counter::FileMisses));
         writeln!(
             text,
-            "{:<14}{} files, {}; {} of look-ups were hits",
+            "{:<14}{} files, {}; hits: {}",
             "File cache",
             of(Counter::FileEntries),
             bytes(self.value(Counter::FileBytes)),
@@ -253,7 +253,7 @@ impl Status {
         )?;
         match self.value(Counter::LogDropped) {
             0 => Ok(()),
-            lost => writeln!(text, "{:<14}{} lines lost: see the error log", "Access log", grouped(lost)),
+            lost => writeln!(text, "{:<14}{} lines dropped: see the error log", "Access log", grouped(lost)),
         }
     }
 
@@ -261,14 +261,14 @@ impl Status {
         writeln!(
             text,
             "\n{:<14}{:>12}{:>12}{:>12}{:>12}{:>12}",
-            "Time taken", "answers", "mean", "50 % under", "90 % under", "99 % under"
+            "Response time", "responses", "mean", "50 % under", "90 % under", "99 % under"
         )?;
         for class in Class::ALL {
             let summary = &self.answers[class as usize];
             let under = |share| match summary.quantile(share) {
                 Some(time) => short(time),
                 None if summary.count() == 0 => "-".to_owned(),
-                None => "longer".to_owned(),
+                None => "over".to_owned(),
             };
             writeln!(
                 text,
@@ -288,8 +288,8 @@ impl Status {
         let of = |counter| grouped(self.value(counter));
         writeln!(
             text,
-            "\n{:<14}{} requests, {} failed, {} lost their worker, {} run again, {} took too long; refused: {} queue \
-             full, {} waited too long",
+            "\n{:<14}{} requests, {} failed, {} lost their worker, {} retried, {} timed out; refused: {} queue full, \
+             {} waited too long",
             "PHP",
             of(Counter::PhpRequests),
             of(Counter::PhpFailures),
@@ -318,8 +318,8 @@ impl Status {
                 if site.php.is_some() { "" } else { ", without PHP" },
                 match (site.php.is_some(), site.cache.mode) {
                     (false, _) | (true, CacheMode::Profile) => "",
-                    (true, CacheMode::Standard) => ", pages kept by standard fields only",
-                    (true, CacheMode::Off) => ", no pages kept",
+                    (true, CacheMode::Standard) => ", page cache by standard header fields only",
+                    (true, CacheMode::Off) => ", page cache off",
                 }
             )?;
         }

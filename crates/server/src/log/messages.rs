@@ -86,7 +86,7 @@ impl Messages {
     /// It can't be opened, or the writer hangs in a write to the old one.
     pub fn reopen(&self, target: Target) -> io::Result<()> {
         let (done, opened) = sync_channel(1);
-        let busy = |_| io::Error::new(io::ErrorKind::TimedOut, "the error log's disk does not answer");
+        let busy = |_| io::Error::new(io::ErrorKind::TimedOut, "the error log's disk does not respond");
         self.queue.try_send(Job::Open { target, done }).map_err(|_| busy(RecvTimeoutError::Timeout))?;
         opened.recv_timeout(PATIENCE).map_err(busy)?
     }
@@ -175,7 +175,7 @@ impl Writer {
         match self.lost.swap(0, Ordering::Relaxed) {
             0 => {}
             n => {
-                let text = format!("{n} messages were lost: the error log's disk could not keep up");
+                let text = format!("dropped {n} messages: the error log's disk is too slow");
                 self.write(SystemTime::now(), Level::Warn, text.as_bytes());
             }
         }

@@ -123,10 +123,10 @@ impl Log {
         let Some(writers) = &self.shared.writers else { return };
         self.shared.level.store(plan.level as u8, Ordering::Relaxed);
         if let Err(error) = writers.messages.reopen(Target::for_messages(plan)) {
-            self.error(format_args!("{error}; the error log goes on where it was"));
+            self.error(format_args!("{error}; continuing with the previous error log"));
         }
         if let Err(error) = writers.access.reopen(plan) {
-            self.error(format_args!("{error}; the access log goes on as it was"));
+            self.error(format_args!("{error}; continuing with the previous access log"));
         }
     }
 

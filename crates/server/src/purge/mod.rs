@@ -35,7 +35,7 @@ pub fn answer(thread: &Thread, site: &Site, request: &Request) -> Reply {
                 log.message(
                     Level::Warn,
                     format_args!(
-                        "{method} from this machine for {host} was refused. {}",
+                        "rejected {method} from this machine for {host}: {}",
                         request::WHAT_TO_DO
                     ),
                 );

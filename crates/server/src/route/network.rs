@@ -148,7 +148,7 @@ impl Network {
                 purge::note(&process.stats, &process.log, &"a change of wp-config.php", &"the whole site", pages);
             }
             Err((path, error)) => thread.process.log.warn(format_args!(
-                "{} can't be read, so that it is not known whether the site is a network: {error}; site.network says it",
+                "cannot read {} to detect whether the site is a WordPress network: {error}; set site.network",
                 path.display()
             )),
         }

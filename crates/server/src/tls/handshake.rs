@@ -101,7 +101,7 @@ pub fn begin(thread: &Rc<Thread>, socket: TcpStream, ends: Ends, permit: Permit)
         thread.clock.read();
         let failed = |why: &dyn std::fmt::Display| {
             thread.stats.add(Counter::TlsFailures, 1);
-            thread.process.log.debug(format_args!("a handshake with {} failed: {why}", shown(&ends)));
+            thread.process.log.debug(format_args!("TLS handshake with {} failed: {why}", shown(&ends)));
         };
         match done {
             // It has seen the certificate that it wanted to see, and has nothing to say (RFC 8737 section 3).
@@ -117,7 +117,7 @@ pub fn begin(thread: &Rc<Thread>, socket: TcpStream, ends: Ends, permit: Permit)
                 protocol::start(thread, Accepted { stream: Stream::Tls(Box::new(stream)), ends, permit });
             }
             Ok(Err(Failure::Broken(error))) => failed(&error),
-            Ok(Err(Failure::PlainHttp)) => failed(&"it speaks HTTP"),
+            Ok(Err(Failure::PlainHttp)) => failed(&"the client speaks plain HTTP"),
             Err(_) => thread.stats.add(Counter::TlsTimeouts, 1),
         }
     });

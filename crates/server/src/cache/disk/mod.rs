@@ -215,7 +215,7 @@ impl Disk {
             Ok(active) => Disk { active: Some(active) },
             Err(why) => {
                 log.warn(format_args!(
-                    "pages of the cache will not survive a restart: {why}\n  see cache.dir; `off` for none"
+                    "cached pages will not survive a restart: {why}\n  see cache.dir; \"off\" disables storage on disk"
                 ));
                 Disk::off()
             }
@@ -285,7 +285,7 @@ impl Disk {
             std::thread::Builder::new().name(name).spawn(move || loader::run(&shared, &*memory))
         {
             active.shared.loading.store(false, Ordering::Release);
-            active.shared.log.error(format_args!("cannot start a thread to read the kept pages: {error}"));
+            active.shared.log.error(format_args!("cannot start a thread to load cached pages: {error}"));
         }
     }
 

@@ -368,7 +368,7 @@ fn tail(request: &Request, reply: &Reply) -> Option<Tail> {
 fn refuse(thread: &Thread, connection: &Connection, refusal: Refusal, start: &[u8], output: &mut Vec<u8>) {
     thread.stats.add(Counter::RequestsMalformed, 1);
     thread.process.log.debug(format_args!(
-        "refused a request from {}: {refusal}",
+        "rejected a request from {}: {refusal}",
         connection.ends.client_ip().map_or("a Unix socket".into(), |ip| ip.to_string())
     ));
     let reply = reply::plain(refusal.status());
