@@ -482,7 +482,7 @@ static bool start_php(char *program)
 	sapi_millrace.php_ini_path_override = file;
 	sapi_millrace.ini_entries = options.ini_entries;
 	if (sapi_millrace.startup(&sapi_millrace) == FAILURE) {
-		main_fail("PHP failed to start");
+		main_fail("its startup failed");
 		return false;
 	}
 	temp_use(options.temp_base);

@@ -41,7 +41,7 @@ impl fmt::Display for Ended<'_> {
         let reason = Trace::read(self.report).reason;
         match (self.status.signal(), self.out_of_memory) {
             (Some(9), Some(true)) => f.write_str(", by the kernel's out-of-memory killer,"),
-            (Some(9), Some(false)) => f.write_str(", sent by another process,"),
+            (Some(9), Some(false)) => f.write_str(", by another process,"),
             (Some(9), None) => f.write_str(", by the kernel's out-of-memory killer?,"),
             (Some(_), _) if !reason.is_empty() => write!(f, ", {reason},"),
             _ => Ok(()),
