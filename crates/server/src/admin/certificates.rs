@@ -26,7 +26,7 @@ pub fn json(all: &[Standing]) -> Json {
     all.iter().map(one).collect()
 }
 
-/// Lines for people; none if no certificate is looked after.
+/// Status text; empty without certificates obtained by ACME.
 pub fn write(text: &mut String, all: &[Standing], now: SystemTime) -> std::fmt::Result {
     if all.is_empty() {
         return Ok(());
@@ -58,7 +58,7 @@ pub fn write(text: &mut String, all: &[Standing], now: SystemTime) -> std::fmt::
     Ok(())
 }
 
-/// For Prometheus.
+/// Metrics for Prometheus.
 pub fn expose(out: &mut Exposition, all: &[Standing]) {
     let mut family = |row: &Row, value: fn(&Standing) -> u64| {
         out.family(row);

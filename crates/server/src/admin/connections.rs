@@ -8,7 +8,7 @@ use super::status::{bytes, grouped};
 use crate::accept::Budget;
 use crate::stats::Counter;
 
-/// What connections do, each state by its name, with its counter. Who is in none of them has no connection.
+/// States of connections, with their counters. Every connection is in exactly one of them.
 const STATES: [(&str, Counter); 5] = [
     ("idle", Counter::ConnectionsIdle),
     ("reading", Counter::ConnectionsReading),
@@ -17,7 +17,7 @@ const STATES: [(&str, Counter); 5] = [
     ("handshaking", Counter::ConnectionsShaking),
 ];
 
-/// What is known of connections at one moment.
+/// A snapshot of the connections.
 pub struct Connections {
     states: [u64; STATES.len()],
     awaiting_php: u64,
@@ -33,12 +33,12 @@ pub struct Connections {
     used: u64,
     most: Option<u64>,
     written: Option<u64>,
-    /// How `written` was found, if nobody has written it.
+    /// How `written` was computed, if it is a default.
     how: Option<String>,
 }
 
 impl Connections {
-    /// From the counters and the budget; `how` it was found, if nobody has written it.
+    /// Reads the counters and the budget; `how` the budget was computed, if it is a default.
     pub fn gather(value: &dyn Fn(Counter) -> u64, budget: &Budget, how: Option<String>) -> Connections {
         Connections {
             states: STATES.map(|(_, counter)| value(counter)),
@@ -59,7 +59,7 @@ impl Connections {
         }
     }
 
-    /// How many there are.
+    /// Open connections, in all states.
     pub fn open(&self) -> u64 {
         self.states.iter().sum()
     }
@@ -68,7 +68,7 @@ impl Connections {
         self.used.checked_div(self.open())
     }
 
-    /// By state, for programs.
+    /// Connections by state, as JSON.
     pub fn states_json(&self) -> Json {
         let mut members: Vec<(String, Json)> = STATES
             .iter()
@@ -80,7 +80,7 @@ impl Connections {
         Json::Object(members)
     }
 
-    /// Their memory, for programs.
+    /// Memory of connections, as JSON.
     pub fn memory_json(&self) -> Json {
         Json::object([
             ("used_bytes", self.used.into()),
@@ -91,7 +91,7 @@ impl Connections {
         ])
     }
 
-    /// Queues of those who have not been accepted, for programs.
+    /// Listen queues, as JSON.
     pub fn queues_json(&self, machine: &Machine) -> Json {
         Json::object([
             ("waiting", self.waiting.into()),
@@ -101,7 +101,7 @@ impl Connections {
         ])
     }
 
-    /// For people; so many were accepted a second lately.
+    /// Status text; `lately` is the number of connections accepted per second in the last minute.
     pub fn write(&self, text: &mut String, machine: &Machine, lately: f64) -> std::fmt::Result {
         let [idle, reading, running, writing, shaking] = self.states.map(grouped);
         writeln!(

@@ -31,7 +31,7 @@ enum Kind {
     },
 }
 
-/// A socket's name in the file system, and which file it was when we made it.
+/// A socket's path, and the identity (device, inode) of the file that we created there.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
@@ -52,8 +52,8 @@ impl Listener {
     /// yet, with 0700; a file that a crashed server has left is replaced.
     ///
     /// # Errors
-    /// In words for people: the address is not a loopback address; another server lives there; the folder belongs to
-    /// somebody else; the system says no.
+    /// A message for the log: the address is not a loopback address; another server uses it; the folder belongs to
+    /// another user; a system call failed.
     pub fn bind(address: &Address) -> io::Result<Listener> {
         let kind = match address {
             Address::Tcp(address) => Kind::Tcp(bind_tcp(*address)?),
@@ -134,7 +134,8 @@ fn bind_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     finish().map_err(|error| explained(&error, &what))
 }
 
-/// The folder of the socket, made if it isn't there. One that others may write to could hold a socket of theirs.
+/// Creates the folder of the socket if it does not exist. In a folder that other users can write to, the socket could
+/// be theirs.
 fn make_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let what = || format!("cannot create the folder {} of the admin socket", folder.display());
@@ -159,7 +160,7 @@ fn make_folder(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes the socket of a server that is gone.
+/// Removes the socket of a server that no longer runs.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let shown = path.display();
     let taken = |why: String| Err(io::Error::new(io::ErrorKind::AddrInUse, why));

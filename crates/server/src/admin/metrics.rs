@@ -1,4 +1,4 @@
-//! `GET /metrics`: the table of counters, and what is measured when somebody asks.
+//! `GET /metrics`: the table of counters, and what is measured on request.
 
 use std::time::UNIX_EPOCH;
 

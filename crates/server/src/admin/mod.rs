@@ -1,8 +1,8 @@
-//! The admin address: metrics for Prometheus, the status for people and programs, reload.
+//! The admin address: metrics for Prometheus, status, reload, purge and warm-up.
 //!
 //! ```text
-//!  GET /             what there is          GET /status         for people
-//!  GET /metrics      Prometheus text        GET /status.json    for programs
+//!  GET /             list of addresses      GET /status         status as text
+//!  GET /metrics      Prometheus text        GET /status.json    status as JSON
 //!  POST /reload      200 and warnings, or 422 and every problem of the new configuration
 //!  POST /purge       200 and how many pages, or 422 and what is wrong with the order
 //!  POST /warm        200 and what came of the URL, or 422 and what is wrong with it
@@ -56,11 +56,11 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What the admin address shows and does.
 pub struct State {
-    /// Whose status it is.
+    /// The process that this is the admin address of.
     pub process: Arc<Process>,
-    /// When it was started.
+    /// Start time of the process.
     pub started: SystemTime,
-    /// The PHP pools as they are now.
+    /// Reads the current state of the PHP pools.
     pub pools: Box<dyn Fn() -> Vec<PoolStatus>>,
     /// Has an event loop fetch a page.
     pub fetch: Box<dyn Fn(Wanted) -> Fetching>,
@@ -68,10 +68,10 @@ pub struct State {
     pub reload: Box<dyn Fn() -> Reloading>,
 }
 
-/// A page on its way; or why it will not come.
+/// A warm-up fetch in progress; the error says why it failed.
 pub type Fetching = Pin<Box<dyn Future<Output = Result<Fetched, String>>>>;
 
-/// A reload on its way: the warnings of the new configuration, empty if there are none; or why the old one stays.
+/// A reload in progress: the warnings of the new configuration; the error says why the old one stays in force.
 pub type Reloading = Pin<Box<dyn Future<Output = Result<String, String>>>>;
 
 impl fmt::Debug for State {
@@ -139,7 +139,7 @@ async fn answer(state: &State, rates: &RefCell<Rates>, asked: &Asked) -> Answer 
     }
 }
 
-/// Follows an order to purge; says about how many pages it met.
+/// Purges pages; the response has the approximate number of pages purged.
 fn purge(state: &State, asked: &Asked) -> Answer {
     let setup = state.process.setup();
     match purge::Order::from_form(&setup, &asked.form()) {
@@ -151,7 +151,7 @@ fn purge(state: &State, asked: &Asked) -> Answer {
     }
 }
 
-/// Has a page fetched, unless PHP is busy; says what came of it.
+/// Fetches a page into the cache, unless PHP is busy.
 async fn warm(state: &State, asked: &Asked) -> Answer {
     let form = asked.form();
     let value = |name: &str| form.iter().find(|(n, _)| n == name).map_or("", |(_, v)| v.as_str());

@@ -10,22 +10,22 @@ use crate::cache::{Disk, DiskUsage};
 use crate::engine::Process;
 use crate::stats::{Causes, Counter, Exposition, Purges, Row, table};
 
-/// Names behind requests that went around the cache that people are shown.
+/// Cookies, paths and arguments behind bypassed requests that the text shows.
 const NAMES_SHOWN: usize = 8;
 
-/// What the page cache holds and did, at one moment.
+/// A snapshot of the page cache.
 pub struct Figures {
     usage: Usage,
-    /// None: pages don't outlive the process.
+    /// `None`: no storage on disk.
     disk: Option<DiskUsage>,
     causes: Causes,
     purges: Purges,
-    /// What is known of visitors, of all sites together.
+    /// Known visitor cookies of all sites.
     visitors: visitors::Usage,
 }
 
 impl Figures {
-    /// Collects them.
+    /// Reads the current values.
     pub fn gather(process: &Process) -> Figures {
         Figures {
             usage: process.cache.usage(),
@@ -44,7 +44,7 @@ impl Figures {
         }
     }
 
-    /// For programs; `value` gives a counter.
+    /// Status as JSON; `value` reads a counter.
     pub fn json(&self, value: &dyn Fn(Counter) -> u64) -> Json {
         let Usage {
             bytes,
@@ -100,7 +100,7 @@ impl Figures {
         ])
     }
 
-    /// What is known of visitors, for programs.
+    /// Known visitor cookies as JSON.
     pub fn visitors_json(&self) -> Json {
         let visitors::Usage { logins, carts, others, evicted } = self.visitors;
         let number = |n: usize| Json::from(n as u64);
@@ -112,7 +112,7 @@ impl Figures {
         ])
     }
 
-    /// For people; `value` gives a counter.
+    /// Status text; `value` reads a counter.
     pub fn write(&self, text: &mut String, value: &dyn Fn(Counter) -> u64) -> std::fmt::Result {
         let of = |counter| grouped(value(counter));
         let usage = &self.usage;
@@ -198,7 +198,7 @@ impl Figures {
         Ok(())
     }
 
-    /// For Prometheus.
+    /// Metrics for Prometheus.
     pub fn expose(&self, out: &mut Exposition) {
         let usage = &self.usage;
         let disk = self.disk.unwrap_or_default();

@@ -12,7 +12,7 @@ const SIZES_SHOWN: usize = 16;
 /// Busy workers of a pool that the text names: the longest at work.
 const BUSY_SHOWN: usize = 8;
 
-/// A pool, for people.
+/// Status text of a site's PHP.
 pub(super) fn write(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
     let workers: Vec<String> =
         pool.workers().iter().filter(|(_, n)| *n > 0).map(|(state, n)| format!("{n} {state}")).collect();
@@ -41,7 +41,7 @@ pub(super) fn write(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
     Ok(())
 }
 
-/// A pool's lanes, its workers' memory, and what was slow.
+/// Its pools, the memory of its workers, and its slow scripts.
 fn write_details(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
     for lane in &pool.lanes {
         write!(
@@ -126,7 +126,7 @@ fn write_details(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
     Ok(())
 }
 
-/// A pool, for programs.
+/// A site's PHP as JSON.
 pub(super) fn json(pool: &PoolStatus) -> Json {
     let workers = pool.workers().map(|(state, count)| (state, count.into()));
     Json::object([

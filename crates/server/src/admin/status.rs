@@ -1,4 +1,4 @@
-//! The status: gathered once, shown as text for people or as JSON for programs.
+//! The status: gathered once, shown as text or as JSON.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -33,7 +33,7 @@ struct Note {
     accepted: u64,
 }
 
-/// What happened in a second of the last minute.
+/// Rates per second over the last minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Lately {
     requests: f64,
@@ -42,7 +42,7 @@ struct Lately {
 }
 
 impl Rates {
-    /// Notes the counters as they are now.
+    /// Records the current counters.
     pub fn note(&mut self, now: Instant, stats: &Registry) {
         let (requests, sent) = (stats.value(Counter::Requests), stats.value(Counter::BytesSent));
         let accepted = stats.value(Counter::ConnectionsAccepted);
@@ -52,7 +52,7 @@ impl Rates {
         }
     }
 
-    /// What happened a second since the oldest note, which is at most a minute old.
+    /// Rates per second since the oldest note, which is at most a minute old.
     fn lately(&self, now: Instant, stats: &Registry) -> Lately {
         let Some(oldest) = self.notes.front() else { return Lately::default() };
         let seconds = (now - oldest.at).as_secs_f64();
@@ -65,7 +65,7 @@ impl Rates {
     }
 }
 
-/// What the server does, at one moment.
+/// A snapshot of the server.
 pub struct Status {
     counters: Vec<u64>,
     started: SystemTime,
@@ -108,7 +108,7 @@ pub fn gather(state: &State, rates: &Rates) -> Status {
 }
 
 impl Status {
-    /// For programs. Members are only ever added.
+    /// The status as JSON. Members are only ever added.
     pub fn json(&self) -> String {
         let since = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let requests = self.value(Counter::Requests);
@@ -147,7 +147,7 @@ impl Status {
         text
     }
 
-    /// For people.
+    /// The status as text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         // Writing to memory can't fail.

@@ -23,13 +23,13 @@ use crate::stats::Counter;
 const BATCH: usize = 32 * 1_024;
 /// Batches that may wait for the writer: 16 MiB.
 const QUEUE: usize = 512;
-/// While lines are being lost, people are told so no more often than this.
+/// While lines are being lost, the error log says so at most this often.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
 
-/// What there is to say about one request.
+/// A line about one request.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// What was asked.
+    /// The request.
     pub asked: Asked<'a>,
     /// The client's address; `None` for a peer on a Unix socket.
     pub client: Option<IpAddr>,
@@ -143,7 +143,7 @@ impl Access {
         }
     }
 
-    /// Goes on as `plan` says.
+    /// Continues with the settings in `plan`.
     ///
     /// # Errors
     /// The file can't be opened, or the writer hangs in a write to the old one.

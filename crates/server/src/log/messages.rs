@@ -19,7 +19,7 @@ const QUEUE: usize = 4_096;
 const LONGEST: usize = 32 * 1_024;
 /// A message that comes again within this is counted, not written.
 const WINDOW: Duration = Duration::from_secs(10);
-/// Different messages that are remembered at a time.
+/// Distinct messages that are remembered.
 const REMEMBERED: usize = 64;
 /// How long a caller waits for the writer to open a file or to end.
 pub const PATIENCE: Duration = Duration::from_secs(2);
@@ -28,7 +28,7 @@ pub const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub struct Messages {
     queue: SyncSender<Job>,
-    /// Messages that did not fit into the queue and have not been told of yet.
+    /// Messages that did not fit into the queue and are not reported yet.
     lost: Arc<AtomicU64>,
 }
 
@@ -80,7 +80,7 @@ impl Messages {
         self.send(Level::Error, text.as_bytes());
     }
 
-    /// Goes on in `target`.
+    /// Continues in `target`.
     ///
     /// # Errors
     /// It can't be opened, or the writer hangs in a write to the old one.

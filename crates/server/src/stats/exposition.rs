@@ -39,7 +39,7 @@ impl Exposition {
         self.line(row.name, "_count", &[label], summary.count());
     }
 
-    /// All of it.
+    /// The complete text.
     pub fn into_text(self) -> String {
         self.text
     }

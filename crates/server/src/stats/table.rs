@@ -14,7 +14,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As Prometheus calls it.
+    /// The type's name in Prometheus text.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Counter => "counter",
@@ -31,7 +31,7 @@ pub struct Row {
     pub name: &'static str,
     /// What the value means.
     pub kind: Kind,
-    /// One sentence.
+    /// What it counts, in one sentence.
     pub help: &'static str,
 }
 
@@ -137,7 +137,7 @@ macro_rules! rows {
     ($($name:ident = $kind:ident $text:literal $help:literal)*) => {
         $(#[doc = $help] pub const $name: Row = Row { name: $text, kind: Kind::$kind, help: $help };)*
 
-        /// What is not counted in a slot: it is measured when somebody asks, or has labels.
+        /// Metrics without a slot: measured on request, or with labels.
         pub const MEASURED: &[Row] = &[$($name),*];
     };
 }
