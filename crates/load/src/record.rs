@@ -193,7 +193,7 @@ pub enum Failure {
     TimeOut,
     /// The TLS handshake failed, or a record was wrong.
     Tls,
-    /// What came is not HTTP.
+    /// The response is not valid HTTP.
     BadHttp,
     /// A status of 400-499 that no check allows.
     Status4xx,
@@ -332,7 +332,7 @@ pub enum End {
         /// `5.2 % failures over 5 s`.
         why: String,
     },
-    /// It could not go on: nobody listens there, ...
+    /// It could not continue: no server listens there, ...
     Impossible(String),
 }
 
@@ -384,7 +384,7 @@ impl Failure {
         }
     }
 
-    /// What it is, for people.
+    /// Its description.
     pub fn words(self) -> &'static str {
         match self {
             Failure::Refused => "connection refused",

@@ -1,4 +1,4 @@
-//! `purge`: has the running server throw pages away.
+//! `purge`: has the running server purge cached pages.
 
 use crate::admin;
 use crate::args::PurgeArgs;

@@ -276,7 +276,7 @@ impl Fetcher<'_> {
     }
 }
 
-/// A stream that is read from until a deadline, or until somebody wants the end.
+/// A stream with a deadline that ends when the run is interrupted.
 struct Patient<'a> {
     stream: TcpStream,
     deadline: Instant,

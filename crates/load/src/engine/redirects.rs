@@ -14,7 +14,7 @@ use crate::url::Url;
 /// Requests that redirects led to that are remembered.
 const MOST_KNOWN: usize = 4096;
 
-/// Where a response leads.
+/// The target of a redirect.
 pub enum Lead {
     /// To this request.
     Here(Rc<Prepared>),

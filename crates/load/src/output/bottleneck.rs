@@ -11,7 +11,7 @@ use super::survival;
 
 /// The processor is full when so much of all cores was busy.
 const FULL: f64 = 0.9;
-/// Who took less of the machine isn't named.
+/// Programs that used less of the machine are not named.
 const NAMED: f64 = 0.03;
 /// The name of the tester among the programs.
 const TESTER: &str = "load tester";
@@ -74,8 +74,8 @@ fn conntrack(server: &Server, signs: &mut Vec<String>) {
     }
 }
 
-/// Connections that were dropped before the server saw them. The kernel counts those of all servers of the machine together: a few
-/// may be somebody else's.
+/// Connections dropped before the server saw them. The kernel counts them for all servers of the machine together: a
+/// few may belong to another.
 fn listening_queue(seconds: &[&Second]) -> Option<String> {
     let counts = || seconds.iter().filter_map(|second| second.server?.listen_drops);
     let drops = counts().max()? - counts().min()?;

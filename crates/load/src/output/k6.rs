@@ -123,7 +123,7 @@ fn thresholds(plan: &Plan) -> String {
     if all.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", all.join(", ")) }
 }
 
-/// What the script does not do, so that nobody believes it does.
+/// Comments that list what the script does not do.
 fn left_out(scenario: &Scenario, plan: &Plan, text: &mut String) {
     if scenario.timeline.is_some() {
         text.push_str("// Not in this script: the recorded times of the replay; its requests are chosen evenly.\n");

@@ -64,7 +64,7 @@ impl Results {
     }
 }
 
-/// Draws two earlier runs in one picture, or the report of one anew.
+/// Makes a report of one earlier run, or of two side by side.
 pub fn compare(args: &OutputArgs) -> Result<(), Failure> {
     let documents = args.compare.iter().map(|path| document(path)).collect::<Result<Vec<_>, _>>()?;
     let name = |index: usize| args.name.get(index).map_or("", String::as_str);

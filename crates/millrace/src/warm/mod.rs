@@ -1,4 +1,4 @@
-//! `warm`: has the running server make pages before somebody asks for them.
+//! `warm`: has the running server fetch pages into its cache before visitors request them.
 //!
 //! The server fetches each page itself, as a visitor without cookies would, and only when a PHP worker is idle; if none
 //! is, it says "busy" and this waits a while. Nothing else bounds the pace, so a warm-up takes what the visitors leave.

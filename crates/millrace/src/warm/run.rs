@@ -47,7 +47,7 @@ struct Job {
     sitemap: Option<u8>,
 }
 
-/// What came of it so far.
+/// The results so far.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     known: usize,
@@ -69,7 +69,7 @@ impl<'a> Run<'a> {
         Run { ask, most, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Works with so many threads until the list is empty; `tell` is told of progress.
+    /// Works with `threads` threads until the list is empty; calls `tell` with the progress.
     ///
     /// # Errors
     /// That of the server, if it no longer answers.
@@ -208,7 +208,7 @@ impl Counts {
         *self.reasons.entry((what, detail)).or_default() += 1;
     }
 
-    /// Pages that are kept now.
+    /// Pages that are cached now.
     pub fn warmed(&self) -> usize {
         self.stored + self.hits
     }
@@ -228,7 +228,7 @@ impl Counts {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// What came of it all.
+    /// The final summary.
     pub fn summary(&self, took: Duration) -> String {
         let warm = if self.warmed() == 1 { "page is" } else { "pages are" };
         let mut text = format!(

@@ -26,7 +26,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 const EXCHANGE: Duration = Duration::from_secs(60);
 /// No answer comes near this; bytes.
 const MOST: usize = 1 << 20;
-/// Who asks (RFC 8555 section 6.1).
+/// The User-Agent header field (RFC 8555 section 6.1).
 const WHO: &str = concat!("millrace/", env!("CARGO_PKG_VERSION"), " instant-acme");
 
 /// A client that believes some servers.

@@ -10,48 +10,48 @@ const RATE_LIMITED: &str = "urn:ietf:params:acme:error:rateLimited";
 const BAD_NONCE: &str = "urn:ietf:params:acme:error:badNonce";
 const NO_ACCOUNT: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
 
-/// Whose fault it is, as far as we know.
+/// What kind of failure it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The authority can't be reached, or is not itself.
+    /// The certificate authority is unreachable, or its TLS certificate is invalid.
     Unreachable,
-    /// It has been asked too often.
+    /// A rate limit of the authority is exceeded.
     RateLimited,
-    /// It has looked at a name and did not find us.
+    /// The authority could not validate a name: it does not lead to this server.
     NotFoundThere,
-    /// It doesn't know our account.
+    /// The authority does not know the account.
     NoAccount,
-    /// It does not want to.
+    /// The authority rejects the order.
     Refused,
-    /// The folder where certificates are kept.
+    /// The folder for certificates is not usable.
     Disk,
 }
 
-/// Why.
+/// Why there is no certificate.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Whose fault.
+    /// The kind of failure.
     pub cause: Cause,
-    /// What has happened.
+    /// The error, for the log.
     pub text: String,
-    /// When the authority wants to be asked again.
+    /// How long the authority asks to wait.
     pub retry_after: Option<Duration>,
-    /// Names that are the reason, if some are.
+    /// Names that failed, if the failure is about some of them.
     pub names: Vec<String>,
 }
 
 impl Failure {
-    /// Something that is not the authority's answer.
+    /// A failure without a response of the authority.
     pub fn new(cause: Cause, text: impl Into<String>) -> Failure {
         Failure { cause, text: text.into(), retry_after: None, names: Vec::new() }
     }
 
-    /// The same, if the authority has said for how long it wants to be left alone.
+    /// Adds how long the authority asks to wait.
     pub fn not_before(self, pause: Option<Duration>) -> Failure {
         Failure { retry_after: pause.or(self.retry_after), ..self }
     }
 
-    /// What to do.
+    /// What the administrator can do.
     pub fn advice(&self) -> &'static str {
         match self.cause {
             Cause::Unreachable => {

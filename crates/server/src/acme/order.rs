@@ -25,17 +25,17 @@ const DECIDE: RetryPolicy = RetryPolicy::new()
     .backoff(1.5)
     .timeout(Duration::from_secs(120));
 
-/// What it takes.
+/// What an order needs.
 pub struct Ordering<'a> {
-    /// Who asks.
+    /// The account that orders.
     pub account: &'a Account,
     /// Where what must not be lost is kept.
     pub store: &'a Store,
-    /// What is asked for.
+    /// The certificate to order.
     pub wanted: Wanted,
     /// The certificate that it comes in the place of (RFC 9773 section 5).
     pub replaces: Option<CertificateIdentifier<'static>>,
-    /// How names are proven.
+    /// The challenge type that proves control of the names.
     pub challenge: ChallengeType,
 }
 

@@ -56,7 +56,7 @@ struct Answer<'a> {
     /// AlgorithmIdentifier, without tag and length.
     algorithm: &'a [u8],
     signature: &'a [u8],
-    /// Who has signed it, if that is not the authority itself.
+    /// The certificate of the signer, if it is not the authority itself.
     signer: Option<&'a [u8]>,
     singles: Vec<Single<'a>>,
 }
@@ -104,7 +104,8 @@ impl<'a> Answer<'a> {
         })
     }
 
-    /// Signed by the authority, or by whom it has named for that (RFC 6960 section 4.2.2.2).
+    /// Checks that the authority, or a responder that it authorizes (RFC 6960 section 4.2.2.2), has signed the
+    /// response.
     fn check_signature(&self, issuer: &CertificateDer<'_>, now: SystemTime) -> Result<(), String> {
         let by = |certificate: &CertificateDer<'_>| {
             let Ok(certificate) = EndEntityCert::try_from(certificate) else { return false };

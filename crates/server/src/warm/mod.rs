@@ -28,15 +28,15 @@ const PATIENCE: Duration = Duration::from_secs(45);
 /// Content of a sitemap that is given back, bytes; sitemaps.org allows 50 MB, and nobody writes a tenth of that.
 const MOST_CONTENT: usize = 16 << 20;
 
-/// Who asks, for the application's statistics.
+/// The User-Agent header field, for the application's statistics.
 const AGENT: &str = concat!("Millrace/", env!("CARGO_PKG_VERSION"), " (warm-up)");
 
-/// A page to be fetched, and who waits for what comes of it.
+/// A page to fetch, and the channel for the outcome.
 #[derive(Debug)]
 pub struct Errand {
-    /// Which.
+    /// The page.
     pub wanted: Wanted,
-    /// Who is told.
+    /// Receives the outcome.
     pub asker: oneshot::Sender<Fetched>,
 }
 
@@ -50,14 +50,14 @@ pub struct Wanted {
     content: bool,
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Fetched {
     /// `stored`, `hit`, `not cached`, `busy` or `failed`.
     pub outcome: &'static str,
-    /// Status of the answer; 0 if there was none.
+    /// Status code of the response; 0 without a response.
     pub status: u16,
-    /// Why it was not kept.
+    /// Why it is not cached.
     pub detail: String,
     /// Its content, where that was wanted.
     pub content: String,

@@ -15,7 +15,7 @@ use super::files::{Files, PurgeFile, Segment};
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// Names this start of the machine; empty if nobody knows.
+    /// Identifies the boot of the machine; empty if unknown.
     boot: String,
 }
 
@@ -31,8 +31,8 @@ const STATE: &str = "state";
 const UNFINISHED: &str = ".new";
 
 impl Folder {
-    /// Makes the folder if need be, sees that nobody else can write to it, and locks it as long as the file that is
-    /// returned lives.
+    /// Creates the folder if it does not exist, checks that no other user can write to it, and locks it for the life of
+    /// the returned file.
     pub fn open(path: &Path) -> Result<(Folder, File), String> {
         let shown = path.display();
         if let Some(parent) = path.parent() {
