@@ -17,7 +17,7 @@ const HELLO_BYTES: usize = 64 << 10;
 
 /// The response to a plain HTTP request on an HTTPS port.
 const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nServer: Millrace\r\nContent-Type: text/plain; charset=utf-8\r\n\
-Content-Length: 79\r\nConnection: close\r\n\r\nThis port speaks HTTPS, and the request came by HTTP. Write https:// instead.\r\n";
+Content-Length: 78\r\nConnection: close\r\n\r\nThis port speaks HTTPS, but the request is plain HTTP. Use https:// instead.\r\n";
 
 /// On what terms a connection is.
 pub(super) struct Chosen {
