@@ -28,7 +28,7 @@ pub fn purge(args: &PurgeArgs) -> Result<(), Failure> {
         }
         pages += text.split_ascii_whitespace().find_map(|word| word.parse::<u64>().ok()).unwrap_or(0);
     }
-    let how = if args.hard { "deleted" } else { "stale: the next request refreshes them" };
+    let how = if args.hard { "deleted" } else { "stale until the next request refreshes them" };
     match pages {
         0 => say("purged nothing: no matching page is cached"),
         _ => say(&format!("purged {}: {how}", counted(pages))),
