@@ -127,9 +127,9 @@ fn one_core(name: &str, program: &Program, cores: f64) -> Option<String> {
         && program.cpu >= FULL * working
         && program.processes == program.working;
     let fill = if program.processes == 1 {
-        "its only process uses a full core".to_owned()
+        "its only process fully uses one core".to_owned()
     } else {
-        format!("each of its {} processes uses a full core", program.processes)
+        format!("each of its {} processes fully uses one core", program.processes)
     };
     is_bound.then(|| format!("{name}: {fill} of {}", count(cores)))
 }
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn a_server_with_too_few_processes() {
         let document = busy(&[("nginx", 0.97, 1, 1)], 0.2, 1.2);
-        assert_eq!(of_run(&document).unwrap(), "nginx: its only process uses a full core of 2");
+        assert_eq!(of_run(&document).unwrap(), "nginx: its only process fully uses one core of 2");
     }
 
     #[test]
