@@ -262,8 +262,9 @@ static void refuse_forbidden(const char *script)
 {
 	char text[640];
 	const struct passwd *user = getpwuid(geteuid());
-	int length = snprintf(text, sizeof text, "Unable to open primary script: %.300s (%s). PHP runs as user %.60s, which needs permission "
-		"to read it and to enter every folder in its path: see php.user", script, strerror(EACCES), user ? user->pw_name : "unknown");
+	int length = snprintf(text, sizeof text, "Unable to open primary script: %.300s (%s). PHP runs as user %.60s, which needs "
+		"permission to read it and to enter every folder in its path: see php.user",
+		script, strerror(EACCES), user ? user->pw_name : "unknown");
 	wire_log(LOG_ERR, text, (size_t)length);
 	refuse(403, "Access denied.\n");
 }

@@ -207,7 +207,8 @@ impl<'a> Search<'a> {
     fn below_root(&self, path: &[u8], missing: impl FnOnce() -> String) -> Result<Entry, Refused> {
         let is_source = segment_ends(path).any(|end| path[..end].ends_with(b".php"));
         let never = || {
-            let why = "scripts, hidden files and databases below the site's root are never sent; put files that only scripts hand out in a folder of site.sendfile_roots or [site.internal]";
+            let why = "scripts, hidden files and databases below the site's root are never sent; put files that only \
+                       scripts hand out in a folder of site.sendfile_roots or [site.internal]";
             (403, why.to_owned())
         };
         if is_source || self.site.never_serves(path) {
