@@ -45,9 +45,10 @@ pub fn ask(args: &AdminArgs, method: &str, target: &str, body: &[u8]) -> Result<
     exchange(&address, "localhost", &ask, PATIENCE).map_err(|error| {
         let failure = Failure::new(format!("no Millrace answers at {}: {error}", shown(&address)));
         match error.kind() {
-            ErrorKind::PermissionDenied => failure.next("the server belongs to another user: ask as that user, or as root"),
+            ErrorKind::PermissionDenied => failure.next("the server runs as another user: run this command as that user, or as root"),
             _ => failure.next(
-                "is it running? Then name its admin address (--admin), or the configuration it was started with (--config, --set)",
+                "is it running? If so, give its admin address (--admin), or the configuration that it runs with \
+                 (--config, --set)",
             ),
         }
     })
@@ -65,8 +66,8 @@ fn find(args: &AdminArgs) -> Result<Address, Failure> {
         SourceArgs { config: args.config.clone(), set: args.set.clone(), ..SourceArgs::default() };
     let (plan, _) = load(&source(&source_args))?;
     plan.admin.listen.ok_or_else(|| {
-        Failure::new("this configuration has no admin address (admin.listen is off)")
-            .next("set admin.listen and start the server again; SIGHUP to its process reloads it without one")
+        Failure::new("this configuration has no admin address (admin.listen is \"off\")")
+            .next("set admin.listen and restart the server; without an admin address, SIGHUP reloads it")
     })
 }
 

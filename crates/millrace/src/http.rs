@@ -108,7 +108,7 @@ fn receive<S: Read>(
             Err(e) => return Err(e),
         }
         if into.len() > ANSWER_LIMIT {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the answer is longer than 64 MB"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the response is longer than 64 MB"));
         }
     }
 }
@@ -116,9 +116,9 @@ fn receive<S: Read>(
 fn parse(bytes: &[u8]) -> io::Result<Answer> {
     let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     if bytes.is_empty() {
-        return Err(bad("the connection was closed without an answer"));
+        return Err(bad("the connection was closed without a response"));
     }
-    let end = bytes.windows(4).position(|w| w == b"\r\n\r\n").ok_or_else(|| bad("the answer isn't HTTP"))?;
+    let end = bytes.windows(4).position(|w| w == b"\r\n\r\n").ok_or_else(|| bad("the response is not HTTP"))?;
     let head = String::from_utf8_lossy(&bytes[..end]);
     let mut lines = head.split("\r\n");
     let status = lines
@@ -126,7 +126,7 @@ fn parse(bytes: &[u8]) -> io::Result<Answer> {
         .and_then(|line| line.strip_prefix("HTTP/1."))
         .and_then(|rest| rest.split(' ').nth(1))
         .and_then(|code| code.parse::<u16>().ok())
-        .ok_or_else(|| bad("the answer isn't HTTP"))?;
+        .ok_or_else(|| bad("the response is not HTTP"))?;
     let fields: Vec<(String, String)> = lines
         .filter_map(|line| line.split_once(':'))
         .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
@@ -135,7 +135,7 @@ fn parse(bytes: &[u8]) -> io::Result<Answer> {
     if let Some(length) = answer.field("Content-Length").and_then(|v| v.parse::<usize>().ok())
         && length != answer.body.len()
     {
-        return Err(bad("the answer was cut short"));
+        return Err(bad("the response is incomplete"));
     }
     Ok(answer)
 }

@@ -144,9 +144,9 @@ mod tests {
     fn metrics(hits: u32) -> String {
         format!(
             "# HELP millrace_x a sentence\nmillrace_build_info{{version=\"1\"}} 1\nmillrace_connections_idle 3\n\
-             millrace_connections_running 2\nmillrace_php_workers{{pool=\"a\",state=\"running\"}} 4\n\
-             millrace_php_workers{{pool=\"a\",state=\"idle\"}} 9\nmillrace_php_workers_most{{pool=\"a\"}} 8\n\
-             millrace_php_workers_most{{pool=\"b\"}} 8\nmillrace_php_waiting{{pool=\"a\"}} 5\n\
+             millrace_connections_running 2\nmillrace_php_workers{{site=\"a\",state=\"running\"}} 4\n\
+             millrace_php_workers{{site=\"a\",state=\"idle\"}} 9\nmillrace_php_workers_most{{site=\"a\"}} 8\n\
+             millrace_php_workers_most{{site=\"b\"}} 8\nmillrace_php_waiting{{site=\"a\"}} 5\n\
              millrace_cache_hits_total {hits}\nmillrace_cache_stale_total 1\nmillrace_cache_misses_total 2\n"
         )
     }

@@ -69,7 +69,7 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
     let mut quiet = Quiet::default();
     if plan.http2 && !scenario.origin.tls {
         // What is fetched here is fetched over HTTP/1.1, which such a server may not speak.
-        quiet.notes.push("HTTP/2 without TLS: responses are not compared with those in quiet".to_owned());
+        quiet.notes.push("HTTP/2 without TLS: responses are not compared with reference responses".to_owned());
         return quiet;
     }
     let manner = Manner::new(plan, scenario);
@@ -95,7 +95,7 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
             let left = queue.len() + 1;
             quiet
                 .notes
-                .push(format!("{left} URLs were not looked at in quiet: their responses are not compared"));
+                .push(format!("{left} URLs have no reference response: their responses are not compared"));
             break;
         }
         if !seen.insert(request.target.clone()) {
@@ -109,8 +109,8 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
                 queue.extend(want.more(scenario, &answer.target, &answer.content));
                 if plan.sameness && !is_same {
                     quiet.notes.push(format!(
-                        "{} differs each time even in quiet: its responses are not compared; --dynamic 'BEFORE...AFTER' \
-                         says which part of it may differ",
+                        "{} changes with every request, even without load: its responses are not compared; use \
+                         --dynamic 'BEFORE...AFTER' to ignore the part that changes",
                         request.target
                     ));
                 } else if plan.sameness {
@@ -121,7 +121,7 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
             }
             Err(error) => {
                 let cure = cure_of(&error, scenario, target);
-                quiet.notes.push(format!("{} in quiet, before the load: {error}{cure}", request.target));
+                quiet.notes.push(format!("{}, requested once before the load: {error}{cure}", request.target));
                 if is_absence(&error) {
                     break;
                 }
@@ -206,7 +206,7 @@ pub fn fetch(plan: &Plan, url: &Url, target: SocketAddr) -> io::Result<Vec<u8>> 
     let answer = fetcher.fetch(&scenario.flows[0].steps[0].request, MOST_REDIRECTS)?;
     match answer.status {
         200 => Ok(answer.content),
-        status => Err(io::Error::other(format!("the server answers with status {status}"))),
+        status => Err(io::Error::other(format!("the server responded with status {status}"))),
     }
 }
 
@@ -276,7 +276,7 @@ impl Fetcher<'_> {
     }
 }
 
-/// A stream that is read from until a deadline, or until somebody wants the end.
+/// A stream with a deadline that ends when the run is interrupted.
 struct Patient<'a> {
     stream: TcpStream,
     deadline: Instant,
@@ -290,7 +290,7 @@ impl Read for Patient<'_> {
                 return Err(io::Error::other("interrupted"));
             }
             if Instant::now() > self.deadline {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "no complete answer within 5 s"));
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "no complete response within 5 s"));
             }
             match self.stream.read(into) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -318,13 +318,13 @@ fn is_absence(error: &io::Error) -> bool {
 fn cure_of(error: &io::Error, scenario: &Scenario, target: SocketAddr) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => {
-            format!("; nobody listens at {target}: is the server running, and on that port?")
+            format!("; no server listens on {target}: is it running, and on this port?")
         }
         io::ErrorKind::InvalidData if scenario.origin.tls && error.to_string().contains("certificate") => {
-            "; without --verify-certificate any certificate is taken".to_owned()
+            "; without --verify-certificate, any certificate is accepted".to_owned()
         }
         io::ErrorKind::InvalidData if scenario.origin.tls => {
-            "; does the server speak TLS on that port?".to_owned()
+            "; does the server speak TLS on this port?".to_owned()
         }
         _ => String::new(),
     }
@@ -366,7 +366,7 @@ fn read(mut stream: impl Read + Write, target: String, request: &[u8]) -> io::Re
             break;
         }
         if ended {
-            return Err(bad("the response was cut short"));
+            return Err(bad("the response is incomplete"));
         }
         if content.len() as u64 > MOST_BYTES {
             return Err(bad("the response is longer than 64 MiB"));
@@ -374,7 +374,7 @@ fn read(mut stream: impl Read + Write, target: String, request: &[u8]) -> io::Re
     }
     let coding = response::field(&head, "content-encoding");
     let content = decode(coding.as_deref(), &content)
-        .ok_or_else(|| bad("the content is not in its coding"))?
+        .ok_or_else(|| bad("the content does not match its Content-Encoding"))?
         .into_owned();
     Ok(Answer { status, head, content, target })
 }

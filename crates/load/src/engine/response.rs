@@ -108,16 +108,16 @@ impl Reader {
         let mut response = httparse::Response::new(&mut fields);
         let bytes = match response.parse(input) {
             Ok(Status::Complete(bytes)) => bytes,
-            Ok(Status::Partial) if input.len() > MOST_HEAD_BYTES => return Err(Bad("the head has no end")),
+            Ok(Status::Partial) if input.len() > MOST_HEAD_BYTES => return Err(Bad("the header section is too long")),
             Ok(Status::Partial) => return Ok((0, None)),
-            Err(_) => return Err(Bad("the head is not HTTP")),
+            Err(_) => return Err(Bad("the header section is malformed")),
         };
         let status = response.code.unwrap_or(0);
         if (100..200).contains(&status) && status != 101 {
             return Ok((bytes, None));
         }
         if !(101..=599).contains(&status) {
-            return Err(Bad("a status outside 100-599"));
+            return Err(Bad("the status code is not in 100-599"));
         }
         let framing = Framing::of(response.version == Some(1), response.headers)?;
         let no_content = is_head_request || status == 204 || status == 304;
@@ -147,15 +147,15 @@ impl Framing {
             // Compared only where the length fits: this runs for every field of every response.
             match field.name.len() {
                 14 if field.name.eq_ignore_ascii_case("content-length") => {
-                    let length = decimal(field.value).ok_or(Bad("Content-Length is no number"))?;
+                    let length = decimal(field.value).ok_or(Bad("Content-Length is not a number"))?;
                     if framing.length.is_some_and(|other| other != length) {
-                        return Err(Bad("two values of Content-Length"));
+                        return Err(Bad("Content-Length has two different values"));
                     }
                     framing.length = Some(length);
                 }
                 17 if field.name.eq_ignore_ascii_case("transfer-encoding") => {
                     if !field.value.eq_ignore_ascii_case(b"chunked") {
-                        return Err(Bad("a transfer coding other than chunked"));
+                        return Err(Bad("the transfer coding is not chunked"));
                     }
                     framing.chunked = true;
                 }
@@ -171,7 +171,7 @@ impl Framing {
             }
         }
         if framing.chunked && framing.length.is_some() {
-            return Err(Bad("Content-Length beside Transfer-Encoding"));
+            return Err(Bad("both Content-Length and Transfer-Encoding are present"));
         }
         Ok(framing)
     }

@@ -51,7 +51,7 @@ pub fn resolve(origin: &Origin) -> Result<SocketAddr, String> {
         .to_socket_addrs()
         .map_err(|error| format!("{}: {error}", origin.host))?
         .collect();
-    let first = *addresses.first().ok_or_else(|| format!("{} has no address", origin.host))?;
+    let first = *addresses.first().ok_or_else(|| format!("{} has no IP address", origin.host))?;
     if addresses.len() == 1 || !addresses.iter().all(|address| limits::is_private(address.ip())) {
         return Ok(first);
     }
@@ -76,7 +76,7 @@ pub fn run(
     };
     let plan = &paced(plan, scenario);
     let limit =
-        millrace_sys::raise_descriptor_limit(1 << 20).map_err(|error| format!("descriptors: {error}"))?;
+        millrace_sys::raise_descriptor_limit(1 << 20).map_err(|error| format!("file descriptor limit: {error}"))?;
     let quiet = quiet::look(plan, scenario, target, &control.interrupted);
     let expected = quiet.expected.clone();
     let engine = Engine { plan, scenario, target, descriptors: limit, control, expected, took: quiet.took };
@@ -213,7 +213,7 @@ impl Engine<'_> {
         }
         for handle in handles {
             if handle.join().is_err() {
-                run.notes.push("a thread of the tester panicked: what it counted last is missing".to_owned());
+                run.notes.push("a thread of the load tester panicked: its last results are missing".to_owned());
             }
         }
         collector.finish(run);
@@ -250,7 +250,7 @@ impl Engine<'_> {
             Some(End::Broken { at, .. }) => *at,
             _ => {
                 let load = self.plan.curve.peak();
-                run.bisection.push(Trial { load, held: true, why: "never broke".to_owned() });
+                run.bisection.push(Trial { load, held: true, why: "no breaking point".to_owned() });
                 return Ok(());
             }
         };
@@ -278,7 +278,7 @@ impl Engine<'_> {
             let p99 = trial.total.last_byte.value_at_quantile(0.99) as f64 / 1000.0;
             let (held, why) = match &trial.end {
                 Some(End::Broken { why, .. }) => (false, why.clone()),
-                _ if trial.total.responses == 0 => (false, "no response at all".to_owned()),
+                _ if trial.total.responses == 0 => (false, "no responses".to_owned()),
                 _ => (true, format!("p99 {p99:.1} ms")),
             };
             if held {
@@ -289,7 +289,7 @@ impl Engine<'_> {
             run.bisection.push(Trial { load, held, why });
             seen(run);
         }
-        run.bisection.push(Trial { load: low, held: low > 0.0, why: "the highest that holds".to_owned() });
+        run.bisection.push(Trial { load: low, held: low > 0.0, why: "highest load without breaking".to_owned() });
         Ok(())
     }
 }
@@ -297,9 +297,9 @@ impl Engine<'_> {
 /// What the arrivals are, for people.
 fn arrivals_in_words(plan: &Plan, scenario: &Scenario) -> String {
     if let Some(timeline) = &scenario.timeline {
-        return format!("{} requests as they were recorded", timeline.len());
+        return format!("{} requests as recorded", timeline.len());
     }
-    let unit = if plan.arrivals == Arrivals::Open { "a second" } else { "users" };
+    let unit = if plan.arrivals == Arrivals::Open { "per second" } else { "users" };
     if let (Some(requests), [stage]) = (plan.stop.requests, plan.curve.stages.as_slice()) {
         return format!("{requests} requests, {} {unit}", stage.to);
     }
@@ -320,7 +320,7 @@ fn arrivals_in_words(plan: &Plan, scenario: &Scenario) -> String {
         [first, .., _] if stages.len() > MOST_STAGES_IN_WORDS => {
             let time = plan.curve.time().as_secs_f64();
             format!(
-                "{} to {} {unit} in {} stages of {time} s in all",
+                "{} to {} {unit} in {} stages, {time} s in total",
                 first.from,
                 plan.curve.peak(),
                 stages.len()
@@ -329,7 +329,7 @@ fn arrivals_in_words(plan: &Plan, scenario: &Scenario) -> String {
         _ => stages.join(", "),
     };
     if let Some(every) = plan.every {
-        words.push_str(&format!(", a request of each every {} s", every.as_secs_f64()));
+        words.push_str(&format!(", one request per user every {} s", every.as_secs_f64()));
     }
     words
 }

@@ -63,11 +63,11 @@ fn verifier(
     };
     let mut roots = RootCertStore::empty();
     let all = CertificateDer::pem_file_iter(file)
-        .map_err(|error| format!("{} can't be read: {error}", file.display()))?;
+        .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
     // A system's list has some that are too old to be understood.
     roots.add_parsable_certificates(all.filter_map(Result::ok));
     if roots.is_empty() {
-        return Err(format!("{} holds no certificate that can be used: it has to be in PEM", file.display()));
+        return Err(format!("{} contains no usable certificate: it must be in PEM format", file.display()));
     }
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
     verifier.map(|verifier| verifier as Arc<dyn ServerCertVerifier>).map_err(|error| error.to_string())

@@ -406,16 +406,16 @@ impl Document {
             format: String,
         }
         let head: Head = serde_json::from_str(text)
-            .map_err(|error| format!("it is no result of `millrace load --json`: {error}"))?;
+            .map_err(|error| format!("it is not a result of `millrace load --json`: {error}"))?;
         if head.format != FORMAT {
-            return Err(format!("its format is {:?}, and this version reads {FORMAT:?}", head.format));
+            return Err(format!("its format is {:?}, this version supports {FORMAT:?}", head.format));
         }
         serde_json::from_str(text).map_err(|error| error.to_string())
     }
 
     /// What the load is counted in: `users` or `arrivals a second`.
     pub fn load_unit(&self) -> &'static str {
-        if self.description.open { "arrivals a second" } else { "users" }
+        if self.description.open { "arrivals per second" } else { "users" }
     }
 
     /// What a report calls the server: its `Server` field, else where it is.
@@ -447,13 +447,13 @@ impl Description {
 
 impl Outcome {
     fn of(end: Option<&record::End>, open: bool) -> Outcome {
-        let unit = if open { "arrivals a second" } else { "users" };
+        let unit = if open { "arrivals per second" } else { "users" };
         let mut breaking_point = None;
         let (end, text) = match end {
-            None => (End::Running, "it goes on".to_owned()),
-            Some(record::End::Complete) => (End::Complete, "all stages are through".to_owned()),
-            Some(record::End::Count) => (End::Count, "the wanted number of requests was made".to_owned()),
-            Some(record::End::Interrupted) => (End::Interrupted, "it was interrupted".to_owned()),
+            None => (End::Running, "running".to_owned()),
+            Some(record::End::Complete) => (End::Complete, "all stages completed".to_owned()),
+            Some(record::End::Count) => (End::Count, "all requests completed".to_owned()),
+            Some(record::End::Interrupted) => (End::Interrupted, "interrupted".to_owned()),
             Some(record::End::Impossible(why)) => (End::Impossible, why.clone()),
             Some(record::End::Broken { second, at, why }) => {
                 breaking_point = Some(BreakingPoint { second: *second, load: round(*at), why: why.clone() });

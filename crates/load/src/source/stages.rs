@@ -17,7 +17,7 @@ pub fn stages(text: &str) -> Result<Curve, String> {
         let number = |text: &str| match text.trim().parse::<f64>() {
             Ok(number) if (0.0..=MOST_LOAD).contains(&number) => Ok(number),
             _ => Err(format!(
-                "{text:?} in {part:?} is no number of users or arrivals: write one from 0 to {MOST_LOAD:.0}"
+                "{text:?} in {part:?} is not a number of users or arrivals from 0 to {MOST_LOAD:.0}"
             )),
         };
         let pieces: Vec<_> = part.trim().split(':').collect();
@@ -28,17 +28,17 @@ pub fn stages(text: &str) -> Result<Curve, String> {
             }
             [to, time] => (last, number(to)?, time),
             [from, to, time] => (number(from)?, number(to)?, time),
-            _ => return Err(format!("{part:?} is no stage: FROM:TO:TIME, TO:TIME or =N:TIME")),
+            _ => return Err(format!("{part:?} is not a stage: write FROM:TO:TIME, TO:TIME or =N:TIME")),
         };
         let time = duration(time)?;
         if time.is_zero() {
-            return Err(format!("{part:?} takes no time: write it with a unit, as in {from}:{to}:30s"));
+            return Err(format!("{part:?} has no duration: write a time with a unit, as in {from}:{to}:30s"));
         }
         last = to;
         curve.stages.push(Segment { from, to, time, round: false });
     }
     if curve.peak() == 0.0 {
-        return Err("nobody comes in any of the stages: write a number above 0, as in 0:100:1m".to_owned());
+        return Err("the load is 0 in all stages: write a number above 0, as in 0:100:1m".to_owned());
     }
     Ok(curve)
 }

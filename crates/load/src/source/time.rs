@@ -13,9 +13,9 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "s" | "" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
-        _ => return Err("a time is 10s, 500ms, 2m or 1h".to_owned()),
+        _ => return Err("write a time such as 10s, 500ms, 2m or 1h".to_owned()),
     };
-    let number: f64 = digits.parse().map_err(|_| "a time is 10s, 500ms, 2m or 1h".to_owned())?;
+    let number: f64 = digits.parse().map_err(|_| "write a time such as 10s, 500ms, 2m or 1h".to_owned())?;
     Duration::try_from_secs_f64(number * factor).map_err(|error| error.to_string())
 }
 
@@ -26,7 +26,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 pub fn durations(text: &str) -> Result<(Duration, Duration), String> {
     let (least, most) = text.split_once('-').unwrap_or((text, text));
     let (least, most) = (duration(least)?, duration(most)?);
-    if least > most { Err("the longer time comes last".to_owned()) } else { Ok((least, most)) }
+    if least > most { Err("the longer time must come last".to_owned()) } else { Ok((least, most)) }
 }
 
 #[cfg(test)]

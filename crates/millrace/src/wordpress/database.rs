@@ -82,7 +82,7 @@ impl Database {
 
 fn parse_mysql(text: &str) -> Result<Mysql, String> {
     let rest =
-        text.strip_prefix("mysql://").ok_or(format!("{text} is no database that WordPress can use"))?;
+        text.strip_prefix("mysql://").ok_or(format!("WordPress cannot use {text}"))?;
     let (rest, query) = rest.split_once('?').map_or((rest, None), |(a, b)| (a, Some(b)));
     let (credentials, rest) = rest.rsplit_once('@').ok_or("the user is missing (USER:PASSWORD@)")?;
     let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
@@ -110,19 +110,19 @@ fn parse_server(place: &str, query: Option<&str>) -> Result<Server, String> {
             return full.then_some(Server::Socket(path)).ok_or("socket needs a full path".into());
         }
         Some((other, _)) => {
-            return Err(format!("{other} is no option of a database address; only socket is"));
+            return Err(format!("{other} is not an option of a database address; the only one is socket"));
         }
         None => {}
     }
     let (host, port) = match place.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => {
             let number = port.parse::<u16>().ok().filter(|p| *p > 0);
-            (host, number.ok_or(format!("{port} isn't a port"))?)
+            (host, number.ok_or(format!("{port} is not a port"))?)
         }
         _ => (place, 3306),
     };
     if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c == '/') {
-        return Err("the host of the database is missing".into());
+        return Err("the database's host is missing".into());
     }
     Ok(Server::Tcp(host.to_owned(), port))
 }
@@ -142,12 +142,12 @@ fn decode(text: &str) -> Result<String, String> {
         bytes.push(byte.ok_or("a % must be followed by two hexadecimal digits")?);
         rest = &tail[2..];
     }
-    String::from_utf8(bytes).map_err(|_| "user, password and name must be UTF-8".into())
+    String::from_utf8(bytes).map_err(|_| "the user, password and name must be UTF-8".into())
 }
 
 fn greet_tcp(host: &str, port: u16) -> io::Result<Vec<u8>> {
     let name = host.trim_start_matches('[').trim_end_matches(']');
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     for address in (name, port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, PATIENCE) {
             Ok(stream) => {
@@ -172,7 +172,7 @@ fn read_packet(mut stream: impl Read) -> io::Result<Vec<u8>> {
     stream.read_exact(&mut head)?;
     let length = usize::from(head[0]) | usize::from(head[1]) << 8;
     if head[2] != 0 {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "what answers there isn't MySQL"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the server there is not MySQL"));
     }
     let mut payload = vec![0; length];
     stream.read_exact(&mut payload)?;
@@ -184,7 +184,7 @@ fn check_greeting(payload: &[u8]) -> Result<(), String> {
     match payload.first() {
         Some(10) => Ok(()),
         Some(0xff) => Err(String::from_utf8_lossy(payload.get(3..).unwrap_or_default()).into_owned()),
-        _ => Err("what answers there isn't MySQL".into()),
+        _ => Err("the server there is not MySQL".into()),
     }
 }
 

@@ -26,7 +26,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 const EXCHANGE: Duration = Duration::from_secs(60);
 /// No answer comes near this; bytes.
 const MOST: usize = 1 << 20;
-/// Who asks (RFC 8555 section 6.1).
+/// The User-Agent header field (RFC 8555 section 6.1).
 const WHO: &str = concat!("millrace/", env!("CARGO_PKG_VERSION"), " instant-acme");
 
 /// A client that believes some servers.
@@ -94,7 +94,7 @@ impl Client {
             Err(error) => Err(io::Error::other(error)),
         };
         done.map_err(|error| {
-            let text = format!("the certificate authority can't be asked ({host}): {error}");
+            let text = format!("cannot reach the certificate authority ({host}): {error}");
             Error::Other(Box::new(Failure::new(Cause::Unreachable, text)))
         })
     }
@@ -103,7 +103,7 @@ impl Client {
 /// An error without the document that says which (RFC 7807): from something in front of the authority.
 fn nameless(status: StatusCode) -> Error {
     let cause = if status == StatusCode::TOO_MANY_REQUESTS { Cause::RateLimited } else { Cause::Unreachable };
-    let text = format!("the certificate authority answers {status} and doesn't say why");
+    let text = format!("the certificate authority responded with {status} and gave no reason");
     Error::Other(Box::new(Failure::new(cause, text)))
 }
 
@@ -124,7 +124,7 @@ fn blocking(
 ) -> io::Result<(response::Parts, Vec<u8>)> {
     let deadline = Clock::default().now() + EXCHANGE;
     if uri.scheme_str() != Some("https") {
-        return Err(io::Error::other(format!("{uri} is no https URL")));
+        return Err(io::Error::other(format!("{uri} is not an https URL")));
     }
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     let socket = connect(host, uri.port_u16().unwrap_or(443))?;
@@ -138,7 +138,7 @@ fn blocking(
 }
 
 fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     for address in (host, port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, CONNECT) {
             Ok(socket) => return Ok(socket),
@@ -180,7 +180,7 @@ fn read_answer(
             return Ok(answer);
         }
         if bytes.len() > MOST {
-            return Err(wrong("the answer is too long"));
+            return Err(wrong("the response is too long"));
         }
         if Clock::default().now() > deadline {
             return Err(io::ErrorKind::TimedOut.into());
@@ -197,7 +197,7 @@ fn read_answer(
             Err(error) => return Err(error),
         }
     }
-    parse(&bytes, method, true)?.ok_or_else(|| wrong("the answer was cut short"))
+    parse(&bytes, method, true)?.ok_or_else(|| wrong("the response is incomplete"))
 }
 
 /// The answer, as far as `bytes` are all of it; `None`: something is missing.
@@ -214,13 +214,13 @@ fn parse(bytes: &[u8], method: &Method, ended: bool) -> io::Result<Option<(respo
     match field("content-length").map(usize::from_str) {
         Some(Ok(length)) if content.len() >= length => Ok(Some((parts, content[..length].to_vec()))),
         Some(Ok(_)) => Ok(None),
-        Some(Err(_)) => Err(wrong("its Content-Length is no number")),
+        Some(Err(_)) => Err(wrong("its Content-Length is not a number")),
         None => Ok(ended.then(|| (parts, content.to_vec()))),
     }
 }
 
 fn read_head(head: &[u8]) -> io::Result<response::Parts> {
-    let text = std::str::from_utf8(head).map_err(|_| wrong("what answers does not speak HTTP"))?;
+    let text = std::str::from_utf8(head).map_err(|_| wrong("the server does not speak HTTP"))?;
     let mut lines = text.split("\r\n");
     let status =
         lines.next().and_then(|line| line.strip_prefix("HTTP/1.")).and_then(|line| line.split(' ').nth(1));
@@ -228,7 +228,7 @@ fn read_head(head: &[u8]) -> io::Result<response::Parts> {
     for (name, value) in lines.filter_map(|line| line.split_once(':')) {
         response = response.header(name, value.trim());
     }
-    let response = response.body(()).map_err(|_| wrong("what answers does not speak HTTP"))?;
+    let response = response.body(()).map_err(|_| wrong("the server does not speak HTTP"))?;
     Ok(response.into_parts().0)
 }
 

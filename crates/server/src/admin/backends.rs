@@ -6,11 +6,11 @@ use super::json::Json;
 use super::status::grouped;
 use crate::context::stats::{BackendStatus, PoolStatus};
 
-/// For people: a line for the pool, one for each backend.
+/// Status text: a line for the pool, and one for each backend.
 pub fn write(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
     writeln!(
         text,
-        "  {:<12}PHP by FastCGI; at most {} connections: {} idle, {} running; {} requests wait",
+        "  {:<12}PHP over FastCGI; up to {} connections: {} idle, {} running; {} requests waiting",
         pool.name, pool.most, pool.idle, pool.running, pool.waiting
     )?;
     for backend in &pool.backends {
@@ -33,7 +33,7 @@ pub fn write(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
     Ok(())
 }
 
-/// For programs.
+/// Status as JSON.
 pub fn json(backend: &BackendStatus) -> Json {
     Json::object([
         ("address", backend.address.as_str().into()),

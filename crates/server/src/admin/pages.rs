@@ -10,22 +10,22 @@ use crate::cache::{Disk, DiskUsage};
 use crate::context::stats::{Causes, Counter, Exposition, Purges, Row, table};
 use crate::serve::Service;
 
-/// Names behind requests that went around the cache that people are shown.
+/// Cookies, paths and arguments behind bypassed requests that the text shows.
 const NAMES_SHOWN: usize = 8;
 
-/// What the page cache holds and did, at one moment.
+/// A snapshot of the page cache.
 pub struct Figures {
     usage: Usage,
-    /// None: pages don't outlive the process.
+    /// `None`: no storage on disk.
     disk: Option<DiskUsage>,
     causes: Causes,
     purges: Purges,
-    /// What is known of visitors, of all sites together.
+    /// Known visitor cookies of all sites.
     visitors: visitors::Usage,
 }
 
 impl Figures {
-    /// Collects them.
+    /// Reads the current values.
     pub fn gather(process: &Service) -> Figures {
         Figures {
             usage: process.cache.usage(),
@@ -44,7 +44,7 @@ impl Figures {
         }
     }
 
-    /// For programs; `value` gives a counter.
+    /// Status as JSON; `value` reads a counter.
     pub fn json(&self, value: &dyn Fn(Counter) -> u64) -> Json {
         let Usage {
             bytes,
@@ -100,7 +100,7 @@ impl Figures {
         ])
     }
 
-    /// What is known of visitors, for programs.
+    /// Known visitor cookies as JSON.
     pub fn visitors_json(&self) -> Json {
         let visitors::Usage { logins, carts, others, evicted } = self.visitors;
         let number = |n: usize| Json::from(n as u64);
@@ -112,7 +112,7 @@ impl Figures {
         ])
     }
 
-    /// For people; `value` gives a counter.
+    /// Status text; `value` reads a counter.
     pub fn write(&self, text: &mut String, value: &dyn Fn(Counter) -> u64) -> std::fmt::Result {
         let of = |counter| grouped(value(counter));
         let usage = &self.usage;
@@ -120,7 +120,7 @@ impl Figures {
         let asked = answered + value(Counter::CacheMisses) + value(Counter::CacheCollapsed);
         writeln!(
             text,
-            "\n{:<14}{} pages, {} of {}; {} of requests were hits",
+            "\n{:<14}{} pages, {} of {}; hits: {}",
             "Page cache",
             grouped(usage.pages as u64),
             bytes(usage.bytes as u64),
@@ -129,7 +129,7 @@ impl Figures {
         )?;
         writeln!(
             text,
-            "  {:<12}{} from fresh pages, {} from stale ones, {} made the page, {} waited for it, {} waited too long",
+            "  {:<12}{} fresh hits, {} stale hits, {} misses, {} waited for a page in progress, {} timed out waiting",
             "requests",
             of(Counter::CacheHits),
             of(Counter::CacheStale),
@@ -139,8 +139,8 @@ impl Figures {
         )?;
         writeln!(
             text,
-            "  {:<12}{} PHP runs, {} failed; {} pages gave up their plain form for others, {} all of it, {} were too old; \
-             {} purges met {} pages",
+            "  {:<12}{} PHP runs, {} failed; evicted: {} uncompressed copies, {} whole pages; {} expired; {} purges \
+             matched {} pages",
             "pages",
             of(Counter::CacheFills),
             of(Counter::CacheFillsFailed),
@@ -157,8 +157,8 @@ impl Figures {
         let visitors::Usage { logins, carts, others, evicted } = self.visitors;
         writeln!(
             text,
-            "  {:<12}{} logged in, {} with a cart or a session, {} others are known, {} were forgotten for others; PHP ran for {} \
-             who were proven, {} who were not yet; the cookies of {} requests meant nothing",
+            "  {:<12}known cookies: {} logged in, {} cart or session, {} other; {} evicted; PHP runs: {} for proven \
+             visitors, {} for unverified ones; {} requests treated as anonymous",
             "visitors",
             grouped(logins as u64),
             grouped(carts as u64),
@@ -180,8 +180,8 @@ impl Figures {
         let because = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
         writeln!(
             text,
-            "  {:<12}{} requests{because}; {} for what can't be kept",
-            "around it",
+            "  {:<12}{} requests{because}; {} known to be uncacheable",
+            "bypassed",
             of(Counter::CacheBypassed),
             of(Counter::CachePassed)
         )?;
@@ -198,7 +198,7 @@ impl Figures {
         Ok(())
     }
 
-    /// For Prometheus.
+    /// Metrics for Prometheus.
     pub fn expose(&self, out: &mut Exposition) {
         let usage = &self.usage;
         let disk = self.disk.unwrap_or_default();
@@ -253,7 +253,7 @@ fn write_disk(text: &mut String, disk: &DiskUsage) -> std::fmt::Result {
     let DiskUsage { written, dropped, loaded, .. } = *disk;
     writeln!(
         text,
-        "  {:<12}{}; {} pages written, {} not for want of room or time; {} read at the start{}",
+        "  {:<12}{}; {} pages written, {} dropped because the disk was full or slow; {} read at startup{}",
         "on disk",
         bytes(disk.bytes),
         grouped(written),
@@ -304,13 +304,13 @@ mod tests {
         assert_eq!(
             text,
             "
-Page cache    1,204 pages, 1.0 MiB of 1.0 GiB; 90.0 % of requests were hits
-  requests    90 from fresh pages, 0 from stale ones, 10 made the page, 0 waited for it, 0 waited too long
-  pages       0 PHP runs, 0 failed; 9 pages gave up their plain form for others, 7 all of it, 0 were too old; 2 purges met 40 pages
-  on disk     3.0 MiB; 1,300 pages written, 0 not for want of room or time; 900 read at the start so far
-  around it   1,501 requests: 1,500 cookie, 1 method; 0 for what can't be kept
+Page cache    1,204 pages, 1.0 MiB of 1.0 GiB; hits: 90.0 %
+  requests    90 fresh hits, 0 stale hits, 10 misses, 0 waited for a page in progress, 0 timed out waiting
+  pages       0 PHP runs, 0 failed; evicted: 9 uncompressed copies, 7 whole pages; 0 expired; 2 purges matched 40 pages
+  on disk     3.0 MiB; 1,300 pages written, 0 dropped because the disk was full or slow; 900 read at startup so far
+  bypassed    1,501 requests: 1,500 cookie, 1 method; 0 known to be uncacheable
               1,500 cookie wordpress_logged_in_x
-  visitors    3 logged in, 4 with a cart or a session, 1,005 others are known, 6 were forgotten for others; PHP ran for 70 who were proven, 8 who were not yet; the cookies of 0 requests meant nothing
+  visitors    known cookies: 3 logged in, 4 cart or session, 1,005 other; 6 evicted; PHP runs: 70 for proven visitors, 8 for unverified ones; 0 requests treated as anonymous
 "
         );
         let json = figures.json(&value).to_string();

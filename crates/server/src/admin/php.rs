@@ -12,14 +12,14 @@ const SIZES_SHOWN: usize = 16;
 /// Busy workers of a pool that the text names: the longest at work.
 const BUSY_SHOWN: usize = 8;
 
-/// A pool, for people.
+/// Status text of a site's PHP.
 pub(super) fn write(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
     let workers: Vec<String> =
         pool.workers().iter().filter(|(_, n)| *n > 0).map(|(state, n)| format!("{n} {state}")).collect();
-    let workers = if workers.is_empty() { "none yet".to_owned() } else { workers.join(", ") };
+    let workers = if workers.is_empty() { "none started".to_owned() } else { workers.join(", ") };
     writeln!(
         text,
-        "  {:<12}PHP {}; workers of at most {}: {workers}; {} requests wait; {} memory",
+        "  {:<12}PHP {}; up to {} workers: {workers}; {} requests waiting; {} memory",
         pool.name,
         if pool.php_version.is_empty() { "is starting" } else { &pool.php_version },
         pool.most,
@@ -27,7 +27,7 @@ pub(super) fn write(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
         bytes(pool.memory)
     )?;
     if let Some(how) = &pool.most_how {
-        writeln!(text, "  {:<12}at most {}: {how}", "", pool.most)?;
+        writeln!(text, "  {:<12}up to {}: {how}", "", pool.most)?;
     }
     if let Some(trouble) = &pool.trouble {
         writeln!(text, "  {:<12}{trouble}", "")?;
@@ -41,12 +41,12 @@ pub(super) fn write(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
     Ok(())
 }
 
-/// A pool's lanes, its workers' memory, and what was slow.
+/// Its pools, the memory of its workers, and its slow scripts.
 fn write_details(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
     for lane in &pool.lanes {
         write!(
             text,
-            "  {:<12}{:<11} {} of {} workers, {} with borrowed ones; {} of {} wait",
+            "  {:<12}{:<11} {} of {} workers busy, up to {} with borrowed ones; queue: {} of {}",
             "",
             lane.name,
             lane.running,
@@ -59,28 +59,28 @@ fn write_details(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
             let (mean, most) = (short(lane.wait_mean), short(lane.wait_most));
             write!(
                 text,
-                ", and {} did in the last minute, {mean} on average and {most} at most",
+                ", {} waited in the last minute, {mean} on average, {most} at most",
                 grouped(lane.waited)
             )?;
         }
         if let Some(most) = lane.held_to {
-            write!(text, "; held to {most} at once: more only make each slower")?;
+            write!(text, "; limited to {most} concurrent requests, because more only slow each other down")?;
         }
         if lane.waiting_room > 0 {
             write!(text, "; {} browsers in the waiting room", grouped(lane.waiting_room))?;
         }
         if let Some(wait) = lane.expected_wait.filter(|_| lane.waiting > 0) {
-            write!(text, "; the next one waits {}", short(wait))?;
+            write!(text, "; estimated wait {}", short(wait))?;
         }
         if let Some(since) = lane.overloaded {
             write!(text, "; overloaded for {:.0} s", since.as_secs_f64())?;
         }
         if let Some(service) = lane.service {
-            write!(text, "; {} a request", short(service))?;
+            write!(text, "; {} per request", short(service))?;
         }
         writeln!(
             text,
-            "; {} served, refused {} at once, {} late",
+            "; {} served, {} refused on arrival, {} refused after waiting",
             grouped(lane.served),
             lane.refused,
             lane.late
@@ -94,7 +94,7 @@ fn write_details(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
             .take(SIZES_SHOWN)
             .map(|worker| match worker.own {
                 0 => format!("{}: {}", worker.pid, bytes(worker.memory)),
-                own => format!("{}: {} ({} its own)", worker.pid, bytes(worker.memory), bytes(own)),
+                own => format!("{}: {} ({} private)", worker.pid, bytes(worker.memory), bytes(own)),
             })
             .collect();
         let more = if pool.each.len() > SIZES_SHOWN { ", ..." } else { "" };
@@ -104,7 +104,7 @@ fn write_details(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
     if database.opened > 0 {
         writeln!(
             text,
-            "  {:<12}database    {} connections kept; {} opened, {} requests found one",
+            "  {:<12}database    {} connections kept open; {} opened, {} reused",
             "",
             database.kept,
             grouped(database.opened),
@@ -126,7 +126,7 @@ fn write_details(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
     Ok(())
 }
 
-/// A pool, for programs.
+/// A site's PHP as JSON.
 pub(super) fn json(pool: &PoolStatus) -> Json {
     let workers = pool.workers().map(|(state, count)| (state, count.into()));
     Json::object([

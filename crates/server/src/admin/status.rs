@@ -1,4 +1,4 @@
-//! The status: gathered once, shown as text for people or as JSON for programs.
+//! The status: gathered once, shown as text or as JSON.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -34,7 +34,7 @@ struct Note {
     accepted: u64,
 }
 
-/// What happened in a second of the last minute.
+/// Rates per second over the last minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Lately {
     requests: f64,
@@ -43,7 +43,7 @@ struct Lately {
 }
 
 impl Rates {
-    /// Notes the counters as they are now.
+    /// Records the current counters.
     pub fn note(&mut self, now: Instant, stats: &Registry) {
         let (requests, sent) = (stats.value(Counter::Requests), stats.value(Counter::BytesSent));
         let accepted = stats.value(Counter::ConnectionsAccepted);
@@ -53,7 +53,7 @@ impl Rates {
         }
     }
 
-    /// What happened a second since the oldest note, which is at most a minute old.
+    /// Rates per second since the oldest note, which is at most a minute old.
     fn lately(&self, now: Instant, stats: &Registry) -> Lately {
         let Some(oldest) = self.notes.front() else { return Lately::default() };
         let seconds = (now - oldest.at).as_secs_f64();
@@ -66,7 +66,7 @@ impl Rates {
     }
 }
 
-/// What the server does, at one moment.
+/// A snapshot of the server.
 pub struct Status {
     counters: Vec<u64>,
     started: SystemTime,
@@ -109,7 +109,7 @@ pub fn gather(state: &State, rates: &Rates) -> Status {
 }
 
 impl Status {
-    /// For programs. Members are only ever added.
+    /// The status as JSON. Members are only ever added.
     pub fn json(&self) -> String {
         let since = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let requests = self.value(Counter::Requests);
@@ -148,7 +148,7 @@ impl Status {
         text
     }
 
-    /// For people.
+    /// The status as text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         // Writing to memory can't fail.
@@ -193,7 +193,7 @@ impl Status {
     fn write_head(&self, text: &mut String) -> std::fmt::Result {
         let plan = &self.setup.plan;
         let draining =
-            if self.stage == Stage::Draining { ", draining: it ends when all answers are sent" } else { "" };
+            if self.stage == Stage::Draining { ", shutting down: waiting for running requests" } else { "" };
         writeln!(
             text,
             "Millrace {VERSION}, process {}, up {}, {} event loops{draining}",
@@ -205,7 +205,7 @@ impl Status {
         writeln!(text, "{:<14}{}", "Listening", listen.join(", "))?;
         writeln!(
             text,
-            "{:<14}{} memory, {} s of processor time, {} of {} descriptors\n",
+            "{:<14}{} memory, {} s CPU time, {} of {} file descriptors\n",
             "Process",
             bytes(self.machine.memory),
             self.machine.cpu.as_secs(),
@@ -220,7 +220,7 @@ impl Status {
         let since_start = per_second(self.value(Counter::Requests), self.uptime.as_secs_f64());
         writeln!(
             text,
-            "{:<14}{}; {:.1}/s in the last minute, {since_start:.1}/s since the start; {} malformed",
+            "{:<14}{}; {:.1}/s in the last minute, {since_start:.1}/s since start; {} malformed",
             "Requests",
             of(Counter::Requests),
             self.lately.requests,
@@ -229,7 +229,7 @@ impl Status {
         writeln!(
             text,
             "{:<14}2xx {}, 3xx {}, 4xx {}, 5xx {}",
-            "Answers",
+            "Responses",
             of(Counter::Replies2xx),
             of(Counter::Replies3xx),
             of(Counter::Replies4xx),
@@ -246,7 +246,7 @@ impl Status {
         let (hits, misses) = (self.value(Counter::FileHits), self.value(Counter::FileMisses));
         writeln!(
             text,
-            "{:<14}{} files, {}; {} of look-ups were hits",
+            "{:<14}{} files, {}; hits: {}",
             "File cache",
             of(Counter::FileEntries),
             bytes(self.value(Counter::FileBytes)),
@@ -254,7 +254,7 @@ impl Status {
         )?;
         match self.value(Counter::LogDropped) {
             0 => Ok(()),
-            lost => writeln!(text, "{:<14}{} lines lost: see the error log", "Access log", grouped(lost)),
+            lost => writeln!(text, "{:<14}{} lines dropped: see the error log", "Access log", grouped(lost)),
         }
     }
 
@@ -262,14 +262,14 @@ impl Status {
         writeln!(
             text,
             "\n{:<14}{:>12}{:>12}{:>12}{:>12}{:>12}",
-            "Time taken", "answers", "mean", "50 % under", "90 % under", "99 % under"
+            "Response time", "responses", "mean", "50 % under", "90 % under", "99 % under"
         )?;
         for class in Class::ALL {
             let summary = &self.answers[class as usize];
             let under = |share| match summary.quantile(share) {
                 Some(time) => short(time),
                 None if summary.count() == 0 => "-".to_owned(),
-                None => "longer".to_owned(),
+                None => "over".to_owned(),
             };
             writeln!(
                 text,
@@ -289,8 +289,8 @@ impl Status {
         let of = |counter| grouped(self.value(counter));
         writeln!(
             text,
-            "\n{:<14}{} requests, {} failed, {} lost their worker, {} run again, {} took too long; refused: {} queue \
-             full, {} waited too long",
+            "\n{:<14}{} requests, {} failed, {} lost their worker, {} retried, {} timed out; refused: {} queue full, \
+             {} waited too long",
             "PHP",
             of(Counter::PhpRequests),
             of(Counter::PhpFailures),
@@ -319,8 +319,8 @@ impl Status {
                 if site.php.is_some() { "" } else { ", without PHP" },
                 match (site.php.is_some(), site.cache.mode) {
                     (false, _) | (true, CacheMode::Profile) => "",
-                    (true, CacheMode::Standard) => ", pages kept by standard fields only",
-                    (true, CacheMode::Off) => ", no pages kept",
+                    (true, CacheMode::Standard) => ", page cache by standard header fields only",
+                    (true, CacheMode::Off) => ", page cache off",
                 }
             )?;
         }

@@ -8,7 +8,7 @@ use super::json::Json;
 use super::status::bytes;
 use crate::message::request::Upload;
 
-/// Those that the text names: the oldest.
+/// Uploads that the text lists: the oldest ones.
 const SHOWN: usize = 10;
 
 /// The member `uploads` of the status in JSON.
@@ -27,7 +27,7 @@ pub fn json(uploads: &[Arc<Upload>], now: Instant) -> Json {
     uploads.iter().map(one).collect()
 }
 
-/// Lines for people; none if nothing is being uploaded.
+/// Status text; empty if nothing is being uploaded.
 pub fn write(text: &mut String, uploads: &[Arc<Upload>], now: Instant) -> std::fmt::Result {
     if uploads.is_empty() {
         return Ok(());
