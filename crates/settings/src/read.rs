@@ -321,6 +321,7 @@ fn known_under(scope: Scope, path: &str) -> Option<String> {
     let table = path.rsplit_once('.').map_or("", |(table, _)| table);
     let mut names: Vec<&str> =
         table::rows().filter_map(|row| below(scope.key_of(row)?, table)?.split('.').next()).collect();
+    names.sort_unstable();
     names.dedup();
     if scope == Scope::Global && table.is_empty() {
         names.extend(["site", "tls"]);
