@@ -30,9 +30,8 @@ static ROWS: &[Setting] = &[
         default: Default::Unset(
             "only those that the application's profile knows, like `/wp-admin` and `/cart`",
         ),
-        line: "Paths that always go to PHP, besides those of the profile: `/api` with everything below it, \
-               `/feed*` for any path that starts so, `*/cart` at any depth, `*.pdf` for any path that ends \
-               so.",
+        line: "Paths that always go to PHP, besides those of the profile: `/api` and everything below it, \
+               `/feed*` as a prefix, `*/cart` at any depth, `*.pdf` as a suffix.",
         reason: "For pages that are personal without a cookie that shows it.",
         example: "[\"/api\", \"*/account\"]",
         elsewhere: &["cachedisable", "exclude", "excluded_paths", "no_cache_paths"],

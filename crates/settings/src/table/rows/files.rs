@@ -15,9 +15,9 @@ static ROWS: &[Setting] = &[
         key: "site.allow_files",
         kind: Kind::Words(Word::Path),
         default: Default::Unset("none"),
-        line: "Files to serve although their names suggest a secret, source code or a backup: `*.db` for any \
-               path that ends so, `/downloads` with everything below it, `*/install.sh` at any depth. \
-               Scripts below `vendor/` and `node_modules/` run if they are named.",
+        line: "Files to serve although their names suggest a secret, source code or a backup: `*.db` as a \
+               suffix, `/downloads` and everything below it, `*/install.sh` at any depth. Scripts below \
+               `vendor/` and `node_modules/` run if they are named.",
         reason: "Keys, databases, logs, archives in the root and source code of programs that don't run here \
                  are 404 for every visitor. Hidden files, PHP source code, wp-config.php and private \
                  directories stay 404 whatever is written here.",
