@@ -60,7 +60,7 @@ pub fn load_on(source: &Source, environment: &Environment<'_>) -> Result<(Plan, 
 
 impl Source {
     /// The configuration file that [`load`] reads: the one named, or `millrace.toml` in the current directory, or
-    /// `/etc/millrace/millrace.toml`, if neither file nor folder is named. `None`: there is none.
+    /// `/etc/millrace/millrace.toml`, if the command line names neither file nor directory. `None`: there is none.
     #[must_use]
     pub fn config_file(&self) -> Option<PathBuf> {
         config_file(self, &Environment::of_this_machine()).map(|file| file.path)

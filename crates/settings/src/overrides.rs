@@ -10,7 +10,7 @@ use crate::read::{self, Scope};
 use crate::suggest;
 use crate::table::{self, Setting};
 use crate::value::{Entry, Form, Raw, Value};
-use crate::written::{Section, SiteWritten, Typed, Written};
+use crate::written::{Section, WrittenTable, Typed, Written};
 
 /// Overrides values of `written` by the arguments.
 pub(crate) fn apply(
@@ -230,7 +230,7 @@ fn value_of(origin: &Arc<Origin>, start: usize, value: &str) -> Result<Raw, Prob
 }
 
 /// A site for the directory on the command line; without one, for the current directory.
-pub(crate) fn folder(argument: Option<&std::path::Path>, environment: &Environment<'_>) -> SiteWritten {
+pub(crate) fn folder(argument: Option<&std::path::Path>, environment: &Environment<'_>) -> WrittenTable {
     let dir = argument.unwrap_or(std::path::Path::new("."));
     let origin = Origin::argument(dir.display().to_string(), &environment.current_dir);
     let at = At::new(&origin, 0..origin.text.len());
@@ -240,5 +240,5 @@ pub(crate) fn folder(argument: Option<&std::path::Path>, environment: &Environme
         table::find("site.root").expect("a row"),
         Typed { value: Some(Value::Path(Some(root))), at: at.clone() },
     );
-    SiteWritten { at: Some(at), values }
+    WrittenTable { at: Some(at), values }
 }

@@ -9,7 +9,7 @@ use crate::problem::{At, Origin, Problem, What, shown};
 use crate::suggest;
 use crate::table::{self, Setting};
 use crate::value::{Entry, Form, Raw, Wrong};
-use crate::written::{Section, SiteWritten, Typed, Written};
+use crate::written::{Section, WrittenTable, Typed, Written};
 
 /// Reads a file's text into `written`. Returns false if it isn't TOML: then missing settings can't be reported.
 pub(crate) fn toml(origin: &Arc<Origin>, written: &mut Written, problems: &mut Vec<Problem>) -> bool {
@@ -187,7 +187,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Reads the tables of a header that may be repeated.
-    fn tables(&mut self, scope: Scope, entry: &Entry, into: &mut Vec<SiteWritten>) {
+    fn tables(&mut self, scope: Scope, entry: &Entry, into: &mut Vec<WrittenTable>) {
         let header = scope.header();
         let title = format!("`{header}` is a list of tables");
         let one;
@@ -203,7 +203,7 @@ impl Reader<'_> {
             _ => return self.no_table(header, title, &entry.value),
         };
         for raw in tables {
-            let mut table = SiteWritten { at: Some(self.at(raw)), values: Section::default() };
+            let mut table = WrittenTable { at: Some(self.at(raw)), values: Section::default() };
             if let Form::Table(entries) = &raw.form {
                 for entry in entries {
                     self.entry(scope, "", entry, &mut table.values);

@@ -6,7 +6,7 @@ use crate::environment::{Environment, Found};
 use crate::plan::Address;
 use crate::problem::{Problem, What};
 use crate::resolve::View;
-use crate::written::{SiteWritten, Written};
+use crate::written::{WrittenTable, Written};
 
 /// Adds every problem of HTTPS.
 pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &mut Vec<Problem>) {
@@ -67,7 +67,7 @@ fn clients(view: &View<'_>, problems: &mut Vec<Problem>) {
 }
 
 /// The file must exist. Its contents are checked when it is used.
-fn file(one: &SiteWritten, view: &View<'_>, key: &str, problems: &mut Vec<Problem>) {
+fn file(one: &WrittenTable, view: &View<'_>, key: &str, problems: &mut Vec<Problem>) {
     let at = view.at(key);
     let Some(path) = view.path(key) else {
         if at.is_none() {

@@ -7,7 +7,7 @@ use crate::application;
 use crate::environment::{Environment, Found};
 use crate::problem::{At, Problem, Severity, What};
 use crate::resolve::View;
-use crate::written::{SiteWritten, Written};
+use crate::written::{WrittenTable, Written};
 
 /// Adds every problem of the sites.
 pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &mut Vec<Problem>) {
@@ -63,7 +63,7 @@ fn defaults(written: &Written, views: &[View<'_>], problems: &mut Vec<Problem>) 
 }
 
 /// The directory must exist.
-fn root(site: &SiteWritten, view: &View<'_>, problems: &mut Vec<Problem>) {
+fn root(site: &WrittenTable, view: &View<'_>, problems: &mut Vec<Problem>) {
     const KEY: &str = "site.root";
     let at = view.at(KEY);
     let Some(root) = view.root() else {

@@ -7,7 +7,7 @@ use crate::plan::Profile;
 use crate::resolve::View;
 use crate::value::Value;
 
-/// The longest time that anything is kept: RFC 9111 section 1.2.2 lets caches stop counting far later.
+/// Maximum of all cache times: RFC 9111 section 1.2.2 lets caches stop counting far later.
 const YEAR: u64 = 365 * DAY;
 
 pub(super) static PAGE: Page = Page {
@@ -208,13 +208,13 @@ static ROWS: &[Setting] = &[
     },
 ];
 
-/// So many seconds for WordPress; applications that don't say anything there don't mean their pages to be kept.
+/// A time for WordPress, 0 for others: an application that sets no lifetime does not expect its pages to be cached.
 fn seconds(view: &View<'_>, seconds: u64) -> Value {
     let milliseconds = if view.profile() == Profile::WordPress { seconds * S } else { 0 };
     at_most(view, milliseconds, "cache.ttl.max")
 }
 
-/// A time within a bound that is a setting itself.
+/// A time, limited by another setting.
 fn at_most(view: &View<'_>, milliseconds: u64, bound: &str) -> Value {
     Value::Duration(Duration::from_millis(milliseconds).min(view.duration(bound)))
 }

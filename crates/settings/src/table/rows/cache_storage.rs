@@ -116,7 +116,7 @@ static ROWS: &[Setting] = &[
     },
 ];
 
-/// A folder of the server's own user, of its own for each configuration.
+/// A directory of the server's user, separate for each configuration.
 fn dir(view: &View<'_>) -> Value {
     let environment = view.environment();
     let base = match &environment.cache_dir {
@@ -127,7 +127,7 @@ fn dir(view: &View<'_>) -> Value {
     Value::Path(base.zip(name).map(|(base, name)| base.join(name)))
 }
 
-/// `blog-90f1c3a2b4d5e6f7`: the last part for people, the rest so that `/a/blog` and `/b/blog` differ.
+/// `blog-90f1c3a2b4d5e6f7`: a readable part, and a hash so that `/a/blog` and `/b/blog` differ.
 fn folder_name(path: &std::path::Path) -> String {
     let last = path.file_stem().map(|name| name.to_string_lossy()).unwrap_or_default();
     let legal = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
@@ -142,7 +142,7 @@ fn fnv1a(bytes: &[u8]) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// This machine's own addresses, where nothing but this machine can reach the server.
+/// This machine's own addresses, if only this machine can reach the server.
 fn purge_from(view: &View<'_>) -> Value {
     let listeners = ["server.listen", "https.listen"].into_iter().flat_map(|key| view.addresses(key));
     let mut public = listeners.filter(|(address, _)| match address {

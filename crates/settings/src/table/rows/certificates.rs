@@ -6,7 +6,7 @@ use super::{BOTH, Default, Kind, Page, ROW, Setting};
 use crate::resolve::View;
 use crate::value::Value;
 
-/// Directories that words stand for.
+/// Names of well-known directories.
 const DIRECTORIES: &[(&str, &str)] = &[
     ("production", "https://acme-v02.api.letsencrypt.org/directory"),
     ("staging", "https://acme-staging-v02.api.letsencrypt.org/directory"),
@@ -110,7 +110,7 @@ static ROWS: &[Setting] = &[
     },
 ];
 
-/// Data of a program, after the XDG Base Directory Specification.
+/// A directory for program data (XDG Base Directory Specification).
 fn dir(view: &View<'_>) -> Value {
     let environment = view.environment();
     let base = match &environment.data_dir {

@@ -87,7 +87,7 @@ static ROWS: &[Setting] = &[
     },
 ];
 
-/// A socket in a folder that only the server's own user can enter.
+/// A socket in a directory that only the server's user can access.
 fn admin_socket(view: &View<'_>) -> Value {
     let environment = view.environment();
     let path = match &environment.runtime_dir {

@@ -122,8 +122,7 @@ static ROWS: &[Setting] = &[
     },
 ];
 
-/// The most that it can come to by measuring: 8 a core or 16, and no more than have room in 75 % of all memory with 16 MB
-/// each.
+/// The maximum that measuring can yield: 8 per core or 16, and as many as fit into 75 % of all memory with 16 MB each.
 fn workers(view: &View<'_>) -> Value {
     let environment = view.environment();
     let by_cores = (8 * environment.cores as u64).max(16);
