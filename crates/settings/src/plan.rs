@@ -131,7 +131,7 @@ pub struct Http {
     pub h2_streams: u32,
     /// Maximum unread content of an HTTP/2 client, bytes: of each request, and of a connection.
     pub h2_window: u32,
-    /// Maximum frames without purpose that an HTTP/2 client may send at once; a tenth of it returns each second.
+    /// Maximum frames that request nothing, which an HTTP/2 client may send at once; a tenth of it returns each second.
     pub h2_frames: u32,
     /// Maximum requests that an HTTP/2 client may cancel at once; a tenth of it returns each second.
     pub h2_resets: u32,

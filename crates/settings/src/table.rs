@@ -218,15 +218,15 @@ impl Setting {
         self.key.rsplit('.').next().unwrap_or(self.key)
     }
 
-    /// The header above it: `[http]`, `[[site]]`, `[site.redirect] of a [[site]]`, `[php], or [site.php] of a [[site]]`.
+    /// The header above it, in backticks: `[php]`, or `[site.php]` of a `[[site]]`.
     pub fn header(&self) -> String {
         let table = self.key.rsplit_once('.').map_or("", |(table, _)| table);
         match self.place {
-            Place::Global => format!("[{table}]"),
-            Place::Site if table == "site" => "[[site]]".to_owned(),
-            Place::Tls => "[[tls]]".to_owned(),
-            Place::Site => format!("[{table}] of a [[site]]"),
-            Place::Both => format!("[{table}], or [site.{table}] of a [[site]]"),
+            Place::Global => format!("`[{table}]`"),
+            Place::Site if table == "site" => "`[[site]]`".to_owned(),
+            Place::Tls => "`[[tls]]`".to_owned(),
+            Place::Site => format!("`[{table}]` of a `[[site]]`"),
+            Place::Both => format!("`[{table}]`, or `[site.{table}]` of a `[[site]]`"),
         }
     }
 
@@ -240,6 +240,7 @@ impl Setting {
         match &self.default {
             Default::Fixed(text) => (*text).to_owned(),
             Default::Computed { says, .. } => (*says).to_owned(),
+            Default::Unset("none") => "none".to_owned(),
             Default::Unset(means) => format!("none: {means}"),
         }
     }

@@ -107,7 +107,7 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "cache.purge_token",
         kind: Kind::Secret,
-        default: Default::Unset("there is none"),
+        default: Default::Unset("none"),
         line: "Secret that allows `PURGE` and `BAN` requests from any address.",
         reason: "Sent as `Authorization: Bearer SECRET` or `Millrace-Token: SECRET`. Behind a tunnel or a \
                  proxy, addresses prove nothing.",

@@ -21,7 +21,7 @@ static ROWS: &[Setting] = &[
         kind: Kind::Path { word: Some("off") },
         default: Default::Fixed("off"),
         line: "Access log: a file, or `off`. SIGHUP reopens it.",
-        reason: "A line costs little, but disks fill up. Its writer never delays a request; it drops lines \
+        reason: "A line costs little, but disks fill up. The writer never delays a request, and drops lines \
                  when the disk is full.",
         example: "\"access.log\"",
         elsewhere: &["access_log", "customlog", "transferlog"],

@@ -81,8 +81,8 @@ static ROWS: &[Setting] = &[
         line: "HTML file of the waiting room. The server fills in `{{wait_seconds}}`, `{{time}}`, \
                `{{title}}`, `{{busy}}`, `{{what_to_do}}`, `{{language}}` and `{{retry_seconds}}`.",
         reason: "A shop tells its customers in its own words and colours that their place is kept. The \
-                 header field `Refresh` reloads the page, whatever it contains. The server reads it at start \
-                 and at a reload.",
+                 header field `Refresh` reloads the page, whatever it contains. The server reads the file at \
+                 start and at a reload.",
         example: "\"/etc/millrace-test/waiting.html\"",
         elsewhere: &["error_page"],
         ..BOTH
@@ -93,7 +93,7 @@ static ROWS: &[Setting] = &[
         default: Default::Unset("a short page of the server's own"),
         line: "HTML file that visitors get with a 503 when no PHP worker is free for them.",
         reason: "A shop asks its customers in its own words, and in their language, to come back in a \
-                 moment. The server reads it at start and at a reload.",
+                 moment. The server reads the file at start and at a reload.",
         example: "\"overload.html\"",
         elsewhere: &["errordocument", "error_page"],
         ..BOTH

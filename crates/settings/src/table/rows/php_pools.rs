@@ -35,10 +35,7 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "php.pool.NAME.keep",
         kind: count(0, 10_000),
-        default: Default::Unset(
-            "`front` keeps three quarters of its own, `background` none, the others all; but one worker is \
-             for all",
-        ),
+        default: Default::Unset("`front` keeps three quarters of its own, `background` none, the others all; but one worker remains for all"),
         line: "Number of its workers that no other pool may borrow, even if they are idle.",
         reason: "This many requests find a worker at once, whatever the other pools do. The pool lends its \
                  other workers.",
