@@ -35,7 +35,10 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "php.pool.NAME.keep",
         kind: count(0, 10_000),
-        default: Default::Unset("`front` keeps three quarters of its own, `background` none, the others all; but one worker remains for all"),
+        default: Default::Unset(
+            "`front` keeps three quarters of its own, `background` none, the others all; but one worker remains \
+             for all",
+        ),
         line: "Number of its workers that no other pool may borrow, even if they are idle.",
         reason: "This many requests find a worker at once, whatever the other pools do. The pool lends its \
                  other workers.",
@@ -130,7 +133,7 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "php.pool.NAME.paths",
         kind: Kind::Words(Word::Path),
-        default: Default::Unset("what the profile knows"),
+        default: Default::Unset("the rules of the profile"),
         line: "Paths of requests that run in the pool, written as in `cache.bypass_paths`.",
         reason: "A request runs in the first pool that matches one of its paths, cookies or arguments - and \
                  its method, if the pool names any. Written rules come before the profile's. A request \
@@ -143,8 +146,8 @@ static ROWS: &[Setting] = &[
         key: "php.pool.NAME.methods",
         kind: Kind::Words(Word::Method),
         default: Default::Unset("any method"),
-        line: "Methods of requests that run in the pool; if it also names paths, cookies or arguments, both \
-               must match.",
+        line: "Methods of requests that run in the pool; if the pool also names paths, cookies or arguments, \
+               a request must match both.",
         reason: "Requests that change something and requests that read can have their own workers.",
         example: "[\"POST\", \"PUT\"]",
         elsewhere: &["limit_except", "method"],
@@ -153,7 +156,7 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "php.pool.NAME.cookies",
         kind: Kind::Words(Word::Cookie),
-        default: Default::Unset("what the profile knows"),
+        default: Default::Unset("the rules of the profile"),
         line: "Cookies of requests that run in the pool: names, `*` at either end for anything.",
         reason: "For members of an application that Millrace doesn't know.",
         example: "[\"member_*\"]",
@@ -163,7 +166,7 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "php.pool.NAME.arguments",
         kind: Kind::Words(Word::ArgumentValue),
-        default: Default::Unset("what the profile knows"),
+        default: Default::Unset("the rules of the profile"),
         line: "Arguments of requests that run in the pool, in the query or in a form of up to 64KB: names, \
                or names with a value.",
         reason: "Applications with one script for everything select the action by an argument.",
