@@ -39,4 +39,5 @@ mod walk;
 pub use interrupt::on_interrupt;
 pub use limits::is_private;
 pub use quiet::fetch;
-pub use run::{Control, resolve, run};
+pub use run::{CannotBegin, Control, resolve, run};
+pub use tls::NoTls;
