@@ -2,9 +2,10 @@
 
 use crate::args::{AdminArgs, SourceArgs};
 use crate::failure::Failure;
-use crate::http::{Answer, Ask, exchange};
+use crate::http::{Ask, exchange};
 use crate::serve::{load, say, source};
 use millrace_settings::plan::Address;
+use millrace_wire::response::Response;
 use std::io::ErrorKind;
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ pub fn reload(args: &AdminArgs) -> Result<(), Failure> {
 ///
 /// # Errors
 /// When none answers.
-pub fn ask(args: &AdminArgs, method: &str, target: &str, body: &[u8]) -> Result<Answer, Failure> {
+pub fn ask(args: &AdminArgs, method: &str, target: &str, body: &[u8]) -> Result<Response, Failure> {
     let address = find(args)?;
     let ask = Ask { method, target, fields: &[], body };
     exchange(&address, "localhost", &ask, PATIENCE).map_err(|error| {
@@ -54,7 +55,7 @@ pub fn ask(args: &AdminArgs, method: &str, target: &str, body: &[u8]) -> Result<
     })
 }
 
-fn refused(what: &str, answer: &Answer) -> Failure {
+fn refused(what: &str, answer: &Response) -> Failure {
     Failure::new(format!("{what} failed ({}):\n{}", answer.status, answer.text().trim_end()))
 }
 

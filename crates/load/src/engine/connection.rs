@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
+use millrace_wire::response::{Item, Reader};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
@@ -19,7 +20,6 @@ use super::connect;
 use super::http2::{self, Http2};
 use super::judge::Response;
 use super::request::Prepared;
-use super::response::{Item, Reader};
 use super::transport::{Broken, Transport};
 use crate::record::{Failure, Tally};
 use crate::scenario::is_redirect;
@@ -465,7 +465,7 @@ impl Connection {
                 Ok(read) => read,
                 Err(bad) => {
                     let first = &first.what.request;
-                    lent.note(|| format!("{}: invalid HTTP response: {}", first.target, bad.0));
+                    lent.note(|| format!("{}: invalid HTTP response: {bad}", first.target));
                     return self.fail(Failure::BadHttp, lent);
                 }
             };

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use millrace_wire::response;
 use twox_hash::XxHash3_64;
 
 use super::decode::decode;
-use super::response;
 use crate::record::Failure;
 use crate::scenario::{Check, Dynamic};
 

@@ -7,6 +7,8 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use millrace_wire::response::Collector;
+
 use crate::record::Own;
 
 /// How long metrics are waited for: a second must not become longer by it.
@@ -128,12 +130,14 @@ fn ask(address: &str) -> Option<String> {
 
 fn exchange(mut stream: impl Read + Write) -> Option<String> {
     stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: millrace\r\n\r\n").ok()?;
-    let mut answer = Vec::new();
-    stream.take(MOST_BYTES).read_to_end(&mut answer).ok()?;
-    let text = String::from_utf8_lossy(&answer).into_owned();
-    let (head, body) = text.split_once("\r\n\r\n")?;
-    head.split_whitespace().nth(1).filter(|status| *status == "200")?;
-    Some(body.to_owned())
+    let mut bytes = Vec::new();
+    stream.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    let mut collector = Collector::new(false, bytes.len());
+    let response = match collector.feed(&bytes).ok()? {
+        Some(response) => response,
+        None => collector.end().ok()?,
+    };
+    (response.status == 200).then(|| response.text())
 }
 
 #[cfg(test)]

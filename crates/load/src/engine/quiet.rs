@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use millrace_wire::response::{Collector, Response};
 use rustls::StreamOwned;
 
 use super::decode::decode;
 use super::judge::{Expected, without};
 use super::redirects;
 use super::request::{Manner, Personal, has_names};
-use super::response::{self, Item, Reader};
 use super::tls::Tls;
 use crate::page;
 use crate::plan::Plan;
@@ -40,7 +40,7 @@ const PROMPT_ANSWERS: usize = 8;
 /// What a prompt answer may take longer than in quiet.
 const PROMPT: Duration = Duration::from_millis(20);
 /// Bytes of a response.
-const MOST_BYTES: u64 = 64 << 20;
+const MOST_BYTES: usize = 64 << 20;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -57,9 +57,7 @@ pub struct Quiet {
 
 /// A response, content decoded.
 struct Answer {
-    status: u16,
-    head: Vec<u8>,
-    content: Vec<u8>,
+    response: Response,
     /// What was asked for last, after redirects.
     target: String,
 }
@@ -105,8 +103,8 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
         match fetcher.settled(&request, follows.unwrap_or(0), plan.sameness) {
             Ok((answer, is_same)) => {
                 quiet.took = quiet.took.or_else(|| Some(asked.elapsed()));
-                quiet.server = quiet.server.or_else(|| response::field(&answer.head, "server"));
-                queue.extend(want.more(scenario, &answer.target, &answer.content));
+                quiet.server = quiet.server.or_else(|| answer.response.field("server"));
+                queue.extend(want.more(scenario, &answer.target, &answer.response.content));
                 if plan.sameness && !is_same {
                     quiet.notes.push(format!(
                         "{} changes with every request, even without load: its responses are not compared; use \
@@ -114,8 +112,8 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
                         request.target
                     ));
                 } else if plan.sameness {
-                    let content = without(&answer.content, &scenario.dynamic);
-                    let expected = Arc::new(Expected { status: answer.status, content });
+                    let content = without(&answer.response.content, &scenario.dynamic);
+                    let expected = Arc::new(Expected { status: answer.response.status, content });
                     quiet.expected.insert(request.target.clone(), expected);
                 }
             }
@@ -204,8 +202,8 @@ pub fn fetch(plan: &Plan, url: &Url, target: SocketAddr) -> io::Result<Vec<u8>> 
         interrupted: &AtomicBool::new(false),
     };
     let answer = fetcher.fetch(&scenario.flows[0].steps[0].request, MOST_REDIRECTS)?;
-    match answer.status {
-        200 => Ok(answer.content),
+    match answer.response.status {
+        200 => Ok(answer.response.content),
         status => Err(io::Error::other(format!("the server responded with status {status}"))),
     }
 }
@@ -231,8 +229,8 @@ impl Fetcher<'_> {
         for _ in 1..MOST_TRIES {
             let next = self.fetch(request, redirects);
             if let (Ok(one), Ok(two)) = (&last, &next) {
-                let same = |answer: &Answer| without(&answer.content, self.dynamic);
-                if one.status == two.status && same(one) == same(two) {
+                let same = |answer: &Answer| without(&answer.response.content, self.dynamic);
+                if one.response.status == two.response.status && same(one) == same(two) {
                     return next.map(|answer| (answer, true));
                 }
             }
@@ -248,7 +246,8 @@ impl Fetcher<'_> {
         let mut request = request.clone();
         for left in (0..=redirects).rev() {
             let answer = self.fetch_once(&request)?;
-            let next = redirects::after(self.origin, &request, &request.target, answer.status, &answer.head);
+            let Response { status, head, .. } = &answer.response;
+            let next = redirects::after(self.origin, &request, &request.target, *status, head);
             match next {
                 Some(Ok(next)) if left > 0 => request = next,
                 _ => return Ok(answer),
@@ -332,49 +331,21 @@ fn cure_of(error: &io::Error, scenario: &Scenario, target: SocketAddr) -> String
 
 fn read(mut stream: impl Read + Write, target: String, request: &[u8]) -> io::Result<Answer> {
     stream.write_all(request)?;
-    let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
-    let (mut reader, mut buffer, mut piece) = (Reader::default(), Vec::new(), vec![0; 64 << 10]);
-    let (mut status, mut head, mut content) = (0, Vec::new(), Vec::new());
-    loop {
-        let ended = match stream.read(&mut piece) {
-            Ok(0) => true,
+    let (mut collector, mut piece) = (Collector::new(false, MOST_BYTES), vec![0; 64 << 10]);
+    let response = loop {
+        match stream.read(&mut piece) {
+            Ok(0) => break collector.end()?,
             Ok(read) => {
-                buffer.extend_from_slice(&piece[..read]);
-                false
-            }
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => true,
-            Err(error) => return Err(error),
-        };
-        let mut used = 0;
-        let is_whole = loop {
-            let (taken, item) = reader.read(&buffer[used..], false).map_err(|error| bad(error.0))?;
-            let bytes = &buffer[used..used + taken];
-            used += taken;
-            match item {
-                Some(Item::Head(found)) => {
-                    status = found.status;
-                    head.extend_from_slice(bytes);
+                if let Some(response) = collector.feed(&piece[..read])? {
+                    break response;
                 }
-                Some(Item::Content(part)) => content.extend_from_slice(part),
-                Some(Item::End) => break true,
-                None if taken == 0 => break false,
-                None => {}
             }
-        };
-        buffer.drain(..used);
-        if is_whole || ended && reader.may_end() {
-            break;
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break collector.end()?,
+            Err(error) => return Err(error),
         }
-        if ended {
-            return Err(bad("the response is incomplete"));
-        }
-        if content.len() as u64 > MOST_BYTES {
-            return Err(bad("the response is longer than 64 MiB"));
-        }
-    }
-    let coding = response::field(&head, "content-encoding");
-    let content = decode(coding.as_deref(), &content)
-        .ok_or_else(|| bad("the content does not match its Content-Encoding"))?
+    };
+    let content = decode(response.field("content-encoding").as_deref(), &response.content)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the content does not match its Content-Encoding"))?
         .into_owned();
-    Ok(Answer { status, head, content, target })
+    Ok(Answer { response: Response { content, ..response }, target })
 }

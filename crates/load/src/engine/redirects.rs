@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
+use millrace_wire::response;
+
 use super::connection::{Kept, Pending};
 use super::request::{Manner, Personal, Prepared};
-use super::response;
 use super::thread::Thread;
 use super::user::Part;
 use crate::record::Failure;

@@ -22,6 +22,7 @@ use super::connect::{Lack, Route};
 use super::connection::{Connection, Lent, Life, Message, Pending};
 use super::pacer::{self, Arrivals};
 use super::request::{Manner, Prepared};
+use super::run::CannotBegin;
 use super::shared::{Gauges, Report, Shared};
 use super::tls::Tls;
 use super::transport::Transport;
@@ -93,16 +94,17 @@ impl Thread {
     ///
     /// # Errors
     /// What the system lacks.
-    pub fn new(shared: Arc<Shared>, number: usize, reports: Sender<Report>) -> Result<Thread, String> {
-        millrace_sys::own_descriptor_table().map_err(|error| format!("cannot create a descriptor table: {error}"))?;
+    pub fn new(shared: Arc<Shared>, number: usize, reports: Sender<Report>) -> Result<Thread, CannotBegin> {
+        millrace_sys::own_descriptor_table().map_err(CannotBegin::lacks("cannot create a descriptor table"))?;
         // Timers as exact as the kernel has them: open arrivals are due at a moment.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| format!("epoll: {error}"))?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(CannotBegin::lacks("epoll"))?;
         let origin = &shared.scenario.origin;
         let tls = match origin.tls {
             true => {
                 let plan = &shared.plan;
-                Some(Tls::new(&origin.host, plan.http2, plan.resumption, &plan.certificates)?)
+                let tls = Tls::new(&origin.host, plan.http2, plan.resumption, &plan.certificates);
+                Some(tls.map_err(CannotBegin::Tls)?)
             }
             false => None,
         };

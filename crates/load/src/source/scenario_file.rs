@@ -273,7 +273,9 @@ impl Reader<'_> {
         {
             match Pattern::new(&text) {
                 Ok(pattern) => places.push(Place::Regex(pattern)),
-                Err(error) => self.problem(span, format!("{} is not a valid regular expression", shown(&text)), error),
+                Err(error) => {
+                    self.problem(span, format!("{} is not a valid regular expression", shown(&text)), error.to_string());
+                }
             }
         }
         if let Some(texts) =

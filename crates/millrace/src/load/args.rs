@@ -1,13 +1,15 @@
 //! `millrace load` as typed.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::num::ParseFloatError;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use millrace_load::plan::Curve;
 use millrace_load::source::stages::{MOST_LOAD, stages};
-use millrace_load::source::time::{duration, durations};
+use millrace_load::source::time::{NotTime, duration, durations};
 
 /// `millrace load`
 #[derive(Args, Clone, Debug)]
@@ -255,29 +257,73 @@ pub struct TesterArgs {
     pub metrics: Option<String>,
 }
 
-fn speed(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(speed) if speed > 0.0 && speed <= 1e6 => Ok(speed),
-        _ => Err("must be above 0 and at most 1000000".to_owned()),
+/// Why the value of an option can't be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum BadValue {
+    Speed,
+    Percent,
+    NoNumber(ParseFloatError),
+    Field,
+    FieldCharacters,
+    Method,
+    Users,
+    Rate,
+    Time(NotTime),
+    NoTime,
+    AdminAddress,
+    Between,
+    NothingBefore,
+}
+
+impl fmt::Display for BadValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BadValue::Speed => "must be above 0 and at most 1000000",
+            BadValue::Percent => "must be from 0 to 100",
+            BadValue::NoNumber(error) => return error.fmt(f),
+            BadValue::Field => "write it as 'Name: value'",
+            BadValue::FieldCharacters => {
+                "a header field name consists of letters, digits and hyphens, its value is a single line"
+            }
+            BadValue::Method => "a method is one word, such as POST",
+            BadValue::Users => return write!(f, "must be a number of users from 1 to {MOST_LOAD:.0}"),
+            BadValue::Rate => {
+                return write!(f, "must be a number of arrivals per second above 0 and at most {MOST_LOAD:.0}");
+            }
+            BadValue::Time(error) => return error.fmt(f),
+            BadValue::NoTime => "must be longer than zero",
+            BadValue::AdminAddress => "write 127.0.0.1:PORT or unix:/PATH, as in admin.listen",
+            BadValue::Between => "write it as 'BEFORE...AFTER'",
+            BadValue::NothingBefore => "BEFORE must not be empty",
+        })
     }
 }
 
-fn percent(text: &str) -> Result<f64, String> {
-    let number = text.trim_end_matches('%').trim().parse::<f64>().map_err(|error| error.to_string())?;
-    if (0.0..=100.0).contains(&number) { Ok(number / 100.0) } else { Err("must be from 0 to 100".to_owned()) }
+impl std::error::Error for BadValue {}
+
+fn speed(text: &str) -> Result<f64, BadValue> {
+    match text.parse::<f64>() {
+        Ok(speed) if speed > 0.0 && speed <= 1e6 => Ok(speed),
+        _ => Err(BadValue::Speed),
+    }
 }
 
-fn field(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or("write it as 'Name: value'")?;
+fn percent(text: &str) -> Result<f64, BadValue> {
+    let number = text.trim_end_matches('%').trim().parse::<f64>().map_err(BadValue::NoNumber)?;
+    if (0.0..=100.0).contains(&number) { Ok(number / 100.0) } else { Err(BadValue::Percent) }
+}
+
+fn field(text: &str) -> Result<(String, String), BadValue> {
+    let (name, value) = text.split_once(':').ok_or(BadValue::Field)?;
     let (name, value) = (name.trim(), value.trim());
     if !is_token(name) || value.chars().any(char::is_control) {
-        return Err("a header field name consists of letters, digits and hyphens, its value is a single line".to_owned());
+        return Err(BadValue::FieldCharacters);
     }
     Ok((name.to_owned(), value.to_owned()))
 }
 
-fn method(text: &str) -> Result<String, String> {
-    if is_token(text) { Ok(text.to_owned()) } else { Err("a method is one word, such as POST".to_owned()) }
+fn method(text: &str) -> Result<String, BadValue> {
+    if is_token(text) { Ok(text.to_owned()) } else { Err(BadValue::Method) }
 }
 
 /// RFC 9110 section 5.6.2
@@ -285,41 +331,37 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
-fn users(text: &str) -> Result<u32, String> {
+fn users(text: &str) -> Result<u32, BadValue> {
     match text.parse::<u32>() {
         Ok(users) if users > 0 && f64::from(users) <= MOST_LOAD => Ok(users),
-        _ => Err(format!("must be a number of users from 1 to {MOST_LOAD:.0}")),
+        _ => Err(BadValue::Users),
     }
 }
 
-fn rate(text: &str) -> Result<f64, String> {
+fn rate(text: &str) -> Result<f64, BadValue> {
     match text.parse::<f64>() {
         Ok(rate) if rate > 0.0 && rate <= MOST_LOAD => Ok(rate),
-        _ => Err(format!("must be a number of arrivals per second above 0 and at most {MOST_LOAD:.0}")),
+        _ => Err(BadValue::Rate),
     }
 }
 
-fn some_time(text: &str) -> Result<Duration, String> {
-    let time = duration(text)?;
-    if time.is_zero() { Err("must be longer than zero".to_owned()) } else { Ok(time) }
+fn some_time(text: &str) -> Result<Duration, BadValue> {
+    let time = duration(text).map_err(BadValue::Time)?;
+    if time.is_zero() { Err(BadValue::NoTime) } else { Ok(time) }
 }
 
-fn admin_address(text: &str) -> Result<String, String> {
+fn admin_address(text: &str) -> Result<String, BadValue> {
     let is_path = text.strip_prefix("unix:").is_some_and(|path| !path.is_empty());
     if is_path || text.parse::<SocketAddr>().is_ok() {
         Ok(text.to_owned())
     } else {
-        Err("write 127.0.0.1:PORT or unix:/PATH, as in admin.listen".to_owned())
+        Err(BadValue::AdminAddress)
     }
 }
 
-fn between(text: &str) -> Result<(String, String), String> {
-    let (before, after) = text.split_once("...").ok_or("write it as 'BEFORE...AFTER'")?;
-    if before.is_empty() {
-        Err("BEFORE must not be empty".to_owned())
-    } else {
-        Ok((before.to_owned(), after.to_owned()))
-    }
+fn between(text: &str) -> Result<(String, String), BadValue> {
+    let (before, after) = text.split_once("...").ok_or(BadValue::Between)?;
+    if before.is_empty() { Err(BadValue::NothingBefore) } else { Ok((before.to_owned(), after.to_owned())) }
 }
 
 #[cfg(test)]
@@ -329,12 +371,17 @@ mod tests {
     #[test]
     fn parts_and_shares_are_read() {
         assert_eq!(percent("5%").unwrap(), 0.05);
-        assert!(percent("101").is_err());
+        assert_eq!(percent("101"), Err(BadValue::Percent));
+        assert!(matches!(percent("many"), Err(BadValue::NoNumber(_))));
         assert_eq!(between("a=\"...\"").unwrap(), ("a=\"".to_owned(), "\"".to_owned()));
-        assert!(between("...b").is_err() && between("b").is_err());
-        assert!(rate("0").is_err() && rate("nan").is_err() && rate("1e12").is_err() && rate("0.5").is_ok());
-        assert!(users("0").is_err() && some_time("0s").is_err());
-        assert!(field("a b: c").is_err() && field("a: b\r\nc: d").is_err() && field("a:").is_ok());
-        assert!(admin_address("bogus").is_err() && admin_address("unix:/x").is_ok());
+        assert_eq!((between("...b"), between("b")), (Err(BadValue::NothingBefore), Err(BadValue::Between)));
+        assert_eq!(["0", "nan", "1e12"].map(rate), [const { Err(BadValue::Rate) }; 3]);
+        assert_eq!((rate("0.5"), users("0")), (Ok(0.5), Err(BadValue::Users)));
+        assert_eq!((speed("0"), some_time("0s")), (Err(BadValue::Speed), Err(BadValue::NoTime)));
+        assert_eq!(some_time("s"), Err(BadValue::Time(NotTime::Form)));
+        assert_eq!(["a b: c", "a: b\r\nc: d"].map(field), [const { Err(BadValue::FieldCharacters) }; 2]);
+        assert_eq!((field("a"), method("a b")), (Err(BadValue::Field), Err(BadValue::Method)));
+        assert!(field("a:").is_ok() && admin_address("unix:/x").is_ok());
+        assert_eq!(admin_address("bogus"), Err(BadValue::AdminAddress));
     }
 }

@@ -15,7 +15,8 @@ use super::address::SiteAddress;
 use super::database::Database;
 use crate::args::WordPressArgs;
 use crate::failure::{Explain, Failure};
-use crate::http::{Answer, Ask, exchange, form};
+use crate::http::{Ask, exchange, form};
+use millrace_wire::response::{self, Response};
 use served::Served;
 use std::path::Path;
 use std::time::Duration;
@@ -185,15 +186,15 @@ impl Visitor<'_> {
         Ok(())
     }
 
-    fn get(&mut self, target: &str) -> Result<Answer, Failure> {
+    fn get(&mut self, target: &str) -> Result<Response, Failure> {
         self.ask("GET", target, &[])
     }
 
-    fn post(&mut self, target: &str, pairs: &[(&str, &str)]) -> Result<Answer, Failure> {
+    fn post(&mut self, target: &str, pairs: &[(&str, &str)]) -> Result<Response, Failure> {
         self.ask("POST", target, &form(pairs))
     }
 
-    fn ask(&mut self, method: &str, target: &str, body: &[u8]) -> Result<Answer, Failure> {
+    fn ask(&mut self, method: &str, target: &str, body: &[u8]) -> Result<Response, Failure> {
         let mut fields = vec![("User-Agent", "Millrace".to_owned())];
         if self.address.is_https() {
             fields.push(("X-Forwarded-Proto", "https".into()));
@@ -213,8 +214,9 @@ impl Visitor<'_> {
         Ok(answer)
     }
 
-    fn take_cookies(&mut self, answer: &Answer) {
-        for (_, value) in answer.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("Set-Cookie")) {
+    fn take_cookies(&mut self, answer: &Response) {
+        for value in response::values(&answer.head, "Set-Cookie") {
+            let value = String::from_utf8_lossy(value);
             let pair = value.split(';').next().unwrap_or_default();
             if let Some((name, value)) = pair.split_once('=') {
                 self.cookies.retain(|(known, _)| known != name);
@@ -230,7 +232,7 @@ fn nonce(page: &str) -> Option<String> {
     rest.split_once('"').map(|(value, _)| value.to_owned())
 }
 
-fn cannot_install(page: &Answer) -> Failure {
+fn cannot_install(page: &Response) -> Failure {
     let failure = unexpected("cannot install WordPress", page);
     let text = page.text();
     if text.contains("already installed") {
@@ -250,7 +252,7 @@ fn cannot_install(page: &Answer) -> Failure {
 }
 
 /// What went wrong, in WordPress's words.
-fn unexpected(what: &str, page: &Answer) -> Failure {
+fn unexpected(what: &str, page: &Response) -> Failure {
     let words = words(&page.text());
     let said = if words.is_empty() { format!("empty response with status {}", page.status) } else { words };
     Failure::new(format!("{what}: {said}"))
@@ -288,8 +290,8 @@ fn words(page: &str) -> String {
 mod tests {
     use super::*;
 
-    fn page(status: u16, body: &str) -> Answer {
-        Answer { status, fields: Vec::new(), body: body.as_bytes().to_vec() }
+    fn page(status: u16, body: &str) -> Response {
+        Response { status, head: Vec::new(), content: body.as_bytes().to_vec() }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::json::Json;
+use serde_json::{Value, json};
+
 use super::status::grouped;
 use crate::context::stats::{BackendStatus, PoolStatus};
 
@@ -34,15 +35,15 @@ pub fn write(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
 }
 
 /// Status as JSON.
-pub fn json(backend: &BackendStatus) -> Json {
-    Json::object([
-        ("address", backend.address.as_str().into()),
-        ("up", backend.up.into()),
-        ("connections", backend.connections.into()),
-        ("connections_most", backend.most.into()),
-        ("busy", backend.busy.into()),
-        ("requests", backend.requests.into()),
-        ("failures", backend.failures.into()),
-        ("trouble", backend.trouble.clone().into()),
-    ])
+pub fn json(backend: &BackendStatus) -> Value {
+    json!({
+        "address": backend.address,
+        "up": backend.up,
+        "connections": backend.connections,
+        "connections_most": backend.most,
+        "busy": backend.busy,
+        "requests": backend.requests,
+        "failures": backend.failures,
+        "trouble": backend.trouble,
+    })
 }

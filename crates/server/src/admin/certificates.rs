@@ -3,25 +3,26 @@
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::json::Json;
+use serde_json::{Value, json};
+
 use super::status::duration;
 use crate::acme::Standing;
 use crate::context::stats::{Exposition, Row, table};
 
 /// The member `certificates` of the status in JSON.
-pub fn json(all: &[Standing]) -> Json {
-    let time = |time: Option<SystemTime>| Json::from(time.map(|time| since_1970(Some(time))));
+pub fn json(all: &[Standing]) -> Value {
+    let time = |time: Option<SystemTime>| time.map(|time| since_1970(Some(time)));
     let one = |standing: &Standing| {
-        Json::object([
-            ("names", standing.names.iter().map(String::as_str).collect()),
-            ("missing", standing.missing.iter().map(String::as_str).collect()),
-            ("ends", time(standing.ends)),
-            ("next", time(standing.next)),
-            ("problem", standing.problem.clone().into()),
-            ("failures", u64::from(standing.failures).into()),
-            ("issued", standing.issued.into()),
-            ("failed", standing.failed.into()),
-        ])
+        json!({
+            "names": standing.names,
+            "missing": standing.missing,
+            "ends": time(standing.ends),
+            "next": time(standing.next),
+            "problem": standing.problem,
+            "failures": standing.failures,
+            "issued": standing.issued,
+            "failed": standing.failed,
+        })
     };
     all.iter().map(one).collect()
 }

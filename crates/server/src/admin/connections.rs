@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::json::Json;
+use serde_json::{Value, json};
+
 use super::machine::Machine;
 use super::status::{bytes, grouped};
 use crate::context::budget::Budget;
@@ -69,36 +70,31 @@ impl Connections {
     }
 
     /// Connections by state, as JSON.
-    pub fn states_json(&self) -> Json {
-        let mut members: Vec<(String, Json)> = STATES
-            .iter()
-            .zip(self.states)
-            .map(|((name, _), count)| ((*name).to_owned(), count.into()))
-            .collect();
+    pub fn states_json(&self) -> Value {
+        let states = STATES.iter().zip(self.states).map(|((name, _), count)| (*name, count));
         let more = [("awaiting_php", self.awaiting_php), ("tls", self.encrypted), ("h2", self.h2)];
-        members.extend(more.map(|(name, count)| (name.to_owned(), count.into())));
-        Json::Object(members)
+        states.chain(more).collect()
     }
 
     /// Memory of connections, as JSON.
-    pub fn memory_json(&self) -> Json {
-        Json::object([
-            ("used_bytes", self.used.into()),
-            ("budget_bytes", self.most.into()),
-            ("written_bytes", self.written.into()),
-            ("bytes_each", self.each().into()),
-            ("found", self.how.clone().into()),
-        ])
+    pub fn memory_json(&self) -> Value {
+        json!({
+            "used_bytes": self.used,
+            "budget_bytes": self.most,
+            "written_bytes": self.written,
+            "bytes_each": self.each(),
+            "found": self.how,
+        })
     }
 
     /// Listen queues, as JSON.
-    pub fn queues_json(&self, machine: &Machine) -> Json {
-        Json::object([
-            ("waiting", self.waiting.into()),
-            ("dropped", self.dropped.into()),
-            ("overflows_of_machine", machine.listen_overflows.into()),
-            ("drops_of_machine", machine.listen_drops.into()),
-        ])
+    pub fn queues_json(&self, machine: &Machine) -> Value {
+        json!({
+            "waiting": self.waiting,
+            "dropped": self.dropped,
+            "overflows_of_machine": machine.listen_overflows,
+            "drops_of_machine": machine.listen_drops,
+        })
     }
 
     /// Status text; `lately` is the number of connections accepted per second in the last minute.

@@ -16,7 +16,6 @@ mod backends;
 mod certificates;
 mod connections;
 mod http;
-mod json;
 mod listener;
 mod machine;
 mod metrics;

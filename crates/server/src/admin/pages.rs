@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use millrace_pages::{Usage, visitors};
+use serde_json::{Value, json};
 
-use super::json::Json;
 use super::status::{bytes, grouped, share};
 use crate::cache::{Disk, DiskUsage};
 use crate::context::stats::{Causes, Counter, Exposition, Purges, Row, table};
@@ -45,7 +45,7 @@ impl Figures {
     }
 
     /// Status as JSON; `value` reads a counter.
-    pub fn json(&self, value: &dyn Fn(Counter) -> u64) -> Json {
+    pub fn json(&self, value: &dyn Fn(Counter) -> u64) -> Value {
         let Usage {
             bytes,
             overhead,
@@ -60,56 +60,42 @@ impl Figures {
             expired,
             slimmed,
         } = self.usage;
-        let number = |n: usize| Json::from(n as u64);
-        let reasons =
-            self.causes.reasons().into_iter().map(|(reason, count)| (reason.to_owned(), count.into()));
-        let names = self.causes.top(usize::MAX).into_iter().map(|name| {
-            Json::object([
-                ("reason", name.reason.into()),
-                ("name", (*name.name).into()),
-                ("count", name.count.into()),
-            ])
-        });
-        Json::object([
-            ("pages", number(pages)),
-            ("bytes", number(bytes)),
-            ("overhead_bytes", number(overhead)),
-            ("budget_bytes", number(budget)),
-            ("tags", number(tags)),
-            ("uncacheable", number(marks)),
-            ("hits", value(Counter::CacheHits).into()),
-            ("stale", value(Counter::CacheStale).into()),
-            ("misses", value(Counter::CacheMisses).into()),
-            ("collapsed", value(Counter::CacheCollapsed).into()),
-            ("bypassed", value(Counter::CacheBypassed).into()),
-            ("passed", value(Counter::CachePassed).into()),
-            ("fills", value(Counter::CacheFills).into()),
-            ("fills_failed", value(Counter::CacheFillsFailed).into()),
-            ("wait_timeouts", value(Counter::CacheWaitTimeouts).into()),
-            ("fills_running", number(fills)),
-            ("prefix_purges_pending", number(bans)),
-            ("evicted", evicted.into()),
-            ("slimmed", slimmed.into()),
-            ("expired", expired.into()),
-            ("removed_by_purges", purged.into()),
-            ("purges", self.purges.orders.into()),
-            ("purged_pages", self.purges.pages.into()),
-            ("disk", self.disk.as_ref().map_or(Json::Null, disk_json)),
-            ("bypass_reasons", Json::Object(reasons.collect())),
-            ("bypass_names", names.collect()),
-        ])
+        let names = self.causes.top(usize::MAX).into_iter();
+        let names = names.map(|name| json!({ "reason": name.reason, "name": name.name, "count": name.count }));
+        json!({
+            "pages": pages,
+            "bytes": bytes,
+            "overhead_bytes": overhead,
+            "budget_bytes": budget,
+            "tags": tags,
+            "uncacheable": marks,
+            "hits": value(Counter::CacheHits),
+            "stale": value(Counter::CacheStale),
+            "misses": value(Counter::CacheMisses),
+            "collapsed": value(Counter::CacheCollapsed),
+            "bypassed": value(Counter::CacheBypassed),
+            "passed": value(Counter::CachePassed),
+            "fills": value(Counter::CacheFills),
+            "fills_failed": value(Counter::CacheFillsFailed),
+            "wait_timeouts": value(Counter::CacheWaitTimeouts),
+            "fills_running": fills,
+            "prefix_purges_pending": bans,
+            "evicted": evicted,
+            "slimmed": slimmed,
+            "expired": expired,
+            "removed_by_purges": purged,
+            "purges": self.purges.orders,
+            "purged_pages": self.purges.pages,
+            "disk": self.disk.as_ref().map(disk_json),
+            "bypass_reasons": self.causes.reasons().into_iter().collect::<Value>(),
+            "bypass_names": names.collect::<Value>(),
+        })
     }
 
     /// Known visitor cookies as JSON.
-    pub fn visitors_json(&self) -> Json {
+    pub fn visitors_json(&self) -> Value {
         let visitors::Usage { logins, carts, others, evicted } = self.visitors;
-        let number = |n: usize| Json::from(n as u64);
-        Json::object([
-            ("login", number(logins)),
-            ("cart", number(carts)),
-            ("other", number(others)),
-            ("evicted", evicted.into()),
-        ])
+        json!({ "login": logins, "cart": carts, "other": others, "evicted": evicted })
     }
 
     /// Status text; `value` reads a counter.
@@ -237,16 +223,16 @@ impl Figures {
     }
 }
 
-fn disk_json(disk: &DiskUsage) -> Json {
-    Json::object([
-        ("bytes", disk.bytes.into()),
-        ("files", (disk.segments as u64).into()),
-        ("written", disk.written.into()),
-        ("rewritten", disk.rewritten.into()),
-        ("dropped", disk.dropped.into()),
-        ("loaded", disk.loaded.into()),
-        ("loading", disk.loading.into()),
-    ])
+fn disk_json(disk: &DiskUsage) -> Value {
+    json!({
+        "bytes": disk.bytes,
+        "files": disk.segments,
+        "written": disk.written,
+        "rewritten": disk.rewritten,
+        "dropped": disk.dropped,
+        "loaded": disk.loaded,
+        "loading": disk.loading,
+    })
 }
 
 fn write_disk(text: &mut String, disk: &DiskUsage) -> std::fmt::Result {
@@ -313,7 +299,7 @@ Page cache    1,204 pages, 1.0 MiB of 1.0 GiB; hits: 90.0 %
   visitors    known cookies: 3 logged in, 4 cart or session, 1,005 other; 6 evicted; PHP runs: 70 for proven visitors, 8 for unverified ones; 0 requests treated as anonymous
 "
         );
-        let json = figures.json(&value).to_string();
+        let json = format!("{:#}", figures.json(&value));
         for part in [
             "\"pages\": 1204",
             "\"hits\": 90",

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use serde_json::{Value, json};
+
 use super::backends;
-use super::json::Json;
 use super::status::{bytes, grouped, short};
 use crate::context::stats::{BusyWorker, LaneStatus, PoolStatus, SlowScript, WorkerStatus};
 
@@ -127,80 +128,76 @@ fn write_details(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
 }
 
 /// A site's PHP as JSON.
-pub(super) fn json(pool: &PoolStatus) -> Json {
-    let workers = pool.workers().map(|(state, count)| (state, count.into()));
-    Json::object([
-        ("name", pool.name.as_str().into()),
-        ("php_version", pool.php_version.as_str().into()),
-        ("workers_most", pool.most.into()),
-        ("workers_most_how", pool.most_how.clone().into()),
-        ("workers", Json::object(workers)),
-        ("waiting", pool.waiting.into()),
-        ("memory_bytes", pool.memory.into()),
-        (
-            "database_connections",
-            Json::object([
-                ("kept", pool.database.kept.into()),
-                ("opened", pool.database.opened.into()),
-                ("reused", pool.database.reused.into()),
-            ]),
-        ),
-        ("trouble", pool.trouble.clone().into()),
-        ("fastcgi", pool.backends.iter().map(backends::json).collect()),
-        ("busy", pool.busy.iter().map(busy_json).collect()),
-        ("pools", pool.lanes.iter().map(lane_json).collect()),
-        ("each", pool.each.iter().map(worker_json).collect()),
-        ("slowest", pool.slowest.iter().map(slow_json).collect()),
-    ])
+pub(super) fn json(pool: &PoolStatus) -> Value {
+    json!({
+        "name": pool.name,
+        "php_version": pool.php_version,
+        "workers_most": pool.most,
+        "workers_most_how": pool.most_how,
+        "workers": pool.workers().into_iter().collect::<Value>(),
+        "waiting": pool.waiting,
+        "memory_bytes": pool.memory,
+        "database_connections": {
+            "kept": pool.database.kept,
+            "opened": pool.database.opened,
+            "reused": pool.database.reused,
+        },
+        "trouble": pool.trouble,
+        "fastcgi": pool.backends.iter().map(backends::json).collect::<Value>(),
+        "busy": pool.busy.iter().map(busy_json).collect::<Value>(),
+        "pools": pool.lanes.iter().map(lane_json).collect::<Value>(),
+        "each": pool.each.iter().map(worker_json).collect::<Value>(),
+        "slowest": pool.slowest.iter().map(slow_json).collect::<Value>(),
+    })
 }
 
-fn lane_json(lane: &LaneStatus) -> Json {
-    Json::object([
-        ("name", lane.name.as_str().into()),
-        ("running", lane.running.into()),
-        ("workers", lane.workers.into()),
-        ("limit", lane.limit.into()),
-        ("waiting", lane.waiting.into()),
-        ("queue", lane.queue.into()),
-        ("held_to", lane.held_to.map_or(Json::from(None::<f64>), Json::from)),
-        ("waiting_room", lane.waiting_room.into()),
-        ("expected_wait_seconds", lane.expected_wait.map(|wait| wait.as_secs_f64()).into()),
-        ("overloaded_seconds", lane.overloaded.map(|since| since.as_secs_f64()).into()),
-        ("service_seconds", lane.service.map(|service| service.as_secs_f64()).into()),
-        ("served", lane.served.into()),
-        ("refused", lane.refused.into()),
-        ("late", lane.late.into()),
-        ("waited_last_minute", lane.waited.into()),
-        ("wait_mean_seconds", lane.wait_mean.as_secs_f64().into()),
-        ("wait_most_seconds", lane.wait_most.as_secs_f64().into()),
-    ])
+fn lane_json(lane: &LaneStatus) -> Value {
+    json!({
+        "name": lane.name,
+        "running": lane.running,
+        "workers": lane.workers,
+        "limit": lane.limit,
+        "waiting": lane.waiting,
+        "queue": lane.queue,
+        "held_to": lane.held_to,
+        "waiting_room": lane.waiting_room,
+        "expected_wait_seconds": lane.expected_wait.map(|wait| wait.as_secs_f64()),
+        "overloaded_seconds": lane.overloaded.map(|since| since.as_secs_f64()),
+        "service_seconds": lane.service.map(|service| service.as_secs_f64()),
+        "served": lane.served,
+        "refused": lane.refused,
+        "late": lane.late,
+        "waited_last_minute": lane.waited,
+        "wait_mean_seconds": lane.wait_mean.as_secs_f64(),
+        "wait_most_seconds": lane.wait_most.as_secs_f64(),
+    })
 }
 
-fn worker_json(worker: &WorkerStatus) -> Json {
-    Json::object([
-        ("pid", u64::from(worker.pid).into()),
-        ("state", worker.state.into()),
-        ("requests", worker.requests.into()),
-        ("memory_bytes", worker.memory.into()),
-        ("own_bytes", worker.own.into()),
-    ])
+fn worker_json(worker: &WorkerStatus) -> Value {
+    json!({
+        "pid": worker.pid,
+        "state": worker.state,
+        "requests": worker.requests,
+        "memory_bytes": worker.memory,
+        "own_bytes": worker.own,
+    })
 }
 
-fn slow_json(slow: &SlowScript) -> Json {
-    Json::object([
-        ("script", slow.script.as_str().into()),
-        ("page", slow.page.as_str().into()),
-        ("most_seconds", slow.most.as_secs_f64().into()),
-        ("count", slow.count.into()),
-    ])
+fn slow_json(slow: &SlowScript) -> Value {
+    json!({
+        "script": slow.script,
+        "page": slow.page,
+        "most_seconds": slow.most.as_secs_f64(),
+        "count": slow.count,
+    })
 }
 
-fn busy_json(worker: &BusyWorker) -> Json {
-    Json::object([
-        ("pid", u64::from(worker.pid).into()),
-        ("script", worker.script.as_str().into()),
-        ("seconds", worker.time.as_secs_f64().into()),
-        ("background", worker.background.into()),
-        ("memory_bytes", worker.memory.into()),
-    ])
+fn busy_json(worker: &BusyWorker) -> Value {
+    json!({
+        "pid": worker.pid,
+        "script": worker.script,
+        "seconds": worker.time.as_secs_f64(),
+        "background": worker.background,
+        "memory_bytes": worker.memory,
+    })
 }

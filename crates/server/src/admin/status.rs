@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use millrace_settings::plan::{self, Address, CacheMode, Profile};
+use serde_json::{Value, json};
 
 use super::backends;
 use super::connections::Connections;
-use super::json::Json;
 use super::machine::Machine;
 use super::pages::Figures;
 use super::php;
@@ -113,39 +113,37 @@ impl Status {
     pub fn json(&self) -> String {
         let since = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let requests = self.value(Counter::Requests);
-        let mut text = Json::object([
-            ("version", VERSION.into()),
-            ("pid", u64::from(std::process::id()).into()),
-            ("stage", self.stage_name().into()),
-            ("started", since(self.started).into()),
-            ("uptime_seconds", self.uptime.as_secs_f64().into()),
-            ("threads", (self.setup.plan.server.threads as u64).into()),
-            ("listen", self.setup.plan.server.listen.iter().map(shown).collect()),
-            ("connections_open", self.connections.open().into()),
-            ("connections", self.connections.states_json()),
-            ("connection_memory", self.connections.memory_json()),
-            ("listen_queues", self.connections.queues_json(&self.machine)),
-            ("connections_accepted_per_second", self.lately.accepted.into()),
-            ("listen_overflows", self.machine.listen_overflows.into()),
-            ("requests_per_second", self.lately.requests.into()),
-            ("requests_per_second_since_start", per_second(requests, self.uptime.as_secs_f64()).into()),
-            ("sent_bytes_per_second", self.lately.bytes.into()),
-            ("counters", self.counters_json()),
-            ("latency", self.latency_json()),
-            ("uploads", uploads::json(&self.uploads, Instant::now())),
-            ("memory_bytes", self.machine.memory.into()),
-            ("cpu_seconds", self.machine.cpu.as_secs_f64().into()),
-            ("open_descriptors", self.machine.descriptors.into()),
-            ("descriptor_limit", self.machine.descriptor_limit.into()),
-            ("cache", self.pages.json(&|counter| self.value(counter))),
-            ("visitors", self.pages.visitors_json()),
-            ("php", Json::List(self.pools.iter().map(php::json).collect())),
-            ("certificates", certificates::json(&self.certificates)),
-            ("sites", Json::List(self.setup.plan.sites.iter().map(site_json).collect())),
-        ])
-        .to_string();
-        text.push('\n');
-        text
+        let status = json!({
+            "version": VERSION,
+            "pid": std::process::id(),
+            "stage": self.stage_name(),
+            "started": since(self.started),
+            "uptime_seconds": self.uptime.as_secs_f64(),
+            "threads": self.setup.plan.server.threads,
+            "listen": self.setup.plan.server.listen.iter().map(shown).collect::<Value>(),
+            "connections_open": self.connections.open(),
+            "connections": self.connections.states_json(),
+            "connection_memory": self.connections.memory_json(),
+            "listen_queues": self.connections.queues_json(&self.machine),
+            "connections_accepted_per_second": self.lately.accepted,
+            "listen_overflows": self.machine.listen_overflows,
+            "requests_per_second": self.lately.requests,
+            "requests_per_second_since_start": per_second(requests, self.uptime.as_secs_f64()),
+            "sent_bytes_per_second": self.lately.bytes,
+            "counters": self.counters_json(),
+            "latency": self.latency_json(),
+            "uploads": uploads::json(&self.uploads, Instant::now()),
+            "memory_bytes": self.machine.memory,
+            "cpu_seconds": self.machine.cpu.as_secs_f64(),
+            "open_descriptors": self.machine.descriptors,
+            "descriptor_limit": self.machine.descriptor_limit,
+            "cache": self.pages.json(&|counter| self.value(counter)),
+            "visitors": self.pages.visitors_json(),
+            "php": self.pools.iter().map(php::json).collect::<Value>(),
+            "certificates": certificates::json(&self.certificates),
+            "sites": self.setup.plan.sites.iter().map(site_json).collect::<Value>(),
+        });
+        format!("{status:#}\n")
     }
 
     /// The status as text.
@@ -176,18 +174,16 @@ impl Status {
         }
     }
 
-    fn counters_json(&self) -> Json {
-        let members = TABLE.iter().zip(&self.counters);
-        Json::Object(members.map(|(row, &value)| (row.name.to_owned(), value.into())).collect())
+    fn counters_json(&self) -> Value {
+        TABLE.iter().zip(&self.counters).map(|(row, &value)| (row.name, value)).collect()
     }
 
-    fn latency_json(&self) -> Json {
+    fn latency_json(&self) -> Value {
         let class = |class: Class| {
             let (first, whole) = (&self.first_bytes[class as usize], &self.answers[class as usize]);
-            let value = Json::object([("first_byte", summary_json(first)), ("answer", summary_json(whole))]);
-            (class.name().to_owned(), value)
+            (class.name(), json!({ "first_byte": summary_json(first), "answer": summary_json(whole) }))
         };
-        Json::Object(Class::ALL.map(class).into())
+        Class::ALL.into_iter().map(class).collect()
     }
 
     fn write_head(&self, text: &mut String) -> std::fmt::Result {
@@ -328,26 +324,26 @@ impl Status {
     }
 }
 
-fn summary_json(summary: &Summary) -> Json {
-    let seconds = |time: Option<Duration>| Json::from(time.map(|t| t.as_secs_f64()));
-    Json::object([
-        ("count", summary.count().into()),
-        ("mean_seconds", seconds(mean(summary))),
-        ("p50_seconds", seconds(summary.quantile(0.5))),
-        ("p90_seconds", seconds(summary.quantile(0.9))),
-        ("p99_seconds", seconds(summary.quantile(0.99))),
-    ])
+fn summary_json(summary: &Summary) -> Value {
+    let seconds = |time: Option<Duration>| time.map(|t| t.as_secs_f64());
+    json!({
+        "count": summary.count(),
+        "mean_seconds": seconds(mean(summary)),
+        "p50_seconds": seconds(summary.quantile(0.5)),
+        "p90_seconds": seconds(summary.quantile(0.9)),
+        "p99_seconds": seconds(summary.quantile(0.99)),
+    })
 }
 
-fn site_json(site: &plan::Site) -> Json {
-    Json::object([
-        ("names", site.names.iter().map(String::as_str).collect()),
-        ("default", site.default.into()),
-        ("root", site.root.display().to_string().into()),
-        ("profile", profile(site.profile).into()),
-        ("php", site.php.is_some().into()),
-        ("cache", cache_mode(site).into()),
-    ])
+fn site_json(site: &plan::Site) -> Value {
+    json!({
+        "names": site.names,
+        "default": site.default,
+        "root": site.root.display().to_string(),
+        "profile": profile(site.profile),
+        "php": site.php.is_some(),
+        "cache": cache_mode(site),
+    })
 }
 
 fn cache_mode(site: &plan::Site) -> &'static str {

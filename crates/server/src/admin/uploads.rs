@@ -4,7 +4,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::json::Json;
+use serde_json::{Value, json};
+
 use super::status::bytes;
 use crate::message::request::Upload;
 
@@ -12,17 +13,17 @@ use crate::message::request::Upload;
 const SHOWN: usize = 10;
 
 /// The member `uploads` of the status in JSON.
-pub fn json(uploads: &[Arc<Upload>], now: Instant) -> Json {
+pub fn json(uploads: &[Arc<Upload>], now: Instant) -> Value {
     let one = |upload: &Arc<Upload>| {
-        Json::object([
-            ("client", upload.client.map(|ip| ip.to_string()).into()),
-            ("method", (&*upload.method).into()),
-            ("host", (&*upload.host).into()),
-            ("path", (&*upload.path).into()),
-            ("received_bytes", upload.received().into()),
-            ("total_bytes", upload.total.into()),
-            ("seconds", seconds(upload, now).into()),
-        ])
+        json!({
+            "client": upload.client.map(|ip| ip.to_string()),
+            "method": upload.method,
+            "host": upload.host,
+            "path": upload.path,
+            "received_bytes": upload.received(),
+            "total_bytes": upload.total,
+            "seconds": seconds(upload, now),
+        })
     };
     uploads.iter().map(one).collect()
 }
