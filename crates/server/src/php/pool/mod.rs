@@ -21,6 +21,7 @@
 mod address_share;
 pub mod admission;
 pub mod figures;
+mod frontier;
 pub mod growth;
 mod idle;
 pub mod lane;
