@@ -29,7 +29,7 @@ static ROWS: &[Setting] = &[
         key: "php.fastcgi_root",
         kind: Kind::Path { word: None },
         default: Default::Unset("the site's root as Millrace sees it"),
-        line: "The site's root as php-fpm sees it, which begins DOCUMENT_ROOT and SCRIPT_FILENAME.",
+        line: "The site's root as php-fpm sees it: the first part of DOCUMENT_ROOT and SCRIPT_FILENAME.",
         reason: "In a container, or under `chroot`, the same files have another path.",
         example: "\"/var/www/html\"",
         elsewhere: &["fastcgi_param"],
