@@ -39,7 +39,7 @@ static ROWS: &[Setting] = &[
             "`front` keeps three quarters of its own, `background` none, the others all; but one worker remains \
              for all",
         ),
-        line: "Number of its workers that no other pool may borrow, even if they are idle.",
+        line: "Number of the pool's workers that no other pool may borrow, even if they are idle.",
         reason: "This many requests find a worker at once, whatever the other pools do. The pool lends its \
                  other workers.",
         example: "1",
