@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::explain::summary;
-use crate::table::{self, GROUPS, PAGES, Page, Setting};
+use crate::table::{GROUPS, PAGES, Page, Setting};
 
 /// The pages, each with its path in `docs/`: `settings.md` and `settings/NAME.md`.
 #[must_use]
@@ -99,6 +99,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::table;
 
     const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
     const COMMAND: &str = "cargo run -p millrace-settings --example reference";

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{SITE, load, plan};
+use crate::explain;
 use crate::table::{self, Default, GROUPS, Place, Setting};
 use crate::value::{Raw, Value};
-use crate::explain;
 
 /// The row's example, under its header.
 fn example(row: &Setting) -> String {

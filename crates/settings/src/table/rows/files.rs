@@ -27,10 +27,7 @@ static ROWS: &[Setting] = &[
     },
     Setting {
         key: "files.symlinks",
-        kind: Kind::Choice(&[
-            ("inside", "only to a place inside the site's root"),
-            ("follow", "anywhere"),
-        ]),
+        kind: Kind::Choice(&[("inside", "only to a place inside the site's root"), ("follow", "anywhere")]),
         default: Default::Fixed("inside"),
         line: "Where symbolic links in a site's root may lead.",
         reason: "A link to / made by a hijacked plugin must not publish the machine. Set `follow` if a \
