@@ -276,7 +276,7 @@ pub(crate) fn wrong_name(key: &str, name: &str, at: &At) -> Option<Problem> {
 fn wrong_value(origin: &Arc<Origin>, key: &str, row: &Setting, wrong: Wrong) -> Problem {
     Problem::error(wrong.what, format!("`{key}` {}", wrong.title), wrong.cure)
         .at(Some(&At::new(origin, wrong.span)), wrong.label)
-        .note(format!("`{key}` takes {}; default {}", row.kind.bounds(), row.default_text()))
+        .note(format!("`{key}` takes {}; default: {}", row.kind.bounds(), row.default_text()))
 }
 
 /// The probable meaning of an unknown key.

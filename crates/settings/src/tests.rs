@@ -32,6 +32,7 @@ fn disk_with(more: &[(&str, &str)]) -> FakeDisk {
         ("/var/tmp/", ""),
         ("/home/ann/", ""),
         ("/usr/lib/millrace/8.3/millrace-php", ""),
+        ("/etc/millrace/ca.pem", ""),
         ("/etc/millrace-test/php.ini", ""),
         ("/etc/millrace-test/overload.html", ""),
         ("/etc/millrace-test/waiting.html", ""),

@@ -98,7 +98,7 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "php.worker_script",
         kind: Kind::UrlPath { word: "off" },
-        default: Default::Unset("every request starts its script from the beginning"),
+        default: Default::Unset("off: every request starts its script from the beginning"),
         line: "Script of persistent workers, below the root or elsewhere by its absolute path. A worker \
                starts it once, and it serves requests by millrace_handle_request(). It gets the requests of \
                the front controller.",
