@@ -119,8 +119,7 @@ pub fn run(
         None => resolve(&scenario.origin)?,
     };
     let plan = &paced(plan, scenario);
-    let limit =
-        millrace_sys::raise_descriptor_limit(1 << 20).map_err(CannotBegin::lacks("descriptors"))?;
+    let limit = millrace_sys::raise_descriptor_limit(1 << 20).map_err(CannotBegin::lacks("descriptors"))?;
     let quiet = quiet::look(plan, scenario, target, &control.interrupted);
     let expected = quiet.expected.clone();
     let engine = Engine { plan, scenario, target, descriptors: limit, control, expected, took: quiet.took };

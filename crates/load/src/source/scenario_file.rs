@@ -274,7 +274,11 @@ impl Reader<'_> {
             match Pattern::new(&text) {
                 Ok(pattern) => places.push(Place::Regex(pattern)),
                 Err(error) => {
-                    self.problem(span, format!("{} is no regular expression", shown(&text)), error.to_string());
+                    self.problem(
+                        span,
+                        format!("{} is no regular expression", shown(&text)),
+                        error.to_string(),
+                    );
                 }
             }
         }
