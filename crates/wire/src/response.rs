@@ -393,7 +393,8 @@ mod tests {
     /// RFC 9112 section 6.3, rule 1.
     #[test]
     fn some_responses_have_no_content_whatever_they_say() {
-        for (status, is_head_request) in [(200, true), (404, true), (101, false), (204, false), (304, false)] {
+        for (status, is_head_request) in [(200, true), (404, true), (101, false), (204, false), (304, false)]
+        {
             for framing in ["Content-Length: 9", "Transfer-Encoding: chunked", "X: y"] {
                 let text = format!("HTTP/1.1 {status} X\r\n{framing}\r\n\r\nmore");
                 let mut reader = Reader::default();
