@@ -114,7 +114,9 @@ impl Reader {
         let window = &input[..input.len().min(MOST_HEAD_BYTES)];
         let (bytes, response) = match parse(window, &mut room) {
             Ok(Some(parsed)) => parsed,
-            Ok(None) if input.len() >= MOST_HEAD_BYTES => return Err(Malformed("the header section is too long")),
+            Ok(None) if input.len() >= MOST_HEAD_BYTES => {
+                return Err(Malformed("the header section is too long"));
+            }
             Ok(None) => return Ok((0, None)),
             Err(_) => return Err(Malformed("the header section is malformed")),
         };

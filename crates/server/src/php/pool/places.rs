@@ -387,10 +387,12 @@ mod tests {
     #[test]
     fn places_are_bounded() {
         let mut places = Places::default();
-        let of_one = (0..1_000).filter(|_| places.keep(0, None, 0, address(1), expected(0)).is_some()).count();
+        let of_one =
+            (0..1_000).filter(|_| places.keep(0, None, 0, address(1), expected(0)).is_some()).count();
         assert_eq!(of_one, PLACES_OF_ADDRESS as usize);
         assert!(places.keep(0, None, 0, address(2), expected(0)).is_some());
-        let others = (0..PLACES + 10).filter(|_| places.keep(0, None, 0, None, expected(0)).is_some()).count();
+        let others =
+            (0..PLACES + 10).filter(|_| places.keep(0, None, 0, None, expected(0)).is_some()).count();
         assert_eq!(others + of_one + 1, PLACES);
         assert_eq!(places.live.len(), PLACES);
         // All are gone a while later, and nothing of them is left.

@@ -204,8 +204,13 @@ mod tests {
         let mut queue = RequestQueue::new(Some(1_000));
         (0..20).for_each(|_| queue.served(0, 50.0));
         let capacity = Capacity { limit: 2, cores: 2, running: 2 };
-        let browser = |number: u8, place| Applicant { address: Some([192, 0, 2, number].into()), place, ..Applicant::default() };
-        let places: Vec<_> = (0..200).map(|number| queue.keep_place(0, &browser(number, None), capacity)).collect();
+        let browser = |number: u8, place| Applicant {
+            address: Some([192, 0, 2, number].into()),
+            place,
+            ..Applicant::default()
+        };
+        let places: Vec<_> =
+            (0..200).map(|number| queue.keep_place(0, &browser(number, None), capacity)).collect();
         let visitor = browser(250, None);
         let turn = queue.admit(10_000, &visitor, capacity).expect("the queue is empty");
         queue.waiters.push(0, turn, 10_000, None, None, u8::MAX);
