@@ -165,7 +165,7 @@ static ROWS: &[Setting] = &[
             says: "1d, or stale_max if that is less",
             from: |view| at_most(view, DAY, "cache.stale_max"),
         },
-        line: "How long a stale page may be sent when PHP fails, is too slow, or its queue is too long, if \
+        line: "How long a stale page may be sent when PHP fails, is too slow, or has too long a queue, if \
                the response doesn't say. Only in mode `profile`.",
         reason: "Yesterday's page is better than an error page. Pages for a login or a cart are never \
                  cached.",
