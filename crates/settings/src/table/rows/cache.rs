@@ -114,7 +114,7 @@ static ROWS: &[Setting] = &[
         },
         line: "Lifetime of a response to a GET of the application's public API (WordPress: `/wp-json/`) if \
                it doesn't set one. 0: not cached.",
-        reason: "Blocks and apps read it like a page. Requests of signed-in users always go to PHP.",
+        reason: "Blocks and apps read it like a page. Requests of logged-in users always go to PHP.",
         example: "\"30s\"",
         ..BOTH
     },

@@ -1,11 +1,11 @@
-//! Page cache: bypass and variants.
+//! Page cache: bypass and keys.
 
 use super::{BOTH, DAY, Default, H, Kind, Page, ROW, S, Setting, Word, count, duration};
 
 pub(super) static PAGE: Page = Page {
     name: "cache-keys",
-    title: "Page cache: bypass and variants",
-    line: "Which requests bypass the cache, and which get their own variant of a page.",
+    title: "Page cache: bypass and keys",
+    line: "Which requests bypass the cache, and what distinguishes the pages of one URL.",
     guide: "cache.md",
     rows: ROWS,
 };
@@ -15,7 +15,7 @@ static ROWS: &[Setting] = &[
         key: "cache.bypass_cookies",
         kind: Kind::Words(Word::Cookie),
         default: Default::Unset("only the profile's, like `wordpress_logged_in_*` and `SESS*`"),
-        line: "Cookies that send a request to PHP, in addition to the profile's.",
+        line: "Cookies with which a request bypasses the cache, in addition to the profile's.",
         reason: "A cookie that identifies a visitor makes the page personal. All others, for statistics and \
                  consent, change nothing in the page.",
         example: "[\"member_id\", \"sess_*\"]",
@@ -26,7 +26,7 @@ static ROWS: &[Setting] = &[
         key: "cache.bypass_paths",
         kind: Kind::Words(Word::Path),
         default: Default::Unset("only the profile's, like `/wp-admin` and `/cart`"),
-        line: "Paths that always go to PHP, in addition to the profile's: `/api` and everything below it, \
+        line: "Paths that bypass the cache, in addition to the profile's: `/api` and everything below it, \
                `/feed*` as a prefix, `*/cart` at any depth, `*.pdf` as a suffix.",
         reason: "For pages that are personal without a cookie that shows it.",
         example: "[\"/api\", \"*/account\"]",
@@ -37,7 +37,7 @@ static ROWS: &[Setting] = &[
         key: "cache.bypass_arguments",
         kind: Kind::Words(Word::Argument),
         default: Default::Unset("only the profile's, like `preview` and `add-to-cart`"),
-        line: "Query arguments that send a request to PHP, in addition to the profile's.",
+        line: "Query arguments with which a request bypasses the cache, in addition to the profile's.",
         reason: "Previews and actions are for one person.",
         example: "[\"token\"]",
         elsewhere: &["fastcgi_cache_bypass", "proxy_cache_bypass", "fastcgi_no_cache"],
@@ -62,8 +62,9 @@ static ROWS: &[Setting] = &[
         key: "cache.key_cookies",
         kind: Kind::Words(Word::Cookie),
         default: Default::Unset("none"),
-        line: "Cookies with a separate variant of the page for each value: a language, a currency.",
-        reason: "Visitors with the same value share the page. Unused variants make room for others.",
+        line: "Cookies whose values are part of the cache key: a language, a currency.",
+        reason: "Visitors with the same value share the page. Pages that are no longer requested make room \
+                 for others.",
         example: "[\"currency\"]",
         elsewhere: &["cache-vary", "vary_cookies", "fastcgi_cache_key"],
         ..BOTH

@@ -36,10 +36,10 @@ static ROWS: &[Setting] = &[
         key: "php.pool.NAME.keep",
         kind: count(0, 10_000),
         default: Default::Unset(
-            "`front` keeps three quarters of its own, `background` none, the others all; but one worker remains \
+            "`front` reserves three quarters of its own, `background` none, the others all; but one worker remains \
              for all",
         ),
-        line: "Number of the pool's workers that no other pool may borrow, even if they are idle.",
+        line: "Reserved workers of the pool: no other pool may borrow them, even if they are idle.",
         reason: "This many requests find a worker at once, whatever the other pools do. The pool lends its \
                  other workers.",
         example: "1",
@@ -50,7 +50,7 @@ static ROWS: &[Setting] = &[
         key: "php.pool.NAME.borrow",
         kind: count(0, 10_000),
         default: Default::Unset(
-            "`front` and `admin` may borrow every worker that others don't keep, other pools none",
+            "`front` and `admin` may borrow every worker that others don't reserve, other pools none",
         ),
         line: "Maximum workers to borrow from other pools while they are idle there.",
         reason: "An idle worker is wasted. A worker that returns a moment late is a small price.",
