@@ -118,7 +118,8 @@ fn parse(bytes: &[u8]) -> io::Result<Answer> {
     if bytes.is_empty() {
         return Err(bad("the connection was closed without a response"));
     }
-    let end = bytes.windows(4).position(|w| w == b"\r\n\r\n").ok_or_else(|| bad("the response is not HTTP"))?;
+    let end =
+        bytes.windows(4).position(|w| w == b"\r\n\r\n").ok_or_else(|| bad("the response is not HTTP"))?;
     let head = String::from_utf8_lossy(&bytes[..end]);
     let mut lines = head.split("\r\n");
     let status = lines

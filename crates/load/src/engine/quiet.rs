@@ -69,7 +69,9 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
     let mut quiet = Quiet::default();
     if plan.http2 && !scenario.origin.tls {
         // What is fetched here is fetched over HTTP/1.1, which such a server may not speak.
-        quiet.notes.push("HTTP/2 without TLS: responses are not compared with reference responses".to_owned());
+        quiet
+            .notes
+            .push("HTTP/2 without TLS: responses are not compared with reference responses".to_owned());
         return quiet;
     }
     let manner = Manner::new(plan, scenario);
@@ -121,7 +123,9 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
             }
             Err(error) => {
                 let cure = cure_of(&error, scenario, target);
-                quiet.notes.push(format!("{}, requested once before the load: {error}{cure}", request.target));
+                quiet
+                    .notes
+                    .push(format!("{}, requested once before the load: {error}{cure}", request.target));
                 if is_absence(&error) {
                     break;
                 }

@@ -108,7 +108,9 @@ impl Reader {
         let mut response = httparse::Response::new(&mut fields);
         let bytes = match response.parse(input) {
             Ok(Status::Complete(bytes)) => bytes,
-            Ok(Status::Partial) if input.len() > MOST_HEAD_BYTES => return Err(Bad("the header section is too long")),
+            Ok(Status::Partial) if input.len() > MOST_HEAD_BYTES => {
+                return Err(Bad("the header section is too long"));
+            }
             Ok(Status::Partial) => return Ok((0, None)),
             Err(_) => return Err(Bad("the header section is malformed")),
         };

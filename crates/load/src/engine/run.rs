@@ -75,8 +75,8 @@ pub fn run(
         None => resolve(&scenario.origin)?,
     };
     let plan = &paced(plan, scenario);
-    let limit =
-        millrace_sys::raise_descriptor_limit(1 << 20).map_err(|error| format!("file descriptor limit: {error}"))?;
+    let limit = millrace_sys::raise_descriptor_limit(1 << 20)
+        .map_err(|error| format!("file descriptor limit: {error}"))?;
     let quiet = quiet::look(plan, scenario, target, &control.interrupted);
     let expected = quiet.expected.clone();
     let engine = Engine { plan, scenario, target, descriptors: limit, control, expected, took: quiet.took };
@@ -213,7 +213,8 @@ impl Engine<'_> {
         }
         for handle in handles {
             if handle.join().is_err() {
-                run.notes.push("a thread of the load tester panicked: its last results are missing".to_owned());
+                run.notes
+                    .push("a thread of the load tester panicked: its last results are missing".to_owned());
             }
         }
         collector.finish(run);
@@ -289,7 +290,11 @@ impl Engine<'_> {
             run.bisection.push(Trial { load, held, why });
             seen(run);
         }
-        run.bisection.push(Trial { load: low, held: low > 0.0, why: "highest load without breaking".to_owned() });
+        run.bisection.push(Trial {
+            load: low,
+            held: low > 0.0,
+            why: "highest load without breaking".to_owned(),
+        });
         Ok(())
     }
 }

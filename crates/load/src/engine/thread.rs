@@ -94,7 +94,8 @@ impl Thread {
     /// # Errors
     /// What the system lacks.
     pub fn new(shared: Arc<Shared>, number: usize, reports: Sender<Report>) -> Result<Thread, String> {
-        millrace_sys::own_descriptor_table().map_err(|error| format!("cannot create a descriptor table: {error}"))?;
+        millrace_sys::own_descriptor_table()
+            .map_err(|error| format!("cannot create a descriptor table: {error}"))?;
         // Timers as exact as the kernel has them: open arrivals are due at a moment.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| format!("epoll: {error}"))?;

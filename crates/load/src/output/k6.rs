@@ -95,7 +95,8 @@ fn options(plan: &Plan, text: &mut String) {
         Arrivals::Open => {
             let most = plan.connections.map_or(peak * 4.0, f64::from).max(1.0);
             format!(
-                "executor: 'ramping-arrival-rate',\n      timeUnit: '1s',\n      preAllocatedVUs: {peak},\n      maxVUs: {most},"
+                "executor: 'ramping-arrival-rate',\n      timeUnit: '1s',\n      preAllocatedVUs: {peak},\n      \
+                 maxVUs: {most},"
             )
         }
     };
@@ -126,7 +127,9 @@ fn thresholds(plan: &Plan) -> String {
 /// Comments that list what the script does not do.
 fn left_out(scenario: &Scenario, plan: &Plan, text: &mut String) {
     if scenario.timeline.is_some() {
-        text.push_str("// Not in this script: the recorded times of the replay; its requests are chosen evenly.\n");
+        text.push_str(
+            "// Not in this script: the recorded times of the replay; its requests are chosen evenly.\n",
+        );
     }
     if scenario.browser_cache {
         text.push_str("// Not in this script: the browser cache.\n");
@@ -159,7 +162,8 @@ fn write_step(step: &Step, plan: &Plan, text: &mut String) {
         request.fields.iter().map(|(name, value)| format!("{}: {}", quoted(name), template(value))).collect();
     let _ = writeln!(
         text,
-        "  answer = http.request({}, origin + {}, {body}, {{ headers: Object.assign({{}}, common, {{ {} }}), timeout: '{}' }});",
+        "  answer = http.request({}, origin + {}, {body}, {{ headers: Object.assign({{}}, common, {{ {} }}), \
+         timeout: '{}' }});",
         quoted(&request.method),
         template(&request.target),
         fields.join(", "),

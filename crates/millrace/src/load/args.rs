@@ -271,7 +271,10 @@ fn field(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once(':').ok_or("write it as 'Name: value'")?;
     let (name, value) = (name.trim(), value.trim());
     if !is_token(name) || value.chars().any(char::is_control) {
-        return Err("a header field name consists of letters, digits and hyphens, its value is a single line".to_owned());
+        return Err(
+            "a header field name consists of letters, digits and hyphens, its value is a single line"
+                .to_owned(),
+        );
     }
     Ok((name.to_owned(), value.to_owned()))
 }

@@ -81,8 +81,7 @@ impl Database {
 }
 
 fn parse_mysql(text: &str) -> Result<Mysql, String> {
-    let rest =
-        text.strip_prefix("mysql://").ok_or(format!("WordPress cannot use {text}"))?;
+    let rest = text.strip_prefix("mysql://").ok_or(format!("WordPress cannot use {text}"))?;
     let (rest, query) = rest.split_once('?').map_or((rest, None), |(a, b)| (a, Some(b)));
     let (credentials, rest) = rest.rsplit_once('@').ok_or("the user is missing (USER:PASSWORD@)")?;
     let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));

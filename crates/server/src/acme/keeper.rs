@@ -175,7 +175,9 @@ impl Keeper {
         let (info, again) = match answer {
             Ok(answer) => answer,
             Err(error) => {
-                self.process.log.debug(format_args!("no renewal information from the certificate authority: {error}"));
+                self.process
+                    .log
+                    .debug(format_args!("no renewal information from the certificate authority: {error}"));
                 return job.heard_nothing(now);
             }
         };
@@ -192,7 +194,10 @@ impl Keeper {
     async fn order(&mut self, index: usize) {
         let ordered = tokio::time::timeout(ORDER, self.obtain(index)).await;
         let result = ordered.unwrap_or_else(|_| {
-            Err(Failure::new(Cause::Unreachable, "the certificate authority takes too long to issue the certificate"))
+            Err(Failure::new(
+                Cause::Unreachable,
+                "the certificate authority takes too long to issue the certificate",
+            ))
         });
         match result {
             Ok((pem, kept)) => self.succeeded(index, pem, kept),
@@ -203,7 +208,9 @@ impl Keeper {
     /// What is wanted; and as it has to be kept, if it is not.
     async fn obtain(&mut self, index: usize) -> Result<(Option<Vec<u8>>, Kept), Failure> {
         let setup = self.process.setup();
-        let Some(terms) = &setup.tls else { return Err(Failure::new(Cause::Refused, "HTTPS is not enabled")) };
+        let Some(terms) = &setup.tls else {
+            return Err(Failure::new(Cause::Refused, "HTTPS is not enabled"));
+        };
         let store = self.store()?;
         store.prepare().map_err(on_disk)?;
         let lock = store.lock().map_err(on_disk)?;

@@ -34,10 +34,7 @@ pub fn answer(thread: &Thread, site: &Site, request: &Request) -> Reply {
                 let log = &thread.process.log;
                 log.message(
                     Level::Warn,
-                    format_args!(
-                        "rejected {method} from this machine for {host}: {}",
-                        request::WHAT_TO_DO
-                    ),
+                    format_args!("rejected {method} from this machine for {host}: {}", request::WHAT_TO_DO),
                 );
             }
             *refusal

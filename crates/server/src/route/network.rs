@@ -145,7 +145,13 @@ impl Network {
                 let what = (Purge::Tag(Tag::site(site.name().unwrap_or(""))), Hardness::Soft);
                 let pages = thread.process.cache.purge(&[what]);
                 let process = &thread.process;
-                purge::note(&process.stats, &process.log, &"a change of wp-config.php", &"the whole site", pages);
+                purge::note(
+                    &process.stats,
+                    &process.log,
+                    &"a change of wp-config.php",
+                    &"the whole site",
+                    pages,
+                );
             }
             Err((path, error)) => thread.process.log.warn(format_args!(
                 "cannot read {} to detect whether the site is a WordPress network: {error}; set site.network",
