@@ -95,8 +95,7 @@ fn options(plan: &Plan, text: &mut String) {
         Arrivals::Open => {
             let most = plan.connections.map_or(peak * 4.0, f64::from).max(1.0);
             format!(
-                "executor: 'ramping-arrival-rate',\n      timeUnit: '1s',\n      preAllocatedVUs: {peak},\n      \
-                 maxVUs: {most},"
+                "executor: 'ramping-arrival-rate',\n      timeUnit: '1s',\n      preAllocatedVUs: {peak},\n      maxVUs: {most},"
             )
         }
     };
@@ -162,8 +161,7 @@ fn write_step(step: &Step, plan: &Plan, text: &mut String) {
         request.fields.iter().map(|(name, value)| format!("{}: {}", quoted(name), template(value))).collect();
     let _ = writeln!(
         text,
-        "  answer = http.request({}, origin + {}, {body}, {{ headers: Object.assign({{}}, common, {{ {} }}), \
-         timeout: '{}' }});",
+        "  answer = http.request({}, origin + {}, {body}, {{ headers: Object.assign({{}}, common, {{ {} }}), timeout: '{}' }});",
         quoted(&request.method),
         template(&request.target),
         fields.join(", "),
