@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -15,6 +14,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{SignatureAlgorithm, SignatureScheme};
 use webpki::EndEntityCert;
 
+use super::error::{CertificateError, StapleError};
 use super::issued::{self, Issued};
 use super::{staple, terms};
 
@@ -89,25 +89,28 @@ impl Pair {
     ///
     /// # Errors
     /// They can't be read, or hold something else, or don't belong together; with what to do.
-    pub fn load(certificate: &Path, key: &Path) -> Result<Pair, String> {
+    pub fn load(certificate: &Path, key: &Path) -> Result<Pair, CertificateError> {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
             .and_then(Iterator::collect)
-            .map_err(|error| format!("the certificate {} can't be read: {error}", certificate.display()))?;
+            .map_err(|error| CertificateError::Unreadable(certificate.to_owned(), error))?;
         if chain.is_empty() {
-            return Err(format!("{} holds no certificate: it has to be in PEM", certificate.display()));
+            return Err(CertificateError::Empty(certificate.to_owned()));
         }
         let private = PrivateKeyDer::from_pem_file(key)
-            .map_err(|error| format!("the key {} can't be read: {error}", key.display()))?;
-        Pair::new(chain, private)
-            .map_err(|error| format!("{} and {}: {error}", certificate.display(), key.display()))
+            .map_err(|error| CertificateError::UnreadableKey(key.to_owned(), error))?;
+        Pair::new(chain, private).map_err(|why| CertificateError::Files {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+            why: Box::new(why),
+        })
     }
 
     /// Has the answer of the authority that is in this file sent along (OCSP), until the time that is returned.
     ///
     /// # Errors
     /// It can't be read, or is not fit to be sent: why.
-    pub fn staple(&mut self, file: &Path, now: SystemTime) -> Result<SystemTime, String> {
-        let answer = std::fs::read(file).map_err(|error| error.to_string())?;
+    pub fn staple(&mut self, file: &Path, now: SystemTime) -> Result<SystemTime, StapleError> {
+        let answer = std::fs::read(file).map_err(StapleError::Unreadable)?;
         let until = staple::good_until(&answer, &self.key.cert, now)?;
         self.key = Arc::new(CertifiedKey { ocsp: Some(answer), ..(*self.key).clone() });
         Ok(until)
@@ -117,7 +120,7 @@ impl Pair {
     ///
     /// # Errors
     /// A name can't stand in a certificate.
-    pub fn self_signed(names: &[String]) -> Result<Pair, String> {
+    pub fn self_signed(names: &[String]) -> Result<Pair, CertificateError> {
         let all = names.iter().cloned().chain(LOCAL_NAMES.map(str::to_owned));
         let made = || {
             let mut parameters = rcgen::CertificateParams::new(all.collect::<Vec<_>>())?;
@@ -126,8 +129,7 @@ impl Pair {
             let key = rcgen::KeyPair::generate()?;
             Ok((parameters.self_signed(&key)?, key))
         };
-        let (certificate, key) =
-            made().map_err(|error: rcgen::Error| format!("no self-signed certificate: {error}"))?;
+        let (certificate, key) = made().map_err(CertificateError::SelfSigned)?;
         Pair::new(vec![certificate.into()], PrivatePkcs8KeyDer::from(key.serialize_der()).into())
     }
 
@@ -135,14 +137,13 @@ impl Pair {
     ///
     /// # Errors
     /// It holds something else, or they don't belong together.
-    pub fn from_pem(text: &[u8]) -> Result<Pair, String> {
-        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(text)
-            .collect::<Result<_, _>>()
-            .map_err(|error| format!("no certificate in PEM: {error}"))?;
+    pub fn from_pem(text: &[u8]) -> Result<Pair, CertificateError> {
+        let chain: Vec<CertificateDer<'static>> =
+            CertificateDer::pem_slice_iter(text).collect::<Result<_, _>>().map_err(CertificateError::Text)?;
         if chain.is_empty() {
-            return Err("it holds no certificate".to_owned());
+            return Err(CertificateError::EmptyText);
         }
-        let key = PrivateKeyDer::from_pem_slice(text).map_err(|error| format!("no key in PEM: {error}"))?;
+        let key = PrivateKeyDer::from_pem_slice(text).map_err(CertificateError::KeyInText)?;
         Pair::new(chain, key)
     }
 
@@ -150,17 +151,18 @@ impl Pair {
     ///
     /// # Errors
     /// The name can't stand in a certificate.
-    pub fn for_challenge(name: &str, digest: &[u8]) -> Result<Pair, String> {
-        let wrong = |why: &dyn fmt::Display| format!("no certificate for the challenge of {name}: {why}");
+    pub fn for_challenge(name: &str, digest: &[u8]) -> Result<Pair, CertificateError> {
+        let wrong = |why: String| CertificateError::Challenge(name.to_owned(), why);
         let made = || {
             let mut parameters = rcgen::CertificateParams::new(vec![name.to_owned()])?;
             parameters.custom_extensions = vec![rcgen::CustomExtension::new_acme_identifier(digest)];
             let key = rcgen::KeyPair::generate()?;
             Ok((parameters.self_signed(&key)?, key))
         };
-        let (certificate, key) = made().map_err(|error: rcgen::Error| wrong(&error))?;
+        let (certificate, key) = made().map_err(|error: rcgen::Error| wrong(error.to_string()))?;
         let der = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
-        let key = terms::provider().key_provider.load_private_key(der).map_err(|error| wrong(&error))?;
+        let key = terms::provider().key_provider.load_private_key(der);
+        let key = key.map_err(|error| wrong(error.to_string()))?;
         let key = Arc::new(CertifiedKey::new(vec![certificate.into()], key));
         Ok(Pair { key, names: vec![name.to_owned()] })
     }
@@ -180,15 +182,18 @@ impl Pair {
         &self.key
     }
 
-    fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Pair, String> {
+    fn new(
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<Pair, CertificateError> {
         let names = EndEntityCert::try_from(&chain[0])
-            .map_err(|error| format!("not a certificate of version 3: {error}"))?
+            .map_err(CertificateError::Version)?
             .valid_dns_names()
             .map(str::to_ascii_lowercase)
             .collect();
         let key = CertifiedKey::from_der(chain, key, &terms::provider()).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => "the key is not the certificate's".to_owned(),
-            error => error.to_string(),
+            rustls::Error::InconsistentKeys(_) => CertificateError::OtherKey,
+            error => CertificateError::Key(error),
         })?;
         Ok(Pair { key: Arc::new(key), names })
     }
@@ -369,10 +374,15 @@ mod tests {
         let (other, empty) = (at("other", &two.signing_key.serialize_pem()), at("empty", ""));
         assert!(Pair::load(&cert, &key).is_ok());
         let said = |cert: &Path, key: &Path| Pair::load(cert, key).unwrap_err();
-        assert!(said(&cert, &other).ends_with("the key is not the certificate's"), "{}", said(&cert, &other));
-        assert!(said(&empty, &key).contains("holds no certificate"));
-        assert!(said(&cert, &empty).contains("the key"));
-        assert!(said(&folder.join("none"), &key).contains("can't be read"));
+        let why = said(&cert, &other);
+        assert!(why.to_string().ends_with("the key is not the certificate's"), "{why}");
+        assert!(
+            matches!(why, CertificateError::Files { why, .. } if matches!(*why, CertificateError::OtherKey))
+        );
+        assert!(matches!(said(&empty, &key), CertificateError::Empty(file) if file == empty));
+        assert!(matches!(said(&cert, &empty), CertificateError::UnreadableKey(file, _) if file == empty));
+        let none = folder.join("none");
+        assert!(matches!(said(&none, &key), CertificateError::Unreadable(file, _) if file == none));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -10,6 +10,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
+use super::error::TlsError;
 use super::terms;
 
 /// Where systems keep the certificates that they trust: Debian and its kin, Fedora, SUSE, Alpine and BSD.
@@ -35,27 +36,22 @@ impl Trust {
     ///
     /// # Errors
     /// There is no such file, or no certificate in it; with what to do.
-    pub fn new(file: Option<&Path>) -> Result<Trust, String> {
+    pub fn new(file: Option<&Path>) -> Result<Trust, TlsError> {
         let file = match file {
             Some(file) => file.to_owned(),
-            None => system_certificates().ok_or(
-                "the system has no list of certificates that it trusts: install the package ca-certificates",
-            )?,
+            None => system_certificates().ok_or(TlsError::NoTrust)?,
         };
-        let unreadable = |error| format!("{} can't be read: {error}", file.display());
         let mut roots = RootCertStore::empty();
-        let all = CertificateDer::pem_file_iter(&file).map_err(unreadable)?;
+        let all =
+            CertificateDer::pem_file_iter(&file).map_err(|error| TlsError::Trust(file.clone(), error))?;
         // A system's list has some that are too old to be understood: one suffices here.
         roots.add_parsable_certificates(all.filter_map(Result::ok));
         if roots.is_empty() {
-            return Err(format!(
-                "{} holds no certificate that can be used: it has to be in PEM",
-                file.display()
-            ));
+            return Err(TlsError::EmptyTrust(file));
         }
         let builder = ClientConfig::builder_with_provider(terms::provider())
             .with_safe_default_protocol_versions()
-            .map_err(|error| format!("TLS can't be used: {error}"))?;
+            .map_err(TlsError::Cryptography)?;
         Ok(Trust(Arc::new(builder.with_root_certificates(roots).with_no_client_auth())))
     }
 

@@ -18,6 +18,7 @@ use rustls::server::danger::ClientCertVerifier;
 use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 use x509_parser::time::ASN1Time;
 
+use super::error::TlsError;
 use super::terms::{self, Memory};
 use crate::message::request::Certificate;
 
@@ -48,25 +49,21 @@ impl Policy {
 ///
 /// # Errors
 /// The authorities can't be read, or none of them is one; with what to do.
-pub(super) fn verifier(clients: &plan::Clients) -> Result<(Arc<dyn ClientCertVerifier>, u64), String> {
-    let shown = clients.ca.display();
+pub(super) fn verifier(clients: &plan::Clients) -> Result<(Arc<dyn ClientCertVerifier>, u64), TlsError> {
+    let file = || clients.ca.clone();
     let authorities: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&clients.ca)
         .and_then(Iterator::collect)
-        .map_err(|error| format!("the authorities of clients, {shown}, can't be read: {error}"))?;
+        .map_err(|error| TlsError::Clients(file(), error))?;
     let mut number = DefaultHasher::new();
     clients.required.hash(&mut number);
     let mut roots = RootCertStore::empty();
     for authority in authorities {
         authority.as_ref().hash(&mut number);
-        roots
-            .add(authority)
-            .map_err(|error| format!("{shown} holds no certificate of an authority: {error}"))?;
+        roots.add(authority).map_err(|error| TlsError::NotAuthority(file(), error))?;
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), terms::provider());
     let builder = if clients.required { builder } else { builder.allow_unauthenticated() };
-    let verifier = builder.build().map_err(|error| {
-        format!("{shown} can't be used: {error}; it has to hold certificates of authorities in PEM")
-    })?;
+    let verifier = builder.build().map_err(|error| TlsError::NoAuthority(file(), error))?;
     Ok((verifier, number.finish()))
 }
 

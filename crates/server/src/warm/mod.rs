@@ -6,6 +6,7 @@ mod refill;
 
 pub use refill::refill;
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use millrace_wire::head::{Head, Limits};
 use tokio::sync::oneshot;
 
-use crate::cache::purge::{key_host, site_and_target};
+use crate::cache::purge::{OrderError, key_host, site_and_target};
 use crate::message::reply::{Body, Reply};
 use crate::message::request::{Ends, Request, Scheme};
 use crate::serve::{self, Response, ServeThread, Setup, SiteWorkers, Waited};
@@ -73,31 +74,63 @@ impl Fetched {
     }
 }
 
+/// A URL whose page can't be fetched ahead of its visitors. Nothing has been asked for; the text says what to write instead. The
+/// admin address answers 422.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WantedError {
+    /// It is of none of our sites, or no URL at all.
+    Site(OrderError),
+    /// A path, and no host is the only one that it can be meant for.
+    WhichHost(String),
+    /// Its site keeps no pages.
+    CacheOff(String),
+    /// It has characters that no request can have.
+    NotUrl(String),
+}
+
+impl fmt::Display for WantedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Site(why) => why.fmt(f),
+            Self::WhichHost(url) => write!(f, "which host is {url} of? Write the whole URL"),
+            Self::CacheOff(url) => write!(f, "the page cache is off for {url}"),
+            Self::NotUrl(url) => write!(f, "{} is not a URL", url.escape_debug()),
+        }
+    }
+}
+
+impl std::error::Error for WantedError {}
+
+impl From<OrderError> for WantedError {
+    fn from(why: OrderError) -> WantedError {
+        WantedError::Site(why)
+    }
+}
+
 impl Wanted {
     /// The page that a URL names: of a site of ours that keeps pages.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn from_url(setup: &Setup, url: &str, content: bool) -> Result<Wanted, String> {
+    pub fn from_url(setup: &Setup, url: &str, content: bool) -> Result<Wanted, WantedError> {
         if url.starts_with('/') && setup.sites.len() > 1 {
-            return Err(format!("which host is {url} of? Write the whole URL"));
+            return Err(WantedError::WhichHost(url.to_owned()));
         }
         let (site, host, target) = site_and_target(setup, None, url)?;
         let site = &setup.workers[site];
         let scheme = if url.starts_with("https:") { Scheme::Https } else { Scheme::Http };
         if site.cache.is_none() {
-            return Err(format!("the page cache is off for {url}"));
+            return Err(WantedError::CacheOff(url.to_owned()));
         }
         let authority = match host {
             Some(host) => key_host(&host, scheme.text()),
-            None => own_authority(setup, site)
-                .ok_or_else(|| format!("which host is {url} of? Write the whole URL"))?,
+            None => own_authority(setup, site).ok_or_else(|| WantedError::WhichHost(url.to_owned()))?,
         };
         let target = target.split('#').next().unwrap_or_default();
         let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
         let legal = |text: &str| text.bytes().all(|b| b.is_ascii_graphic());
         if !legal(&authority) || !legal(&target) {
-            return Err(format!("{} is not a URL", url.escape_debug()));
+            return Err(WantedError::NotUrl(url.to_owned()));
         }
         Ok(Wanted { scheme, authority, target, content })
     }
@@ -289,10 +322,13 @@ mod tests {
         assert_eq!((request.authority(), request.query()), ("www.a.example", Some(&b"y=1"[..])));
         assert_eq!(wanted("http://b.example").unwrap().target, "/");
         assert_eq!(wanted("http://b.example?x").unwrap().target, "/?x");
-        assert!(wanted("http://c.example/").unwrap_err().contains("the sites are a.example, b.example"));
-        assert!(wanted("/x").is_err());
+        assert!(matches!(
+            wanted("http://c.example/"),
+            Err(WantedError::Site(OrderError::UnknownHost { authority, .. })) if authority == "c.example"
+        ));
+        assert_eq!(wanted("/x"), Err(WantedError::WhichHost("/x".to_owned())));
         for bad in ["http://a.example/\r\nX: y", "http://a.example/a b", "http://b.example/\u{e9}"] {
-            assert!(wanted(bad).is_err(), "{bad}");
+            assert_eq!(wanted(bad), Err(WantedError::NotUrl(bad.to_owned())));
         }
         let unnamed = setup(false);
         assert_eq!(Wanted::from_url(&unnamed, "/x", false).unwrap().authority, "localhost:8080");
