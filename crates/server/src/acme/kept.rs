@@ -8,7 +8,7 @@ use x509_parser::time::ASN1Time;
 use super::failure::{Cause, Failure};
 use super::schedule::Life;
 use super::store::Store;
-use crate::tls::{CertificateError, Pair};
+use crate::tls::{Pair, TlsError};
 
 /// A certificate with its key.
 #[derive(Debug)]
@@ -38,10 +38,9 @@ impl Kept {
     ///
     /// # Errors
     /// It is something else.
-    pub fn parse(pem: &[u8]) -> Result<Kept, CertificateError> {
+    pub fn parse(pem: &[u8]) -> Result<Kept, TlsError> {
         let pair = Pair::from_pem(pem)?;
-        let (_, parsed) =
-            x509_parser::parse_x509_certificate(pair.end_entity()).map_err(CertificateError::Parts)?;
+        let (_, parsed) = x509_parser::parse_x509_certificate(pair.end_entity()).map_err(TlsError::Parts)?;
         let validity = parsed.validity();
         let life = Life { begins: moment(validity.not_before), ends: moment(validity.not_after) };
         let id =

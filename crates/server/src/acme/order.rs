@@ -18,7 +18,7 @@ use super::challenges::Answers;
 use super::failure::{Cause, Failure, told};
 use super::kept::Kept;
 use super::store::Store;
-use crate::tls::CertificateError;
+use crate::tls::TlsError;
 
 /// How long the authority may take to look at the names, and again to issue.
 const DECIDE: RetryPolicy = RetryPolicy::new()
@@ -210,6 +210,6 @@ fn cryptography(error: rcgen::Error) -> Failure {
 }
 
 /// What has come, or is asked for, can't be used.
-fn refused(why: CertificateError) -> Failure {
+fn refused(why: TlsError) -> Failure {
     Failure::new(Cause::Refused, why.to_string())
 }

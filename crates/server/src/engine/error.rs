@@ -40,18 +40,6 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-impl From<TlsError> for StartError {
-    fn from(why: TlsError) -> StartError {
-        StartError::Tls(why)
-    }
-}
-
-impl From<PhpStartError> for StartError {
-    fn from(why: PhpStartError) -> StartError {
-        StartError::Php(why)
-    }
-}
-
 /// A new configuration is not taken over; the old one stays in force. The user corrects what the text names and reloads again.
 #[derive(Debug)]
 pub enum ReloadError {
@@ -79,9 +67,9 @@ impl fmt::Display for ReloadError {
 
 impl std::error::Error for ReloadError {}
 
-impl<E: Into<StartError>> From<E> for ReloadError {
-    fn from(why: E) -> ReloadError {
-        ReloadError::Start(why.into())
+impl From<StartError> for ReloadError {
+    fn from(why: StartError) -> ReloadError {
+        ReloadError::Start(why)
     }
 }
 

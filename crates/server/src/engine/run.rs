@@ -23,7 +23,7 @@ use crate::context::log::Log;
 use crate::context::stats::Registry;
 use crate::context::{Process, Stage, Swapped};
 use crate::serve::{self, Service, Setup};
-use crate::tls::{self, Terms, TlsError};
+use crate::tls::{self, Terms};
 use crate::warm::Errand;
 
 /// Reads the configuration again: the new plan with its warnings, or what is wrong with it.
@@ -114,7 +114,7 @@ impl Server {
         let terms = terms(&plan, None, &log)?;
         let process = Process::new(stats, log, plan.server.connection_memory);
         let (policy_of, port) = (policies(&terms), port(&terms));
-        let process = Service::start(plan, process, &policy_of, &port)?;
+        let process = Service::start(plan, process, &policy_of, &port).map_err(StartError::Php)?;
         drop(policy_of);
         let (setup, terms) = (process.setup(), Swapped::new(Arc::new(terms)));
         // Half: scripts need descriptors, too, and other listeners.
@@ -330,7 +330,8 @@ impl Server {
         }
         let new_terms = terms(&plan, self.terms.get().as_ref().as_ref(), &self.process.log)?;
         let (policy_of, port) = (policies(&new_terms), port(&new_terms));
-        let built = serve::build(plan, &policy_of, &port, Some(&old), &self.process, &self.process.cache)?;
+        let built = serve::build(plan, &policy_of, &port, Some(&old), &self.process, &self.process.cache)
+            .map_err(StartError::Php)?;
         drop(policy_of);
         let setup = built.setup.clone();
         self.process.cache.set_limits(&setup.plan.cache);
@@ -495,8 +496,8 @@ fn most_connections(plan: &Plan, descriptors: u64, is_crowd: bool) -> Most {
 }
 
 /// The terms of encrypted connections of a plan, with the certificates that an authority has issued.
-fn terms(plan: &Plan, old: Option<&Terms>, log: &Log) -> Result<Option<Terms>, TlsError> {
-    let terms = Terms::new(plan, old)?;
+fn terms(plan: &Plan, old: Option<&Terms>, log: &Log) -> Result<Option<Terms>, StartError> {
+    let terms = Terms::new(plan, old).map_err(StartError::Tls)?;
     acme::serve_kept(plan, terms.as_ref(), log);
     Ok(terms)
 }

@@ -39,15 +39,23 @@ impl Trust {
     pub fn new(file: Option<&Path>) -> Result<Trust, TlsError> {
         let file = match file {
             Some(file) => file.to_owned(),
-            None => system_certificates().ok_or(TlsError::NoTrust)?,
+            None => system_certificates().ok_or_else(|| {
+                TlsError::Trust(
+                    "the system has no list of certificates that it trusts: install the package ca-certificates"
+                        .to_owned(),
+                )
+            })?,
         };
+        let unreadable = |error| TlsError::Trust(format!("{} can't be read: {error}", file.display()));
         let mut roots = RootCertStore::empty();
-        let all =
-            CertificateDer::pem_file_iter(&file).map_err(|error| TlsError::Trust(file.clone(), error))?;
+        let all = CertificateDer::pem_file_iter(&file).map_err(unreadable)?;
         // A system's list has some that are too old to be understood: one suffices here.
         roots.add_parsable_certificates(all.filter_map(Result::ok));
         if roots.is_empty() {
-            return Err(TlsError::EmptyTrust(file));
+            return Err(TlsError::Trust(format!(
+                "{} holds no certificate that can be used: it has to be in PEM",
+                file.display()
+            )));
         }
         let builder = ClientConfig::builder_with_provider(terms::provider())
             .with_safe_default_protocol_versions()

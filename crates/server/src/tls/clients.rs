@@ -50,20 +50,28 @@ impl Policy {
 /// # Errors
 /// The authorities can't be read, or none of them is one; with what to do.
 pub(super) fn verifier(clients: &plan::Clients) -> Result<(Arc<dyn ClientCertVerifier>, u64), TlsError> {
-    let file = || clients.ca.clone();
+    build_verifier(clients).map_err(TlsError::Clients)
+}
+
+fn build_verifier(clients: &plan::Clients) -> Result<(Arc<dyn ClientCertVerifier>, u64), String> {
+    let shown = clients.ca.display();
     let authorities: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&clients.ca)
         .and_then(Iterator::collect)
-        .map_err(|error| TlsError::Clients(file(), error))?;
+        .map_err(|error| format!("the authorities of clients, {shown}, can't be read: {error}"))?;
     let mut number = DefaultHasher::new();
     clients.required.hash(&mut number);
     let mut roots = RootCertStore::empty();
     for authority in authorities {
         authority.as_ref().hash(&mut number);
-        roots.add(authority).map_err(|error| TlsError::NotAuthority(file(), error))?;
+        roots
+            .add(authority)
+            .map_err(|error| format!("{shown} holds no certificate of an authority: {error}"))?;
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), terms::provider());
     let builder = if clients.required { builder } else { builder.allow_unauthenticated() };
-    let verifier = builder.build().map_err(|error| TlsError::NoAuthority(file(), error))?;
+    let verifier = builder.build().map_err(|error| {
+        format!("{shown} can't be used: {error}; it has to hold certificates of authorities in PEM")
+    })?;
     Ok((verifier, number.finish()))
 }
 

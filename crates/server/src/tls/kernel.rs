@@ -4,7 +4,6 @@
 //! send. It does not come back. What the kernel can is tried out once in the life of the process, by sending records over a connection of
 //! our own ([`ability`]); everything else stays with rustls.
 
-use std::fmt;
 use std::io;
 use std::net::{TcpListener, TcpStream as StdStream};
 use std::pin::Pin;
@@ -75,37 +74,19 @@ impl Ability {
     }
 }
 
-/// The kernel of this machine enciphers nothing: rustls does it all, a little slower for large files. To be told at a start; the user
-/// may load the module, or set `https.kernel_tls = false`.
-#[derive(Debug)]
-pub enum KernelError {
-    /// It has no module `tls`, and we load none.
-    NotLoaded,
-    /// It has one, but records don't come as they should.
-    Failed(io::Error),
-}
-
-impl fmt::Display for KernelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotLoaded => f.write_str("its module `tls` is not loaded (modprobe tls)"),
-            Self::Failed(error) => write!(f, "it was tried, without success: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for KernelError {}
-
 /// What the kernel of this machine can, or why it can nothing; found out when it is asked for the first time.
-pub fn ability() -> &'static Result<Ability, KernelError> {
-    static ABILITY: OnceLock<Result<Ability, KernelError>> = OnceLock::new();
+///
+/// # Errors
+/// For the log: all connections stay with rustls, and the user may load the kernel's module.
+pub fn ability() -> &'static io::Result<Ability> {
+    static ABILITY: OnceLock<io::Result<Ability>> = OnceLock::new();
     ABILITY.get_or_init(|| {
         // The kernel would load its module for a superuser. Whether it shall is the administrator's affair.
         let layers = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_ulp");
         if layers.is_ok_and(|layers| !layers.split_ascii_whitespace().any(|layer| layer == "tls")) {
-            return Err(KernelError::NotLoaded);
+            return Err(io::Error::other("its module `tls` is not loaded (modprobe tls)"));
         }
-        try_all().map_err(KernelError::Failed)
+        try_all().map_err(|error| io::Error::other(format!("it was tried, without success: {error}")))
     })
 }
 

@@ -8,7 +8,6 @@ use x509_parser::asn1_rs::{Any, Class};
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::time::ASN1Time;
 
-use super::error::StapleError;
 use super::terms;
 
 /// Clocks may differ by so much.
@@ -25,24 +24,24 @@ pub(super) fn good_until(
     answer: &[u8],
     chain: &[CertificateDer<'_>],
     now: SystemTime,
-) -> Result<SystemTime, StapleError> {
-    let answer = Answer::read(answer).ok_or(StapleError::NoAnswer)?;
-    let (_, certificate) = X509Certificate::from_der(&chain[0]).map_err(|_| StapleError::NoCertificate)?;
+) -> Result<SystemTime, String> {
+    let answer = Answer::read(answer).ok_or("it is no answer of an authority in DER")?;
+    let (_, certificate) = X509Certificate::from_der(&chain[0]).map_err(|_| "the certificate is none")?;
     let single = answer
         .singles
         .iter()
         .find(|single| without_zeros(single.serial) == without_zeros(certificate.raw_serial()))
-        .ok_or(StapleError::OtherCertificate)?;
+        .ok_or("it is about another certificate")?;
     match single.status {
         0 => {}
-        1 => return Err(StapleError::Revoked),
-        _ => return Err(StapleError::Unknown),
+        1 => return Err("it says that the certificate has been revoked".into()),
+        _ => return Err("the authority does not know the certificate".into()),
     }
     if single.this_update > now + SLACK {
-        return Err(StapleError::FromFuture);
+        return Err("it is from the future".into());
     }
     if single.next_update < now {
-        return Err(StapleError::Expired);
+        return Err("it has expired".into());
     }
     if let Some(issuer) = chain.get(1) {
         answer.check_signature(issuer, now)?;
@@ -106,7 +105,7 @@ impl<'a> Answer<'a> {
     }
 
     /// Signed by the authority, or by whom it has named for that (RFC 6960 section 4.2.2.2).
-    fn check_signature(&self, issuer: &CertificateDer<'_>, now: SystemTime) -> Result<(), StapleError> {
+    fn check_signature(&self, issuer: &CertificateDer<'_>, now: SystemTime) -> Result<(), String> {
         let by = |certificate: &CertificateDer<'_>| {
             let Ok(certificate) = EndEntityCert::try_from(certificate) else { return false };
             let known = terms::provider().signature_verification_algorithms.all;
@@ -118,15 +117,19 @@ impl<'a> Answer<'a> {
         if by(issuer) {
             return Ok(());
         }
-        let signer = self.signer.map(CertificateDer::from).ok_or(StapleError::NotSigned)?;
-        let anchor = anchor_from_trusted_cert(issuer).map_err(StapleError::Authority)?;
+        let signer = self
+            .signer
+            .map(CertificateDer::from)
+            .ok_or("the authority of the certificate has not signed it")?;
+        let anchor =
+            anchor_from_trusted_cert(issuer).map_err(|error| format!("the authority is none: {error}"))?;
         let named = EndEntityCert::try_from(&signer).and_then(|certificate| {
             let time = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap_or_default());
             let known = terms::provider().signature_verification_algorithms.all;
             certificate.verify_for_usage(known, &[anchor], &[], time, OCSP_SIGNING, None, None).map(drop)
         });
-        named.map_err(StapleError::Signer)?;
-        if by(&signer) { Ok(()) } else { Err(StapleError::Signature) }
+        named.map_err(|error| format!("who has signed it may not: {error}"))?;
+        if by(&signer) { Ok(()) } else { Err("its signature is wrong".into()) }
     }
 }
 

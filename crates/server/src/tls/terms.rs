@@ -13,7 +13,7 @@ use rustls::server::{ProducesTickets, ServerSessionMemoryCache};
 
 use super::certificates::{Certificates, Pair};
 use super::clients::{self, Policy};
-use super::error::{CertificateError, TlsError};
+use super::error::TlsError;
 use super::issued::{CHALLENGE_PROTOCOL, Issued};
 use super::kernel::{Ability, ability};
 use crate::context::log::Log;
@@ -233,7 +233,7 @@ fn protocols(plan: &plan::Plan) -> Vec<Vec<u8>> {
 }
 
 /// A certificate of our own, where there is no other or none yet.
-fn own(plan: &plan::Plan, before: Option<&Terms>) -> Result<Option<Pair>, CertificateError> {
+fn own(plan: &plan::Plan, before: Option<&Terms>) -> Result<Option<Pair>, TlsError> {
     let has_acme = plan.sites.iter().any(|site| !site.acme.is_empty());
     if !plan.https.certificates.is_empty() && !has_acme {
         return Ok(None);
@@ -287,7 +287,7 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-fn load(https: &plan::Https, seen: &mut Seen) -> Result<Vec<Pair>, CertificateError> {
+fn load(https: &plan::Https, seen: &mut Seen) -> Result<Vec<Pair>, TlsError> {
     let mut pairs = Vec::new();
     for files in &https.certificates {
         let mut pair = Pair::load(&files.cert, &files.key)?;

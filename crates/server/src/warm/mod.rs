@@ -6,7 +6,6 @@ mod refill;
 
 pub use refill::refill;
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
@@ -74,63 +73,30 @@ impl Fetched {
     }
 }
 
-/// A URL whose page can't be fetched ahead of its visitors. Nothing has been asked for; the text says what to write instead. The
-/// admin address answers 422.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WantedError {
-    /// It is of none of our sites, or no URL at all.
-    Site(OrderError),
-    /// A path, and no host is the only one that it can be meant for.
-    WhichHost(String),
-    /// Its site keeps no pages.
-    CacheOff(String),
-    /// It has characters that no request can have.
-    NotUrl(String),
-}
-
-impl fmt::Display for WantedError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Site(why) => why.fmt(f),
-            Self::WhichHost(url) => write!(f, "which host is {url} of? Write the whole URL"),
-            Self::CacheOff(url) => write!(f, "the page cache is off for {url}"),
-            Self::NotUrl(url) => write!(f, "{} is not a URL", url.escape_debug()),
-        }
-    }
-}
-
-impl std::error::Error for WantedError {}
-
-impl From<OrderError> for WantedError {
-    fn from(why: OrderError) -> WantedError {
-        WantedError::Site(why)
-    }
-}
-
 impl Wanted {
     /// The page that a URL names: of a site of ours that keeps pages.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub fn from_url(setup: &Setup, url: &str, content: bool) -> Result<Wanted, WantedError> {
+    /// It is of none of our sites, or of one that keeps none, or no URL.
+    pub fn from_url(setup: &Setup, url: &str, content: bool) -> Result<Wanted, OrderError> {
         if url.starts_with('/') && setup.sites.len() > 1 {
-            return Err(WantedError::WhichHost(url.to_owned()));
+            return Err(OrderError::WhichHost(url.to_owned()));
         }
         let (site, host, target) = site_and_target(setup, None, url)?;
         let site = &setup.workers[site];
         let scheme = if url.starts_with("https:") { Scheme::Https } else { Scheme::Http };
         if site.cache.is_none() {
-            return Err(WantedError::CacheOff(url.to_owned()));
+            return Err(OrderError::CacheOff(url.to_owned()));
         }
         let authority = match host {
             Some(host) => key_host(&host, scheme.text()),
-            None => own_authority(setup, site).ok_or_else(|| WantedError::WhichHost(url.to_owned()))?,
+            None => own_authority(setup, site).ok_or_else(|| OrderError::WhichHost(url.to_owned()))?,
         };
         let target = target.split('#').next().unwrap_or_default();
         let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
         let legal = |text: &str| text.bytes().all(|b| b.is_ascii_graphic());
         if !legal(&authority) || !legal(&target) {
-            return Err(WantedError::NotUrl(url.to_owned()));
+            return Err(OrderError::IllegalUrl(url.to_owned()));
         }
         Ok(Wanted { scheme, authority, target, content })
     }
@@ -324,11 +290,11 @@ mod tests {
         assert_eq!(wanted("http://b.example?x").unwrap().target, "/?x");
         assert!(matches!(
             wanted("http://c.example/"),
-            Err(WantedError::Site(OrderError::UnknownHost { authority, .. })) if authority == "c.example"
+            Err(OrderError::UnknownHost { authority, .. }) if authority == "c.example"
         ));
-        assert_eq!(wanted("/x"), Err(WantedError::WhichHost("/x".to_owned())));
+        assert_eq!(wanted("/x"), Err(OrderError::WhichHost("/x".to_owned())));
         for bad in ["http://a.example/\r\nX: y", "http://a.example/a b", "http://b.example/\u{e9}"] {
-            assert_eq!(wanted(bad), Err(WantedError::NotUrl(bad.to_owned())));
+            assert_eq!(wanted(bad), Err(OrderError::IllegalUrl(bad.to_owned())));
         }
         let unnamed = setup(false);
         assert_eq!(Wanted::from_url(&unnamed, "/x", false).unwrap().authority, "localhost:8080");

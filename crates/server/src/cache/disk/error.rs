@@ -10,8 +10,8 @@ use millrace_pages::record::Broken;
 /// one, and when files of purges are merged, which is tried no more then. The user makes room or rights there, or names another folder.
 #[derive(Debug)]
 pub enum DiskError {
-    /// The system refuses to do that with a file or folder.
-    Cannot { what: &'static str, path: PathBuf, error: io::Error },
+    /// The system refuses to do that.
+    Cannot(String, io::Error),
     /// It is something else than a folder.
     NotFolder(PathBuf),
     /// It belongs to the user of that number.
@@ -20,31 +20,27 @@ pub enum DiskError {
     OpenToOthers(PathBuf),
     /// Another process has locked it.
     InUse(PathBuf),
-    /// There is no thread for writing.
-    NoThread(io::Error),
     /// The last server did not end well, nor did the machine.
     NotEnded,
-    /// It can't be noted that a server runs.
-    NotNoted(io::Error),
-    /// This file of purges can't be read.
-    Unreadable(PathBuf, io::Error),
-    /// This one was changed after it was written.
+    /// This file of purges was changed after it was written.
     Damaged(PathBuf, Broken),
-    /// A file can't be replaced.
-    NotReplaced(io::Error),
+    /// This one can't be read.
+    Unreadable(PathBuf, io::Error),
+    /// They can't be replaced by one file.
+    NotMerged(io::Error),
 }
 
 impl DiskError {
-    /// For `map_err`: `what`, to be said behind "cannot", fails at `path`.
-    pub fn cannot(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DiskError {
-        move |error| DiskError::Cannot { what, path: path.to_owned(), error }
+    /// For `map_err`: that can't be done at `path`.
+    pub fn cannot(what: &str, path: &Path) -> impl FnOnce(io::Error) -> DiskError {
+        move |error| DiskError::Cannot(format!("{what} {}", path.display()), error)
     }
 }
 
 impl fmt::Display for DiskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cannot { what, path, error } => write!(f, "cannot {what} {}: {error}", path.display()),
+            Self::Cannot(what, error) => write!(f, "cannot {what}: {error}"),
             Self::NotFolder(path) => write!(f, "{} is not a folder", path.display()),
             Self::OtherUser(path, user) => {
                 write!(f, "{} belongs to another user (uid {user})", path.display())
@@ -56,14 +52,12 @@ impl fmt::Display for DiskError {
             Self::InUse(path) => {
                 write!(f, "another server uses {}: give each a folder of its own", path.display())
             }
-            Self::NoThread(error) => write!(f, "cannot start a thread: {error}"),
             Self::NotEnded => {
                 f.write_str("the machine did not shut down properly, and purges may be missing")
             }
-            Self::NotNoted(error) => write!(f, "cannot write there: {error}"),
-            Self::Unreadable(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Damaged(path, broken) => write!(f, "{}: {broken:?}", path.display()),
-            Self::NotReplaced(error) => error.fmt(f),
+            Self::Unreadable(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::NotMerged(error) => error.fmt(f),
         }
     }
 }

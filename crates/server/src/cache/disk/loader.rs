@@ -61,7 +61,7 @@ fn history(shared: &Shared, files: &[PurgeFile]) -> Result<History, DiskError> {
     if !whole {
         return Err(DiskError::NotEnded);
     }
-    noted.map_err(DiskError::NotNoted)?;
+    noted.map_err(|error| DiskError::Cannot("write there".to_owned(), error))?;
     purges::read(shared, files)
 }
 

@@ -358,7 +358,7 @@ impl Active {
         let writer = std::thread::Builder::new()
             .name("millrace-cache-write".to_owned())
             .spawn(move || writer.run(&jobs))
-            .map_err(DiskError::NoThread)?;
+            .map_err(|error| DiskError::Cannot("start a thread".to_owned(), error))?;
         Ok(Active { shared, queue, writer: Mutex::new(Some(writer)) })
     }
 }

@@ -179,7 +179,7 @@ pub fn merge(shared: &Shared, floor: u64) -> Result<(), DiskError> {
         put_purge(&mut contents, head.seed, purged.stamp, &purged.what, purged.how);
     }
     let bytes = contents.len() as u64;
-    shared.folder.replace(&shared.folder.purges(last.number), &contents).map_err(DiskError::NotReplaced)?;
+    shared.folder.replace(&shared.folder.purges(last.number), &contents).map_err(DiskError::NotMerged)?;
     let mut files = lock(&shared.files);
     others.iter().for_each(|file| drop(fs::remove_file(shared.folder.purges(file.number))));
     files.purges.retain(|file| !others.contains(file));

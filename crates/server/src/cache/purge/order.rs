@@ -52,8 +52,8 @@ pub enum What {
     },
 }
 
-/// An order to purge that makes no sense: it names what is not there, or is not written as it has to be. Nothing has been
-/// purged; the text says what could be meant instead. The admin address answers 422, `PURGE` and `BAN` get a 400.
+/// An order to purge pages, or to warm one up, that makes no sense: it names what is not there, or is not written as it has to be.
+/// Nothing has been done; the text says what could be meant instead. The admin address answers 422, `PURGE` and `BAN` get a 400.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OrderError {
     /// The form has a field of another name than those that there are.
@@ -74,6 +74,12 @@ pub enum OrderError {
     UnknownSite { name: String, sites: String },
     /// What is given as a tag can't be one.
     NotTag(String),
+    /// A path to be warmed up, and no host is the only one that it can be meant for.
+    WhichHost(String),
+    /// The site of a URL to be warmed up keeps no pages.
+    CacheOff(String),
+    /// Such a URL has characters that no request can have.
+    IllegalUrl(String),
     /// The path of a `PURGE` or `BAN` is none.
     NotPath,
     /// A `PURGE` by a regular expression that is more than the beginning of a path.
@@ -102,6 +108,9 @@ impl fmt::Display for OrderError {
             }
             Self::UnknownSite { name, sites } => write!(f, "no site is named {name}; {sites}"),
             Self::NotTag(tag) => write!(f, "\"{}\" is not a tag", tag.escape_default()),
+            Self::WhichHost(url) => write!(f, "which host is {url} of? Write the whole URL"),
+            Self::CacheOff(url) => write!(f, "the page cache is off for {url}"),
+            Self::IllegalUrl(url) => write!(f, "{} is not a URL", url.escape_debug()),
             Self::NotPath => f.write_str("This is not a path."),
             Self::Pattern => {
                 f.write_str("Only a path that ends in .* can be purged by X-Purge-Method: regex.")
