@@ -112,12 +112,12 @@ impl Store {
 
     fn cannot(&self, what: &str, error: &io::Error) -> Failure {
         let cure = match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room there",
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space there",
             io::ErrorKind::PermissionDenied => {
-                "let the server's user read and write there (chown), or set acme.dir"
+                "give the server's user read and write permission (chown), or set acme.dir"
             }
-            io::ErrorKind::ReadOnlyFilesystem => "set acme.dir to a folder that can be written",
-            _ => "see to it, or set acme.dir to another folder",
+            io::ErrorKind::ReadOnlyFilesystem => "set acme.dir to a writable folder",
+            _ => "fix this, or set acme.dir to another folder",
         };
         let text =
             format!("can't {what} {}, where certificates are kept: {error}; {cure}", self.folder.display());

@@ -123,7 +123,8 @@ impl Server {
             .map_err(|error| StartError::System("start an event loop", error))?;
         if crowd > 0 {
             process.log.info(format_args!(
-                "server.connections = {}, and no more than {descriptors} descriptors a table: {crowd} crowd loops hold them",
+                "server.connections = {} with {descriptors} file descriptors per table: using {crowd} crowd loops to \
+                 hold connections",
                 process.setup().plan.server.connections
             ));
         }
@@ -165,7 +166,7 @@ impl Server {
         let loops = self.loops.iter().filter(|event_loop| event_loop.is_crowd() == bound.is_crowd);
         for (event_loop, socket) in loops.zip(bound.sockets) {
             if let Err(error) = event_loop.listen(socket, is_closed.clone()) {
-                self.process.log.error(format_args!("an event loop does not listen on {shown}: {error}"));
+                self.process.log.error(format_args!("an event loop cannot listen on {shown}: {error}"));
             }
         }
         self.process.log.info(format_args!("listening on {shown}"));
@@ -177,14 +178,11 @@ impl Server {
     fn announce(&self, setup: &Setup) {
         if setup.plan.https.kernel_tls && self.terms.get().is_some() {
             match tls::ability() {
-                Ok(able) => self.process.log.info(format_args!(
-                    "large files over HTTPS are enciphered by the kernel: {}",
-                    able.shown()
-                )),
+                Ok(able) => {
+                    self.process.log.info(format_args!("kernel TLS is on for large files: {}", able.shown()))
+                }
                 Err(why) => {
-                    self.process
-                        .log
-                        .info(format_args!("TLS of the kernel is not used for large files: {why}"));
+                    self.process.log.info(format_args!("kernel TLS is off: {why}"));
                 }
             }
         }
@@ -289,10 +287,10 @@ impl Server {
         match &result {
             Ok(warnings) => {
                 warnings.iter().for_each(|w| log.warn(format_args!("{w}")));
-                log.info(format_args!("the new configuration is in force"));
+                log.info(format_args!("reloaded the configuration"));
             }
             Err(why) => {
-                log.error(format_args!("the old configuration stays in force, the new one is wrong:\n{why}"))
+                log.error(format_args!("cannot reload the configuration, the old one stays in force:\n{why}"))
             }
         }
         result
@@ -304,12 +302,12 @@ impl Server {
             .plan
             .restart_needed(&plan)
             .iter()
-            .map(|key| format!("{key} has changed: it takes effect when Millrace is started again"))
+            .map(|key| format!("{key} has changed: restart Millrace to apply it"))
             .collect();
         let crowd = crowd::loops(plan.server.connections, self.descriptors);
         if crowd > self.crowd() {
             warnings.push(format!(
-                "server.connections needs {crowd} crowd loops, and there are {}: start Millrace again to have them",
+                "server.connections needs {crowd} crowd loops, but only {} are running: restart Millrace to start them",
                 self.crowd()
             ));
         }
@@ -364,7 +362,9 @@ impl Server {
     /// Accepts nothing more and lets what runs finish, for as long as the configuration says.
     async fn drain(&self, until: Instant) {
         let grace = self.process.setup().plan.server.shutdown_grace;
-        self.process.log.info(format_args!("ending: what runs may finish for {} s", grace.as_secs()));
+        self.process
+            .log
+            .info(format_args!("shutting down: waiting up to {} s for running requests", grace.as_secs()));
         self.process.set_stage(Stage::Draining);
         for active in self.listeners.values() {
             let _ = active.closed.send(true);
@@ -393,7 +393,7 @@ impl Server {
 
     /// A second signal: nobody waits any longer.
     async fn give_up(&mut self) {
-        self.process.log.warn(format_args!("ending at once"));
+        self.process.log.warn(format_args!("shutting down now, without waiting for running requests"));
         if let Some(task) = self.admin_task.take() {
             // Its socket file goes with it.
             task.abort();
@@ -408,7 +408,7 @@ impl Server {
     fn end(&mut self) {
         self.remove_sockets();
         self.process.cache.disk().close();
-        self.process.log.info(format_args!("ended"));
+        self.process.log.info(format_args!("shut down"));
         self.process.log.close();
     }
 
@@ -433,7 +433,7 @@ fn bind_admin(plan: &Plan, log: &Log) -> Result<Option<admin::Listener>, StartEr
         Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => Err(StartError::Admin(error)),
         Err(error) => {
             log.warn(format_args!(
-                "{error}\n`millrace status` and `millrace reload` will not find this server"
+                "{error}\n`millrace status` and `millrace reload` cannot reach this server"
             ));
             Ok(None)
         }

@@ -20,7 +20,7 @@ use super::{staple, terms};
 
 /// How long before it is made a self-signed certificate begins: clocks differ.
 const BEGINS_BEFORE: Duration = Duration::from_secs(24 * 3600);
-/// How long it lives. Clients refuse certificates of more than 825 days, whoever vouches for them.
+/// Its validity period. Clients reject certificates valid for more than 825 days, whatever their issuer.
 const LIFE: Duration = Duration::from_secs(824 * 24 * 3600);
 
 /// Names that a self-signed certificate has besides those of the sites.
@@ -113,7 +113,7 @@ impl Pair {
         Ok(until)
     }
 
-    /// A certificate for these names that nobody but ourselves vouches for.
+    /// A self-signed certificate for these names.
     ///
     /// # Errors
     /// A name can't stand in a certificate.
@@ -199,7 +199,7 @@ impl Pair {
 struct Names {
     /// `*.example.com` stands here as `.example.com`.
     by_name: HashMap<String, Vec<Arc<CertifiedKey>>>,
-    /// For who asks for no known name.
+    /// For clients that ask for no known name.
     default: Vec<Arc<CertifiedKey>>,
 }
 
@@ -227,7 +227,7 @@ impl Names {
         names
     }
 
-    /// A certificate that nobody believes is for names that have none else.
+    /// A self-signed certificate is only for names that have no other.
     fn fill_in(&mut self, own: &Pair) {
         for name in &own.names {
             let covered = |at: usize| self.by_name.contains_key(&name[at..]);

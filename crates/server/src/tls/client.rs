@@ -21,7 +21,7 @@ const SYSTEM: &[&str] = &[
     "/etc/ssl/cert.pem",
 ];
 
-/// Whom we believe.
+/// The trusted certificate authorities.
 #[derive(Clone)]
 pub struct Trust(Arc<ClientConfig>);
 

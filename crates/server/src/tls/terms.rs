@@ -162,13 +162,13 @@ impl Terms {
                     *self.given.lock().unwrap_or_else(PoisonError::into_inner) = pairs;
                     self.refresh();
                     if is_new {
-                        log.info(format_args!(
-                            "the certificates have been read again: their files have changed"
-                        ));
+                        log.info(format_args!("reloaded certificates: their files have changed"));
                     }
                 }
                 // Said once: as long as the files stay as they are, nothing is new.
-                Err(why) => log.error(format_args!("the old certificates stay in force: {why}")),
+                Err(why) => {
+                    log.error(format_args!("cannot reload certificates, the old ones stay in force: {why}"))
+                }
             }
             *seen = now;
         }
@@ -295,7 +295,7 @@ fn load(https: &plan::Https, seen: &mut Seen) -> Result<Vec<Pair>, TlsError> {
             match pair.staple(file, SystemTime::now()) {
                 Ok(until) => seen.good_until = Some(seen.good_until.map_or(until, |first| first.min(until))),
                 Err(why) => seen.unsaid.push(format!(
-                    "what the authority says of {} is not sent along, by {}: {why}",
+                    "not stapling an OCSP response for {} from {}: {why}",
                     files.cert.display(),
                     file.display()
                 )),

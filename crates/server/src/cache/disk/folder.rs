@@ -16,7 +16,7 @@ use super::files::{Files, PurgeFile, Segment};
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// Names this start of the machine; empty if nobody knows.
+    /// Identifies the boot of the machine; empty if unknown.
     boot: String,
 }
 

@@ -356,7 +356,7 @@ impl fmt::Display for Shown<'_> {
             f.write_str(if number == 0 { "" } else { ", " })?;
             match what {
                 What::Everything => f.write_str("everything")?,
-                What::Site(site) => write!(f, "all of {}", name(site))?,
+                What::Site(site) => write!(f, "all pages of {}", name(site))?,
                 What::Tag(site, tag) => write!(f, "tag {tag} of {}", name(site))?,
                 What::Page { site, host, path, query } => {
                     write!(f, "{}{}", host.as_deref().unwrap_or(name(site)), path.escape_ascii())?;
@@ -429,13 +429,13 @@ pub mod tests {
         let shown = |form: &str| shown(&setup, form);
         assert_eq!(shown("url=/a%2Fb//c?x=1"), "default/a/b/c?x=1, soft");
         assert_eq!(shown("url=/news/* hard=1"), "default/news/*, hard");
-        assert_eq!(shown("url=/*"), "all of default, soft");
+        assert_eq!(shown("url=/*"), "all pages of default, soft");
         assert_eq!(
             shown("url=https://Any.example:8443/#top tag=post-1"),
             "any.example:8443/, tag post-1 of default, soft"
         );
         assert_eq!(shown("all=1"), "everything, soft");
-        assert_eq!(shown("all=1 site=default"), "all of default, soft");
+        assert_eq!(shown("all=1 site=default"), "all pages of default, soft");
         assert_eq!(
             order(&setup, "url=http://h?q").unwrap().what,
             [What::Page { site: 0, host: Some("h".into()), path: b"/".into(), query: Some(b"q".into()) }]
@@ -480,7 +480,7 @@ pub mod tests {
         assert_eq!(shown("url=https://x.cdn.example/x*"), "x.cdn.example/x*, soft");
         assert_eq!(
             shown("site=www.a.example url=/x tag=t all=1"),
-            "a.example/x, tag t of a.example, all of a.example, soft"
+            "a.example/x, tag t of a.example, all pages of a.example, soft"
         );
         assert_eq!(order(&setup, "url=http://b.example/").unwrap().what.len(), 1);
         let many: Vec<String> = (0..12).map(|n| format!("url=http://b.example/{n}")).collect();

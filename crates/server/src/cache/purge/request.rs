@@ -40,9 +40,9 @@ const FORWARDED: &[&str] =
     &["Forwarded", "Via", "X-Forwarded-For", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP"];
 
 /// What a refused plugin's user is told.
-pub const WHAT_TO_DO: &str = "This server does not take the address as proof of who purges: others can reach it, too, or it trusts a proxy. \
-    Set cache.purge_token and send it in the field Millrace-Token, or name the address in cache.purge_from; or purge by the admin \
-    socket: millrace purge.";
+pub const WHAT_TO_DO: &str = "The address of the client is not enough to authorize a purge, because this server is reachable \
+    from other machines or trusts a proxy. Set cache.purge_token and send it in the header field Millrace-Token, or add the \
+    address to cache.purge_from, or use the admin socket: millrace purge.";
 /// So long that is not said again in the log.
 const QUIET: Duration = Duration::from_secs(60);
 
