@@ -257,7 +257,7 @@ impl Keeper {
     }
 
     fn store(&self) -> Result<Store, Failure> {
-        Store::of(&self.settings).ok_or_else(|| Failure::new(Cause::Disk, "acme.dir names no folder"))
+        Store::of(&self.settings).ok_or_else(|| Failure::new(Cause::Disk, "acme.dir is not a folder"))
     }
 
     /// It serves from now on, whether it can be kept or not.

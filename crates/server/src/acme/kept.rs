@@ -30,7 +30,7 @@ impl Kept {
         let file = file(id);
         let Some(bytes) = store.read(&file)? else { return Ok(None) };
         Kept::parse(&bytes).map(Some).map_err(|why| {
-            Failure::new(Cause::Disk, format!("the kept certificate {file} can't be used: {why}"))
+            Failure::new(Cause::Disk, format!("cannot use the stored certificate {file}: {why}"))
         })
     }
 

@@ -66,7 +66,7 @@ impl Store {
             Ok(()) => Ok(file),
             Err(_) => Err(Failure::new(
                 Cause::Disk,
-                format!("another server gets certificates into {} just now", self.folder.display()),
+                format!("another server is obtaining certificates in {}", self.folder.display()),
             )),
         }
     }
@@ -119,8 +119,10 @@ impl Store {
             io::ErrorKind::ReadOnlyFilesystem => "set acme.dir to a writable folder",
             _ => "fix this, or set acme.dir to another folder",
         };
-        let text =
-            format!("can't {what} {}, where certificates are kept: {error}; {cure}", self.folder.display());
+        let text = format!(
+            "cannot {what} {}, where certificates are stored: {error}; {cure}",
+            self.folder.display()
+        );
         Failure::new(Cause::Disk, text)
     }
 }
@@ -174,7 +176,7 @@ mod tests {
         let dir = Dir::new("acme-no-store");
         fs::write(dir.path("file"), "").unwrap();
         let said = Store { folder: dir.path("file/b") }.prepare().unwrap_err();
-        let is_said = said.text.contains("can't write to") && said.text.contains("acme.dir");
+        let is_said = said.text.contains("cannot write to") && said.text.contains("acme.dir");
         assert!(is_said && said.cause == Cause::Disk, "{said}");
     }
 

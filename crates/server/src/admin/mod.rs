@@ -80,7 +80,7 @@ pub struct Ending;
 
 impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the server is ending")
+        f.write_str("the server is shutting down")
     }
 }
 

@@ -58,7 +58,7 @@ impl fmt::Display for ReloadError {
             Self::Start(why) => why.fmt(f),
             Self::OtherProtocol(address, is_secure) => write!(
                 f,
-                "{address:?} was for {} so far: start Millrace again to change that",
+                "{address:?} is in use for {}: restart Millrace to change that",
                 if *is_secure { "HTTP" } else { "HTTPS" }
             ),
         }
@@ -80,12 +80,14 @@ fn cannot_listen(address: &Address, error: &io::Error) -> String {
     };
     let cure = match error.kind() {
         io::ErrorKind::AddrInUse => {
-            "another program listens there: stop it, or choose another address with --listen"
+            "another program is using this address: stop it, or choose another address with --listen"
         }
         io::ErrorKind::PermissionDenied => {
-            "ports below 1024 need root or CAP_NET_BIND_SERVICE; a folder needs write permission"
+            "ports below 1024 require root or CAP_NET_BIND_SERVICE; a Unix socket requires write permission in its folder"
         }
-        io::ErrorKind::AddrNotAvailable => "this machine has no such address: `ip addr` lists those it has",
+        io::ErrorKind::AddrNotAvailable => {
+            "this machine does not have this address: `ip addr` lists its addresses"
+        }
         io::ErrorKind::NotFound => "the folder of the socket does not exist: create it",
         _ => "choose another address with --listen",
     };

@@ -370,7 +370,7 @@ mod tests {
         assert!(Pair::load(&cert, &key).is_ok());
         let said = |cert: &Path, key: &Path| Pair::load(cert, key).unwrap_err();
         let why = said(&cert, &other);
-        assert!(why.to_string().ends_with("the key is not the certificate's"), "{why}");
+        assert!(why.to_string().ends_with("the key does not match the certificate"), "{why}");
         assert!(matches!(why, TlsError::Files(_, _, why) if matches!(*why, TlsError::OtherKey)));
         assert!(matches!(said(&empty, &key), TlsError::Empty(file) if file == empty));
         assert!(matches!(said(&cert, &empty), TlsError::Unreadable("key", file, _) if file == empty));

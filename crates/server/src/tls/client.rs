@@ -41,19 +41,19 @@ impl Trust {
             Some(file) => file.to_owned(),
             None => system_certificates().ok_or_else(|| {
                 TlsError::Trust(
-                    "the system has no list of certificates that it trusts: install the package ca-certificates"
+                    "the system has no trusted certificate authorities: install the package ca-certificates"
                         .to_owned(),
                 )
             })?,
         };
-        let unreadable = |error| TlsError::Trust(format!("{} can't be read: {error}", file.display()));
+        let unreadable = |error| TlsError::Trust(format!("cannot read {}: {error}", file.display()));
         let mut roots = RootCertStore::empty();
         let all = CertificateDer::pem_file_iter(&file).map_err(unreadable)?;
         // A system's list has some that are too old to be understood: one suffices here.
         roots.add_parsable_certificates(all.filter_map(Result::ok));
         if roots.is_empty() {
             return Err(TlsError::Trust(format!(
-                "{} holds no certificate that can be used: it has to be in PEM",
+                "{} contains no usable certificate: it must be in PEM format",
                 file.display()
             )));
         }

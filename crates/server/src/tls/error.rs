@@ -50,23 +50,27 @@ impl fmt::Display for TlsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(what, file, error) => {
-                write!(f, "the {what} {} can't be read: {error}", file.display())
+                write!(f, "cannot read the {what} {}: {error}", file.display())
             }
-            Self::Empty(file) => write!(f, "{} holds no certificate: it has to be in PEM", file.display()),
+            Self::Empty(file) => {
+                write!(f, "{} contains no certificate: it must be in PEM format", file.display())
+            }
             Self::Files(certificate, key, why) => {
                 write!(f, "{} and {}: {why}", certificate.display(), key.display())
             }
-            Self::Text(what, error) => write!(f, "no {what} in PEM: {error}"),
-            Self::EmptyText => f.write_str("it holds no certificate"),
-            Self::Version(error) => write!(f, "not a certificate of version 3: {error}"),
-            Self::Parts(error) => write!(f, "the certificate can't be read: {error}"),
-            Self::OtherKey => f.write_str("the key is not the certificate's"),
+            Self::Text(what, error) => write!(f, "invalid {what} in PEM format: {error}"),
+            Self::EmptyText => f.write_str("it contains no certificate"),
+            Self::Version(error) => write!(f, "not an X.509 version 3 certificate: {error}"),
+            Self::Parts(error) => write!(f, "cannot parse the certificate: {error}"),
+            Self::OtherKey => f.write_str("the key does not match the certificate"),
             Self::Key(error) => error.fmt(f),
-            Self::SelfSigned(error) => write!(f, "no self-signed certificate: {error}"),
-            Self::Challenge(name, why) => write!(f, "no certificate for the challenge of {name}: {why}"),
+            Self::SelfSigned(error) => write!(f, "cannot create a self-signed certificate: {error}"),
+            Self::Challenge(name, why) => {
+                write!(f, "cannot create the certificate for the challenge of {name}: {why}")
+            }
             Self::Staple(why) | Self::Clients(why) | Self::Trust(why) => f.write_str(why),
-            Self::Cryptography(error) => write!(f, "TLS can't be used: {error}"),
-            Self::Tickets(error) => write!(f, "TLS can't be used: no keys for session tickets: {error}"),
+            Self::Cryptography(error) => write!(f, "cannot set up TLS: {error}"),
+            Self::Tickets(error) => write!(f, "cannot set up TLS: no keys for session tickets: {error}"),
         }
     }
 }

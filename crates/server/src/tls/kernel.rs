@@ -84,9 +84,9 @@ pub fn ability() -> &'static io::Result<Ability> {
         // The kernel would load its module for a superuser. Whether it shall is the administrator's affair.
         let layers = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_ulp");
         if layers.is_ok_and(|layers| !layers.split_ascii_whitespace().any(|layer| layer == "tls")) {
-            return Err(io::Error::other("its module `tls` is not loaded (modprobe tls)"));
+            return Err(io::Error::other("the kernel module `tls` is not loaded (modprobe tls)"));
         }
-        try_all().map_err(|error| io::Error::other(format!("it was tried, without success: {error}")))
+        try_all().map_err(|error| io::Error::other(format!("a test connection failed: {error}")))
     })
 }
 

@@ -47,10 +47,10 @@ impl fmt::Display for DiskError {
             }
             Self::OpenToOthers(path) => {
                 let shown = path.display();
-                write!(f, "others may write to {shown}: empty it, then `chmod 700 {shown}`")
+                write!(f, "other users can write to {shown}: empty it, then run `chmod 700 {shown}`")
             }
             Self::InUse(path) => {
-                write!(f, "another server uses {}: give each a folder of its own", path.display())
+                write!(f, "another server is using {}: give each server its own folder", path.display())
             }
             Self::NotEnded => {
                 f.write_str("the machine did not shut down properly, and purges may be missing")

@@ -39,15 +39,15 @@ impl Folder {
     /// It can't be made or read, or others have it or could change it.
     pub fn open(path: &Path) -> Result<(Folder, File), DiskError> {
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(DiskError::cannot("make", parent))?;
+            fs::create_dir_all(parent).map_err(DiskError::cannot("create", parent))?;
         }
         match DirBuilder::new().mode(0o700).create(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(DiskError::cannot("make", path)(error));
+                return Err(DiskError::cannot("create", path)(error));
             }
             _ => {}
         }
-        let about = fs::metadata(path).map_err(DiskError::cannot("look at", path))?;
+        let about = fs::metadata(path).map_err(DiskError::cannot("access", path))?;
         if !about.is_dir() {
             return Err(DiskError::NotFolder(path.to_owned()));
         }

@@ -94,29 +94,29 @@ impl fmt::Display for OrderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownField(name) => {
-                write!(f, "nothing is named \"{name}\" here; there are url, tag, site, all and hard")
+                write!(f, "unknown field \"{name}\"; the fields are url, tag, site, all and hard")
             }
-            Self::Empty => f.write_str("nothing to purge is named: give a URL, a tag, or all"),
+            Self::Empty => f.write_str("nothing to purge: give a URL, a tag, or all"),
             Self::NotUrl(url) => {
-                write!(f, "{url} is no URL: write https://host/path, or a path that begins with /")
+                write!(f, "{url} is not a URL: write https://host/path, or a path that begins with /")
             }
-            Self::PathOfUrl(url) => write!(f, "the path of {url} is not a path"),
+            Self::PathOfUrl(url) => write!(f, "the path of {url} is invalid"),
             Self::UnknownHost { authority, sites } => write!(f, "no site answers for {authority}; {sites}"),
-            Self::OtherSite { authority, site } => write!(f, "{authority} is not of the site {site}"),
+            Self::OtherSite { authority, site } => {
+                write!(f, "{authority} does not belong to the site {site}")
+            }
             Self::WhichSite { what, sites } => {
-                write!(f, "of which site is {what}? Name it with --site; {sites}")
+                write!(f, "{what} needs a site: name it with --site; {sites}")
             }
             Self::UnknownSite { name, sites } => write!(f, "no site is named {name}; {sites}"),
             Self::NotTag(tag) => write!(f, "\"{}\" is not a tag", tag.escape_default()),
-            Self::WhichHost(url) => write!(f, "which host is {url} of? Write the whole URL"),
+            Self::WhichHost(url) => write!(f, "{url} needs a host: write the full URL"),
             Self::CacheOff(url) => write!(f, "the page cache is off for {url}"),
             Self::IllegalUrl(url) => write!(f, "{} is not a URL", url.escape_debug()),
-            Self::NotPath => f.write_str("This is not a path."),
-            Self::Pattern => {
-                f.write_str("Only a path that ends in .* can be purged by X-Purge-Method: regex.")
-            }
-            Self::NoTag => f.write_str("No tag is named."),
-            Self::ManyTags => write!(f, "More than {MOST_TAGS} tags in one request."),
+            Self::NotPath => f.write_str("The path is invalid."),
+            Self::Pattern => f.write_str("X-Purge-Method: regex supports only paths that end in .*"),
+            Self::NoTag => f.write_str("The request names no tag."),
+            Self::ManyTags => write!(f, "The request names more than {MOST_TAGS} tags."),
         }
     }
 }
@@ -517,7 +517,7 @@ pub mod tests {
         }
         assert_eq!(
             error("tag=x").to_string(),
-            "of which site is a tag? Name it with --site; the sites are a.example, b.example"
+            "a tag needs a site: name it with --site; the sites are a.example, b.example"
         );
     }
 }
