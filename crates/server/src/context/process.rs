@@ -102,6 +102,9 @@ impl<T: ?Sized> Swapped<T> {
     }
 }
 
+/// The configuration as one thread refers to it: counted without touching what other threads count.
+pub type SharedPlan = Rc<Arc<Plan>>;
+
 /// What an event loop has for all rooms: the time, its counters, its lines of the access log, the plan in force. Handed down the
 /// path of a request inside of each room's own part; never crosses to another thread.
 #[derive(Debug)]
@@ -118,7 +121,7 @@ pub struct Context {
     pub stats: Arc<Slot>,
     /// This thread's lines of the access log.
     pub access: AccessBuffer,
-    plan: RefCell<Rc<Arc<Plan>>>,
+    plan: RefCell<SharedPlan>,
 }
 
 impl Context {
@@ -136,7 +139,7 @@ impl Context {
     }
 
     /// The configuration in force, counted without touching what other threads count.
-    pub fn plan(&self) -> Rc<Arc<Plan>> {
+    pub fn plan(&self) -> SharedPlan {
         self.plan.borrow().clone()
     }
 

@@ -70,6 +70,8 @@ pub struct Lanes {
     background: Option<LaneId>,
     /// Steps on the way to an order.
     buying: Vec<Rule>,
+    /// What looks like one and is none.
+    reading: Vec<Rule>,
     /// Paths at which everybody may knock, and only those who are known are let in.
     doors: Option<Paths>,
 }
@@ -123,8 +125,9 @@ impl Lanes {
         }
         let named = |name| pools.iter().position(|pool| pool.name == name).map(LaneId::new);
         let doors = (!profile.doors.is_empty()).then(|| Paths::new(profile.doors));
-        let buying = profile.buying.iter().map(|rule| Rule::of(LaneId::FRONT, rule)).collect();
-        Lanes { rules, background: named(plan::PhpPool::BACKGROUND), buying, doors }
+        let known = |rules: &[LaneRule]| rules.iter().map(|rule| Rule::of(LaneId::FRONT, rule)).collect();
+        let (buying, reading) = (known(profile.buying), known(profile.reading));
+        Lanes { rules, background: named(plan::PhpPool::BACKGROUND), buying, reading, doors }
     }
 
     /// Before whom this request of that lane goes when there are not enough workers.
@@ -143,7 +146,10 @@ impl Lanes {
     /// Whether it is a step on the way to an order.
     fn is_buying(&self, request: &Request) -> bool {
         !self.buying.is_empty()
-            && with_path(request, |path| self.buying.iter().any(|rule| rule.fits(request, path)))
+            && with_path(request, |path| {
+                let any = |rules: &[Rule]| rules.iter().any(|rule| rule.fits(request, path));
+                any(&self.buying) && !any(&self.reading)
+            })
     }
 
     /// Whether the request is for a path of those who work at the site: of a log-in, or of pages that are only for them.
@@ -514,6 +520,12 @@ mod tests {
             ["GET /", "GET /product/a-shirt/", "GET /?s=add-to-cart", "GET /wp-json/wc/store/v1/products"]
         {
             assert_eq!(rank("wordpress", request, "", ""), Rank::Visitor, "{request}");
+        }
+        // On every page of the catalogue, for readers without a cart, too.
+        for request in
+            ["GET /wp-json/wc/store/v1/cart?_locale=user", "POST /?wc-ajax=get_refreshed_fragments"]
+        {
+            assert_eq!(rank("wordpress", request, form, "time=1"), Rank::Visitor, "{request}");
         }
     }
 }

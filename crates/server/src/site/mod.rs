@@ -6,13 +6,13 @@ mod lanes;
 mod network;
 mod origin;
 mod profile;
+mod running;
 mod script;
 mod setup;
-mod site;
 pub mod visitors;
 
 pub use lanes::{LaneId, Rank};
 pub use network::Network;
+pub use running::Site;
 pub use script::Script;
 pub use setup::Setup;
-pub use site::Site;

@@ -15,6 +15,9 @@ use super::waiters::{Line, Turn, Waiter, Waiters};
 /// browsers come back late.
 const SHORT: f64 = 0.25;
 
+/// A visitor that has waited for so many times its patience goes before all others.
+const OVERDUE: u64 = 2;
+
 /// Who asks for a worker.
 #[derive(Clone, Debug, Default)]
 pub struct Applicant {
@@ -52,6 +55,8 @@ pub struct RequestQueue<T> {
     frontier: Frontier,
     /// Free workers since one was given to an unproven request.
     since_unproven: u32,
+    /// When it was last told the time.
+    now: u64,
 }
 
 impl<T> RequestQueue<T> {
@@ -65,6 +70,7 @@ impl<T> RequestQueue<T> {
             places: Places::default(),
             frontier: Frontier::default(),
             since_unproven: 0,
+            now: 0,
         }
     }
 
@@ -75,6 +81,7 @@ impl<T> RequestQueue<T> {
 
     /// When it is the turn of a request that can't run at once; `None`: it is refused.
     pub fn admit(&mut self, now: u64, from: &Applicant, capacity: Capacity) -> Option<Turn> {
+        self.now = now;
         let ticket = from.place.as_deref().and_then(|cookie| self.places.read(cookie, now));
         self.call(now, capacity);
         let (turn, delay) = self.turn(now, from, ticket, capacity);
@@ -148,7 +155,8 @@ impl<T> RequestQueue<T> {
             self.since_unproven = 0;
             return Some(next);
         }
-        for line in [Line::Known, Line::Buying, Line::Visitor] {
+        let overdue = self.is_overdue().then_some(Line::Visitor);
+        for line in overdue.into_iter().chain([Line::Known, Line::Buying, Line::Visitor]) {
             if let Some(next) = take(&mut self.waiters, line) {
                 self.since_unproven = self.since_unproven.saturating_add(1);
                 return Some(next);
@@ -162,8 +170,15 @@ impl<T> RequestQueue<T> {
         Some(next)
     }
 
+    /// Whether a visitor waits for far longer than it was promised: it was let in, and requests that go first have kept coming since.
+    fn is_overdue(&self) -> bool {
+        let most = self.admission.patience(Rank::Visitor) as u64 * OVERDUE;
+        self.is_bounded && self.waiters.oldest_in(Line::Visitor).is_some_and(|since| since + most <= self.now)
+    }
+
     /// A request was served, and took so many milliseconds.
     pub fn served(&mut self, now: u64, took: f64) {
+        self.now = now;
         let waiting = self.waiters.len();
         self.admission.served(now, took, waiting);
     }
@@ -224,6 +239,28 @@ mod tests {
             let served = queue.next(None, false).map(|(_, waiter)| waiter.wake);
             if served == Some(u8::MAX) {
                 assert!(now <= 10_000 + 2 * 1_000, "after {} ms", now - 10_000);
+                return;
+            }
+        }
+        panic!("the visitor was never served");
+    }
+
+    #[test]
+    fn buyers_that_keep_coming_do_not_keep_a_visitor_waiting_for_ever() {
+        let mut queue = RequestQueue::new(Some(1_000));
+        (0..20).for_each(|_| queue.served(0, 50.0));
+        let capacity = Capacity { limit: 2, cores: 2, running: 2 };
+        let from = |rank, last| Applicant { rank, address: Some([192, 0, 2, last].into()), place: None };
+        let turn = queue.admit(0, &from(Rank::Visitor, 250), capacity).expect("the queue is empty");
+        queue.waiters.push(0, turn, 0, None, None, u8::MAX);
+        for number in 0..200 {
+            let now = u64::from(number) * 25;
+            if let Some(turn) = queue.admit(now, &from(Rank::Buying, number), capacity) {
+                queue.waiters.push(0, turn, now, None, None, number);
+            }
+            let served = queue.next(None, false).map(|(_, waiter)| waiter.wake);
+            if served == Some(u8::MAX) {
+                assert!((2_000..2_100).contains(&now), "after {now} ms");
                 return;
             }
         }

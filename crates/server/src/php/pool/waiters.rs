@@ -220,6 +220,12 @@ impl<T> Waiters<T> {
         self.lines.iter().find_map(|line| line.queues.iter().position(|queue| !queue.is_empty()))
     }
 
+    /// Since when the first of a line waits, about: each event loop's first is looked at.
+    pub fn oldest_in(&self, line: Line) -> Option<u64> {
+        let queues = &self.lines[line as usize].queues;
+        queues.iter().filter_map(|queue| Some(queue.front()?.since)).min()
+    }
+
     /// Since when the first of a line waits: the longest of them.
     pub fn oldest_since(&self) -> Option<u64> {
         let queues = self.lines.iter().flat_map(|line| &line.queues);

@@ -104,4 +104,5 @@ pub(super) static PROFILE: Profile = Profile {
     ],
     // Drupal Commerce: the form that adds to the cart is on the product's own page, and can't be told by its path.
     buying: &[LaneRule { paths: &["*/cart", "*/checkout"], ..LaneRule::ANY }],
+    reading: &[],
 };

@@ -12,6 +12,7 @@ pub(super) static PROFILE: Profile = Profile {
     caching: NOTHING,
     lanes: &[],
     buying: &[],
+    reading: &[],
     doors: &[],
 };
 

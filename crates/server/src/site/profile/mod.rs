@@ -30,6 +30,8 @@ pub struct Profile {
     pub lanes: &'static [LaneRule],
     /// Steps on the way to an order: they go before what others only look at. Their `pool` does not count.
     pub buying: &'static [LaneRule],
+    /// Requests that look like such steps, and that pages make for everybody who reads them.
+    pub reading: &'static [LaneRule],
     /// Paths of log-ins, and of pages for those who are logged in: requests for them by others come last of all.
     pub doors: &'static [&'static str],
 }

@@ -146,4 +146,13 @@ pub(super) static PROFILE: Profile = Profile {
             ..LaneRule::ANY
         },
     ],
+    // WooCommerce's scripts ask for the cart on every page of the catalogue, also for a reader who has none.
+    reading: &[
+        LaneRule { arguments: &["wc-ajax=get_refreshed_fragments"], ..LaneRule::ANY },
+        LaneRule {
+            methods: &["GET", "HEAD"],
+            paths: &["*/wp-json/wc/store/cart", "*/wp-json/wc/store/v1/cart"],
+            ..LaneRule::ANY
+        },
+    ],
 };
