@@ -27,8 +27,8 @@ pub enum Cause {
     Disk,
 }
 
-/// Why there is no certificate.
-#[derive(Clone, Debug)]
+/// Why there is no certificate, or why it cannot be stored. The keeper logs it with [`advice`](Failure::advice), and retries by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The kind of failure.
     pub cause: Cause,
