@@ -27,7 +27,7 @@ pub enum Cause {
     Disk,
 }
 
-/// Why no certificate has come, or none can be kept. The keeper logs it with [`advice`](Failure::advice), and tries again by itself.
+/// Why there is no certificate, or why it cannot be stored. The keeper logs it with [`advice`](Failure::advice), and retries by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The kind of failure.

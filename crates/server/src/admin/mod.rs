@@ -68,13 +68,13 @@ pub struct State {
     pub reload: Box<dyn Fn() -> Reloading>,
 }
 
-/// A page on its way.
+/// A warm-up fetch in progress.
 pub type Fetching = Pin<Box<dyn Future<Output = Result<Fetched, Ending>>>>;
 
-/// A reload on its way: the warnings of the new configuration, empty if there are none; or why the old one stays.
+/// A reload in progress: the warnings of the new configuration; the error says why the old one stays in force.
 pub type Reloading = Pin<Box<dyn Future<Output = Result<String, Box<dyn Error>>>>>;
 
-/// What was asked for is not done any more, because the server is ending: the next one has to be asked.
+/// The request is not carried out, because the server is shutting down: send it to the next server.
 #[derive(Debug)]
 pub struct Ending;
 

@@ -83,7 +83,8 @@ fn cannot_listen(address: &Address, error: &io::Error) -> String {
             "another program is using this address: stop it, or choose another address with --listen"
         }
         io::ErrorKind::PermissionDenied => {
-            "ports below 1024 require root or CAP_NET_BIND_SERVICE; a Unix socket requires write permission in its folder"
+            "ports below 1024 require root or CAP_NET_BIND_SERVICE; a Unix socket requires write permission in its \
+             folder"
         }
         io::ErrorKind::AddrNotAvailable => {
             "this machine does not have this address: `ip addr` lists its addresses"

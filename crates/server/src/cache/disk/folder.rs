@@ -32,11 +32,11 @@ const STATE: &str = "state";
 const UNFINISHED: &str = ".new";
 
 impl Folder {
-    /// Makes the folder if need be, sees that nobody else can write to it, and locks it as long as the file that is
-    /// returned lives.
+    /// Creates the folder if it does not exist, checks that no other user can write to it, and locks it for the life of
+    /// the returned file.
     ///
     /// # Errors
-    /// It can't be made or read, or others have it or could change it.
+    /// The folder can't be created or read, another server uses it, or other users could change it.
     pub fn open(path: &Path) -> Result<(Folder, File), DiskError> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(DiskError::cannot("create", parent))?;
