@@ -33,7 +33,7 @@ static const char *opcache_fault(void)
 	char *restrict_api = INI_STR("opcache.restrict_api");
 	SG(request_info).path_translated = restrict_api && *restrict_api ? estrdup(restrict_api) : NULL;
 	if (php_request_startup() == FAILURE) {
-		return "a request could not be started";
+		return "PHP cannot start a request";
 	}
 	zend_try {
 		zval name, status, argument;
@@ -47,7 +47,7 @@ static const char *opcache_fault(void)
 			fault = enabled && zend_is_true(enabled) ? "" : "opcache did not start";
 		}
 	} zend_catch {
-		fault = "asking it ended in a fatal error";
+		fault = "querying opcache ended in a fatal error";
 	} zend_end_try();
 	return fault;
 }
@@ -56,7 +56,7 @@ static const char *opcache_fault(void)
 static void probe(char *fault, size_t room)
 {
 	int ends[2];
-	snprintf(fault, room, "the process that asks could not be started");
+	snprintf(fault, room, "cannot start the process that queries opcache");
 	if (pipe(ends) != 0) {
 		return;
 	}
@@ -71,7 +71,7 @@ static void probe(char *fault, size_t room)
 		struct pollfd wait = { .fd = ends[0], .events = POLLIN };
 		ssize_t got = poll(&wait, 1, PROBE_SECONDS * 1000) > 0 ? read(ends[0], fault, room - 1) : -1;
 		if (got <= 0) {
-			snprintf(fault, room, "the process that asked did not answer");
+			snprintf(fault, room, "the process that queries opcache did not respond");
 		} else {
 			fault[got] = 0;
 		}
@@ -86,7 +86,7 @@ static size_t report_opcache(char *text, size_t length, size_t room)
 {
 	char fault[200] = "";
 	if (!zend_get_extension("Zend OPcache")) {
-		snprintf(fault, sizeof fault, "it is not loaded: apt-get install php%d.%d-opcache, or zend_extension=opcache",
+		snprintf(fault, sizeof fault, "the extension is not loaded: apt-get install php%d.%d-opcache, or zend_extension=opcache",
 			PHP_MAJOR_VERSION, PHP_MINOR_VERSION);
 	} else if (!INI_BOOL("opcache.enable")) {
 		snprintf(fault, sizeof fault, "opcache.enable is 0");

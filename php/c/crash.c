@@ -37,7 +37,7 @@ static void put_reason(struct text *text, int signal, const siginfo_t *info)
 		text_number(text, (uint64_t)info->si_pid);
 		text_put(text, info->si_pid == self ? ", itself" : "");
 	} else if (signal == SIGSEGV && stack_end && address >= stack_end - (64u << 10) && address < stack_end + (256u << 10)) {
-		text_put(text, "the stack is used up: endless recursion?");
+		text_put(text, "stack overflow: endless recursion?");
 	} else if (info->si_code > 0) {
 		text_put(text, "at address ");
 		text_address(text, address);

@@ -62,7 +62,7 @@ void handler_run(void)
 	worker->answer = ANSWER_VOID;
 	loop_request_info(true);
 	if (php_request_startup() != SUCCESS) {
-		wire_handler(false, ZEND_STRL("PHP could not start a request"));
+		wire_handler(false, ZEND_STRL("PHP cannot start a request"));
 		return;
 	}
 	if (SG(request_info).path_translated) {

@@ -164,7 +164,7 @@ static void trace(uint32_t slot, uint8_t flags)
 static ZEND_NORETURN void become_worker(int socket, uint32_t slot)
 {
 	if (!sandbox_enter(host.pid, host.server)) {
-		static const char text[] = "millrace-php: a worker cannot be kept from the rest of the machine and ends; see php.sandbox";
+		static const char text[] = "millrace-php: a worker cannot enter the sandbox and exits; see php.sandbox";
 		host_log(LOG_CRIT, text, sizeof text - 1);
 		_exit(71);
 	}
@@ -181,7 +181,7 @@ static ZEND_NORETURN void become_worker(int socket, uint32_t slot)
 static void spawn(uint32_t slot, int socket)
 {
 	if (slot >= host.slots || host.pids[slot] || host.retiring || socket < 0) {
-		static const char text[] = "millrace-php: the server asked for a worker in a slot that is not free";
+		static const char text[] = "millrace-php: the server requested a worker in an occupied slot";
 		host_log(LOG_ERR, text, sizeof text - 1);
 		worker_ended(slot, 0, 0, 0);
 		return;
@@ -195,7 +195,7 @@ static void spawn(uint32_t slot, int socket)
 	}
 	if (pid < 0) {
 		char text[200];
-		int length = snprintf(text, sizeof text, "millrace-php: no worker could be forked: %s", strerror(errno));
+		int length = snprintf(text, sizeof text, "millrace-php: cannot fork a worker: %s", strerror(errno));
 		host_log(LOG_ERR, text, (size_t)length);
 		board_set32(board, MR_SLOT_STATE, MR_STATE_FREE);
 		worker_ended(slot, 0, 0, 0);
@@ -326,13 +326,13 @@ static bool map_scoreboard(void)
 {
 	struct stat file;
 	if (fstat(MR_SCOREBOARD_DESCRIPTOR, &file) != 0 || file.st_size < (off_t)MR_SCOREBOARD_HEAD) {
-		main_fail("descriptor 4 is no scoreboard");
+		main_fail("file descriptor 4 is not a scoreboard");
 		return false;
 	}
 	host.board_bytes = (size_t)file.st_size;
 	host.board = mmap(NULL, host.board_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, MR_SCOREBOARD_DESCRIPTOR, 0);
 	if (host.board == MAP_FAILED) {
-		main_fail("the scoreboard cannot be mapped: %s", strerror(errno));
+		main_fail("cannot map the scoreboard: %s", strerror(errno));
 		return false;
 	}
 	close(MR_SCOREBOARD_DESCRIPTOR);
@@ -340,7 +340,7 @@ static bool map_scoreboard(void)
 	memcpy(head, host.board, sizeof head);
 	size_t slots = (host.board_bytes - MR_SCOREBOARD_HEAD) / MR_SLOT_BYTES;
 	if (head[0] != MR_SCOREBOARD_MAGIC || head[1] != MR_PROTOCOL || head[2] != MR_SLOT_BYTES || head[3] > slots) {
-		main_fail("millrace and millrace-php are of different versions: install both from one release");
+		main_fail("millrace and millrace-php have different versions: install both from the same release");
 		return false;
 	}
 	host.slots = head[3];

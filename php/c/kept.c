@@ -355,7 +355,7 @@ bool kept_files_changed(time_t *looked, time_t pause)
 	} ZEND_HASH_FOREACH_END();
 	if (first) {
 		char text[512];
-		int length = snprintf(text, sizeof text, "%.400s has changed: this worker ends, and another one boots the script",
+		int length = snprintf(text, sizeof text, "%.400s has changed: this worker exits, and another one boots the script",
 			ZSTR_VAL(first));
 		wire_log(LOG_INFO, text, MIN((size_t)length, sizeof text - 1));
 	}

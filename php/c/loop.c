@@ -262,8 +262,9 @@ static void refuse_forbidden(const char *script)
 {
 	char text[640];
 	const struct passwd *user = getpwuid(geteuid());
-	int length = snprintf(text, sizeof text, "Unable to open primary script: %.300s (%s). PHP runs as %.60s, who has to be allowed "
-		"to read it and to enter every folder on the way: see php.user", script, strerror(EACCES), user ? user->pw_name : "nobody known");
+	int length = snprintf(text, sizeof text, "Unable to open primary script: %.300s (%s). PHP runs as user %.60s, which needs "
+		"permission to read it and to enter every folder in its path: see php.user",
+		script, strerror(EACCES), user ? user->pw_name : "unknown");
 	wire_log(LOG_ERR, text, (size_t)length);
 	refuse(403, "Access denied.\n");
 }
@@ -378,7 +379,7 @@ static void run_script(void)
 static void go_to_root(void)
 {
 	if (chdir("/") != 0) {
-		static const char text[] = "the worker cannot go back to the directory /";
+		static const char text[] = "the worker cannot change back to the directory /";
 		wire_log(LOG_WARNING, text, sizeof text - 1);
 	}
 }
@@ -395,7 +396,7 @@ static bool begin_request(void)
 		}
 		return true;
 	}
-	static const char text[] = "PHP could not start a request; the worker ends";
+	static const char text[] = "PHP cannot start a request; the worker exits";
 	wire_log(LOG_CRIT, text, sizeof text - 1);
 	sapi_headers_struct failed = { .http_response_code = 500 };
 	wire_head(&failed);

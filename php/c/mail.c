@@ -57,7 +57,7 @@ int mail_hand_over(const char *name, int argc, char **argv)
 	socklen_t to_length = address(&to, name);
 	int host = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (host < 0 || connect(host, (struct sockaddr *)&to, to_length) != 0) {
-		fprintf(stderr, "mail cannot be handed to the PHP host: %s\n", strerror(errno));
+		fprintf(stderr, "cannot pass mail to the PHP host: %s\n", strerror(errno));
 		return EX_TEMPFAIL;
 	}
 	union {
@@ -121,7 +121,7 @@ static bool split(char *bytes, size_t length, const char **words)
 
 static void refuse(int log, const char *const *words)
 {
-	dprintf(log, "sendmail: these arguments are not passed on by Millrace's sandbox:");
+	dprintf(log, "sendmail: Millrace's sandbox does not allow these arguments:");
 	for (; *words; words++) {
 		dprintf(log, " %s", *words);
 	}

@@ -45,7 +45,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	if (options.temp_base && !options.check && !temp_make(options.temp_base)) {
-		main_fail("no temporary folder can be made in %s: %s; set php.temp_dir to a folder where user %u may write",
+		main_fail("cannot create a temporary folder in %s: %s; set php.temp_dir to a folder that user %u can write to",
 			options.temp_base, strerror(errno), (unsigned)geteuid());
 		return 1;
 	}
@@ -87,27 +87,27 @@ void main_fail(const char *format, ...)
 
 static const char usage[] =
 	"millrace-php runs PHP for Millrace, which starts it with a control socket as descriptor 3 and a scoreboard as 4.\n"
-	"  --user USER           run as this user (when started by root)\n"
-	"  --group GROUP         and this group; default: the user's own\n"
-	"  --ini-file FILE       start PHP with this file alone, instead of the distribution's php.ini and conf.d\n"
-	"  -d NAME=VALUE         set an ini value, on top of every file\n"
-	"  --max-requests N      end a worker after about N requests; 0 (the default): never\n"
-	"  --grace-seconds N     when the server has gone, kill workers after N seconds (default 5)\n"
-	"  --worker-script FILE  persistent workers: each boots this script, which serves requests by millrace_handle_request()\n"
-	"  --worker-name NAME    its SCRIPT_NAME while no request runs\n"
-	"  --worker-root FOLDER  its DOCUMENT_ROOT while no request runs\n"
-	"  --keep-environment    scripts see the environment of the server; default: only USER and HOME, as php-fpm\n"
-	"  --no-new-privileges   PHP cannot gain privileges by set-user-ID programs\n"
-	"  --sandbox             as --no-new-privileges; besides, scripts use only the folders named here (where the kernel has\n"
-	"                        Landlock), and none of the system calls that web pages have no use for\n"
-	"  --folder DIR          scripts may read and write there; may be repeated\n"
-	"  --read-folder DIR     scripts may read there; may be repeated\n"
-	"  --keep-database-connections   those of mysqli outlive a request, and are reset\n"
-	"  --temp-base DIR       make a temporary folder of the workers' own there\n"
-	"  --open-basedir WHEN   set open_basedir to these folders: always, or when needed, without --sandbox or without Landlock\n"
-	"  --disable-functions A,B   besides those of the ini files\n"
-	"  --check               start PHP, say what it is, and end\n"
-	"  --version             say the version and end\n";
+	"  --user USER           run as this user (requires root)\n"
+	"  --group GROUP         run as this group; default: the user's primary group\n"
+	"  --ini-file FILE       use only this ini file, instead of the distribution's php.ini and conf.d\n"
+	"  -d NAME=VALUE         set an ini value; overrides ini files\n"
+	"  --max-requests N      replace a worker after about N requests; 0 (the default): never\n"
+	"  --grace-seconds N     kill workers N seconds after the server has exited (default 5)\n"
+	"  --worker-script FILE  persistent workers: each boots this script, which calls millrace_handle_request()\n"
+	"  --worker-name NAME    SCRIPT_NAME of the worker script while no request runs\n"
+	"  --worker-root FOLDER  DOCUMENT_ROOT of the worker script while no request runs\n"
+	"  --keep-environment    pass the server's environment to scripts; default: only USER and HOME, as php-fpm\n"
+	"  --no-new-privileges   PHP cannot gain privileges through set-user-ID programs\n"
+	"  --sandbox             like --no-new-privileges; in addition, scripts can access only the folders named here (if\n"
+	"                        the kernel has Landlock), and cannot use system calls that web pages do not need\n"
+	"  --folder DIR          scripts can read and write in this folder; may be repeated\n"
+	"  --read-folder DIR     scripts can read in this folder; may be repeated\n"
+	"  --keep-database-connections   keep mysqli connections open between requests, and reset them\n"
+	"  --temp-base DIR       create the workers' own temporary folder in this folder\n"
+	"  --open-basedir WHEN   set open_basedir to these folders: always, or when needed (without --sandbox or Landlock)\n"
+	"  --disable-functions A,B   disable these functions, in addition to those in the ini files\n"
+	"  --check               start PHP, print a report, and exit\n"
+	"  --version             print the version and exit\n";
 
 /*
  * Whether an ini value can stand without quotes: quoted already, an expression of constants (E_ALL & ~E_NOTICE), or
@@ -238,8 +238,8 @@ static bool take_descriptors(void)
 	int kind;
 	socklen_t length = sizeof kind;
 	if (getsockopt(MR_CONTROL_DESCRIPTOR, SOL_SOCKET, SO_TYPE, &kind, &length) != 0 || kind != SOCK_SEQPACKET) {
-		fprintf(stderr, "millrace-php: descriptor 3 is no control socket; `millrace serve` starts this program, "
-			"`millrace-php --check` says what it finds\n");
+		fprintf(stderr, "millrace-php: descriptor 3 is not a control socket; `millrace serve` starts this program, "
+			"`millrace-php --check` checks the PHP installation\n");
 		return false;
 	}
 	for (int fd = 0; fd < 3; fd++) {
@@ -303,15 +303,15 @@ static bool switch_user(void)
 		}
 		uid_t uid = user->pw_uid;
 		if (geteuid() != 0 && (uid != geteuid() || (options.group && gid != getegid()))) {
-			main_fail("PHP cannot run as \"%s\": only root may switch users", options.user);
+			main_fail("PHP cannot run as \"%s\": only root can switch users", options.user);
 			return false;
 		}
 		if (geteuid() == 0 && (initgroups(options.user, gid) != 0 || setgid(gid) != 0 || setuid(uid) != 0)) {
-			main_fail("cannot become the user \"%s\": %s", options.user, strerror(errno));
+			main_fail("cannot switch to the user \"%s\": %s", options.user, strerror(errno));
 			return false;
 		}
 		if (uid != 0 && setuid(0) == 0) {
-			main_fail("the user \"%s\" could become root again", options.user);
+			main_fail("the user \"%s\" can switch back to root", options.user);
 			return false;
 		}
 		/* A process that has switched users is closed to its own user; but the host reads where its workers are (trace.c). */
@@ -456,7 +456,7 @@ static bool same_version(void)
 	if (found == built || (!found && built < 804)) {
 		return true;
 	}
-	main_fail("built for PHP %d.%d, but libphp.so is of another version: build Millrace again, or choose the library with "
+	main_fail("built for PHP %d.%d, but libphp.so has another version: build Millrace again, or choose the library with "
 		"update-alternatives --config libphp8", PHP_MAJOR_VERSION, PHP_MINOR_VERSION);
 	return false;
 }
@@ -467,7 +467,7 @@ static bool start_php(char *program)
 		return false;
 	}
 	if (options.ini_file && access(options.ini_file, R_OK) != 0) {
-		main_fail("the ini file %s cannot be read: %s", options.ini_file, strerror(errno));
+		main_fail("cannot read the ini file %s: %s", options.ini_file, strerror(errno));
 		return false;
 	}
 	zend_signal_startup();
@@ -482,7 +482,7 @@ static bool start_php(char *program)
 	sapi_millrace.php_ini_path_override = file;
 	sapi_millrace.ini_entries = options.ini_entries;
 	if (sapi_millrace.startup(&sapi_millrace) == FAILURE) {
-		main_fail("its own start has failed");
+		main_fail("its startup failed");
 		return false;
 	}
 	temp_use(options.temp_base);

@@ -213,7 +213,7 @@ static bool read_frame(struct frame *frame)
 			memcpy(frame, in->bytes, sizeof *frame);
 			if (frame->kind != MR_KIND_REQUEST || frame->length < MR_REQUEST_BYTES
 				|| frame->length > MR_REQUEST_BYTES + MR_VARIABLES_MAX + MR_INLINE_BODY_MAX) {
-				return protocol_error("millrace-php: the server sent something that is no request");
+				return protocol_error("millrace-php: the server sent a frame that is not a request");
 			}
 			worker->in_used = MR_HEADER_BYTES + (size_t)frame->length;
 			if (in->length >= worker->in_used) {
@@ -258,10 +258,10 @@ bool wire_read(void)
 	worker->purges.length = 0;
 	worker->purge_all = worker->hard = worker->controlled = false;
 	if (!parse_request(&frame)) {
-		return protocol_error("millrace-php: the server sent a broken request");
+		return protocol_error("millrace-php: the server sent a malformed request");
 	}
 	if (worker->request.sequence <= worker->sequence) {
-		return protocol_error("millrace-php: the server sent a request out of turn");
+		return protocol_error("millrace-php: the server sent a request out of order");
 	}
 	worker->sequence = worker->request.sequence;
 	worker->answer = ANSWER_WAITING;
@@ -579,7 +579,7 @@ bool wire_is_legal(const sapi_header_struct *field)
 static void log_illegal(const sapi_header_struct *field)
 {
 	char text[256];
-	int length = snprintf(text, sizeof text, "PHP header left out, it has no legal name: %.*s",
+	int length = snprintf(text, sizeof text, "PHP header dropped, its name is illegal: %.*s",
 		(int)MIN(field->header_len, 150u), field->header);
 	wire_log(LOG_WARNING, text, (size_t)length);
 }
@@ -606,7 +606,7 @@ void wire_head(sapi_headers_struct *headers)
 	struct status status = resolve_status(headers);
 	if (status.code < 200 || status.code > 999) {
 		char text[100];
-		int length = snprintf(text, sizeof text, "PHP set the status code %d, which is none: answered 500", status.code);
+		int length = snprintf(text, sizeof text, "PHP set the invalid status code %d: answered with 500", status.code);
 		wire_log(LOG_WARNING, text, (size_t)length);
 		status = (struct status){ 500, "", 0 };
 	}
@@ -617,7 +617,7 @@ void wire_head(sapi_headers_struct *headers)
 		room += 4 + field->header_len;
 	}
 	if (room > MR_HEAD_MAX || !wire_room(&worker->out, room + OUT_KEEP)) {
-		static const char text[] = "PHP set more than 1 MB of headers: answered 500 without any";
+		static const char text[] = "PHP set more than 1 MB of headers: answered with 500 without headers";
 		wire_log(LOG_ERR, text, sizeof text - 1);
 		sapi_headers_struct none = { .http_response_code = 500 };
 		wire_head(&none);

@@ -108,7 +108,7 @@ fn fields_of_the_answer() {
         assert!(answer.values(name).is_empty(), "{name}");
     }
     assert_eq!(
-        answer.log.iter().filter(|text| text.contains("no legal name")).count(),
+        answer.log.iter().filter(|text| text.contains("its name is illegal")).count(),
         2,
         "{:?}",
         answer.log

@@ -302,7 +302,7 @@ fn a_broken_frame_ends_the_worker_and_says_why() {
     assert_eq!(worker.run(&Ask::get(&script)).text(), "1");
     worker.send_raw(&out);
     let Sent::Log(text) = worker.next() else { panic!("no message") };
-    assert!(text.contains("out of turn"), "{text}");
+    assert!(text.contains("out of order"), "{text}");
     assert_eq!(worker.next(), Sent::Closed);
     assert_eq!(host.exited(worker.pid).0, 0);
     // A torn one that comes in pieces is no harm, and one that never ends neither.

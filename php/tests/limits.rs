@@ -61,7 +61,7 @@ fn an_endless_loop_is_ended() {
     let (answer, _) = ended("error_log('begun'); while (true) { }");
     assert_eq!((answer.status, answer.text().as_str()), (504, ""));
     let log = answer.log.join("\n");
-    assert!(log.contains("Maximum wall-clock time exceeded: ended after 0."), "{log}");
+    assert!(log.contains("Maximum wall-clock time exceeded: terminated after 0."), "{log}");
     assert!(log.contains("x.php on line 2") || log.contains("x.php:2"), "{log}");
 }
 
@@ -325,6 +325,6 @@ fn a_stack_that_is_used_up() {
     }
     assert_eq!(status & 0x7f, 11);
     let text = &host.report;
-    assert!(text.starts_with("the stack is used up: endless recursion?\n#0 "), "{text}");
+    assert!(text.starts_with("stack overflow: endless recursion?\n#0 "), "{text}");
     assert!(text.contains("down() in ") && text.ends_with("\n..."), "{text}");
 }

@@ -18,7 +18,7 @@ def interrupted(words, when, what):
         out, said = running.communicate(timeout=PATIENCE)
     finally:
         running.kill()
-    assert running.returncode == 0 and "it was interrupted" in out, (running.returncode, out, said)
+    assert running.returncode == 0 and "Ended         interrupted" in out, (running.returncode, out, said)
 
 
 @story

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// A run, but for what users do ([`crate::scenario::Scenario`]).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Who comes when.
+    /// The kind of load: users or arrivals.
     pub arrivals: Arrivals,
     /// The stages of the load.
     pub curve: Curve,
@@ -13,7 +13,8 @@ pub struct Plan {
     pub every: Option<Duration>,
     /// How long users think between flows, evenly between these two, where a step doesn't say otherwise.
     pub think: Option<(Duration, Duration)>,
-    /// Most connections of open arrivals; `None`: as many as are wanted. Who finds none free waits, and the wait counts.
+    /// Maximum connections of open arrivals; `None`: no limit. An arrival that finds none free waits, and the wait
+    /// counts.
     pub connections: Option<u32>,
     /// Connections of a page load over HTTP/1.1.
     pub page_connections: u32,
@@ -55,12 +56,12 @@ pub enum Certificates {
     TrustedBy(std::path::PathBuf),
 }
 
-/// Who comes when.
+/// The kind of load: users or arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrivals {
-    /// So many users; each begins again when it is through.
+    /// A number of users; each starts its flow again when it is done.
     Closed,
-    /// So many flows begin a second, however the server is doing.
+    /// A number of flows starts per second, however slow the server is.
     Open,
 }
 
@@ -87,7 +88,7 @@ pub struct Segment {
 /// What ends a run early.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stop {
-    /// After so many requests.
+    /// After this many requests.
     pub requests: Option<u64>,
     /// When this share of requests failed over the window: 0.05 is 5 %.
     pub failed_share: Option<f64>,

@@ -193,7 +193,7 @@ pub enum Failure {
     TimeOut,
     /// The TLS handshake failed, or a record was wrong.
     Tls,
-    /// What came is not HTTP.
+    /// The response is not valid HTTP.
     BadHttp,
     /// A status of 400-499 that no check allows.
     Status4xx,
@@ -332,7 +332,7 @@ pub enum End {
         /// `5.2 % failures over 5 s`.
         why: String,
     },
-    /// It could not go on: nobody listens there, ...
+    /// It could not continue: no server listens there, ...
     Impossible(String),
 }
 
@@ -384,22 +384,22 @@ impl Failure {
         }
     }
 
-    /// What it is, for people.
+    /// Its description.
     pub fn words(self) -> &'static str {
         match self {
             Failure::Refused => "connection refused",
             Failure::Reset => "connection reset or closed",
             Failure::TimeOut => "timed out",
             Failure::Tls => "TLS failed",
-            Failure::BadHttp => "not HTTP",
+            Failure::BadHttp => "invalid HTTP",
             Failure::Status4xx => "status 4xx",
             Failure::Status5xx => "status 5xx",
             Failure::StatusOther => "unexpected status",
             Failure::WrongContent => "wrong content",
             Failure::WrongLength => "wrong length",
-            Failure::ShortBody => "cut short",
+            Failure::ShortBody => "incomplete response",
             Failure::Unreachable => "unreachable",
-            Failure::Tester => "the tester's own limit",
+            Failure::Tester => "limit of the load tester",
         }
     }
 }

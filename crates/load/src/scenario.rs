@@ -133,9 +133,9 @@ impl Pattern {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn new(text: &str) -> Result<Pattern, String> {
+    pub fn new(text: &str) -> Result<Pattern, regex_lite::Error> {
         let limited = regex_lite::RegexBuilder::new(text).size_limit(1 << 20).build();
-        limited.map(Pattern).map_err(|error| error.to_string())
+        limited.map(Pattern)
     }
 
     /// What it takes out of `content`: its first group, or, without groups, all that it matches.

@@ -32,9 +32,9 @@ pub enum NotUrl {
 impl fmt::Display for NotUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            NotUrl::Scheme => "it has to begin with http:// or https://",
-            NotUrl::Host => "its host is missing or can't be one",
-            NotUrl::Port => "its port has to be a number from 1 to 65535",
+            NotUrl::Scheme => "it must begin with http:// or https://",
+            NotUrl::Host => "its host name is missing or invalid",
+            NotUrl::Port => "its port must be a number from 1 to 65535",
             NotUrl::TooLong => "it is longer than 8192 bytes",
         })
     }

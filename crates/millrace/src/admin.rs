@@ -2,9 +2,10 @@
 
 use crate::args::{AdminArgs, SourceArgs};
 use crate::failure::Failure;
-use crate::http::{Answer, Ask, exchange};
+use crate::http::{Ask, exchange};
 use crate::serve::{load, say, source};
 use millrace_settings::plan::Address;
+use millrace_wire::response::Response;
 use std::io::ErrorKind;
 use std::time::Duration;
 
@@ -39,21 +40,22 @@ pub fn reload(args: &AdminArgs) -> Result<(), Failure> {
 ///
 /// # Errors
 /// When none answers.
-pub fn ask(args: &AdminArgs, method: &str, target: &str, body: &[u8]) -> Result<Answer, Failure> {
+pub fn ask(args: &AdminArgs, method: &str, target: &str, body: &[u8]) -> Result<Response, Failure> {
     let address = find(args)?;
     let ask = Ask { method, target, fields: &[], body };
     exchange(&address, "localhost", &ask, PATIENCE).map_err(|error| {
         let failure = Failure::new(format!("no Millrace answers at {}: {error}", shown(&address)));
         match error.kind() {
-            ErrorKind::PermissionDenied => failure.next("the server belongs to another user: ask as that user, or as root"),
+            ErrorKind::PermissionDenied => failure.next("the server runs as another user: run this command as that user, or as root"),
             _ => failure.next(
-                "is it running? Then name its admin address (--admin), or the configuration it was started with (--config, --set)",
+                "is it running? If so, give its admin address (--admin), or the configuration that it runs with \
+                 (--config, --set)",
             ),
         }
     })
 }
 
-fn refused(what: &str, answer: &Answer) -> Failure {
+fn refused(what: &str, answer: &Response) -> Failure {
     Failure::new(format!("{what} failed ({}):\n{}", answer.status, answer.text().trim_end()))
 }
 
@@ -65,8 +67,8 @@ fn find(args: &AdminArgs) -> Result<Address, Failure> {
         SourceArgs { config: args.config.clone(), set: args.set.clone(), ..SourceArgs::default() };
     let (plan, _) = load(&source(&source_args))?;
     plan.admin.listen.ok_or_else(|| {
-        Failure::new("this configuration has no admin address (admin.listen is off)")
-            .next("set admin.listen and start the server again; SIGHUP to its process reloads it without one")
+        Failure::new("this configuration has no admin address (admin.listen is \"off\")")
+            .next("set admin.listen and restart the server; without an admin address, SIGHUP reloads it")
     })
 }
 

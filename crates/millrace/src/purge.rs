@@ -1,4 +1,4 @@
-//! `purge`: has the running server throw pages away.
+//! `purge`: has the running server purge cached pages.
 
 use crate::admin;
 use crate::args::PurgeArgs;
@@ -19,19 +19,19 @@ pub fn purge(args: &PurgeArgs) -> Result<(), Failure> {
         let answer = admin::ask(&args.admin, "POST", "/purge", &form)?;
         let text = answer.text();
         if answer.status != 200 {
-            let failure = Failure::new(format!("nothing was purged: {}", text.trim_end()));
+            let failure = Failure::new(format!("cannot purge: {}", text.trim_end()));
             return Err(if pages == 0 {
                 failure
             } else {
-                failure.detail(format!("{} before that", counted(pages)))
+                failure.detail(format!("{} purged before this error", counted(pages)))
             });
         }
         pages += text.split_ascii_whitespace().find_map(|word| word.parse::<u64>().ok()).unwrap_or(0);
     }
-    let how = if args.hard { "gone" } else { "stale: made anew for the next who asks" };
+    let how = if args.hard { "deleted" } else { "stale until the next request refreshes them" };
     match pages {
-        0 => say("purged nothing: no such page is kept"),
-        _ => say(&format!("purged {}, now {how}", counted(pages))),
+        0 => say("purged nothing: no matching page is cached"),
+        _ => say(&format!("purged {}: {how}", counted(pages))),
     }
 }
 

@@ -30,7 +30,7 @@ pub fn check(args: &SourceArgs) -> Result<(), Failure> {
     print_problems(&warnings);
     let sites =
         if plan.sites.len() == 1 { "1 site".to_owned() } else { format!("{} sites", plan.sites.len()) };
-    say(&format!("the configuration is good: {sites}, listening on {}", listeners(&plan)))
+    say(&format!("the configuration is valid: {sites}, listening on {}", listeners(&plan)))
 }
 
 /// Explains a setting, or lists those of a section, or all.
@@ -61,7 +61,7 @@ pub fn source(args: &SourceArgs) -> Source {
 pub fn load(source: &Source) -> Result<(Plan, Vec<Problem>), Failure> {
     millrace_settings::load(source).map_err(|problems: Problems| {
         eprintln!("{}", problems.draw(std::io::stderr().is_terminal()));
-        Failure::new("the configuration can't be used as it is")
+        Failure::new("the configuration has errors")
     })
 }
 
@@ -81,7 +81,7 @@ fn listeners(plan: &Plan) -> String {
 pub fn say(text: &str) -> Result<(), Failure> {
     match writeln!(std::io::stdout().lock(), "{text}") {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(format!("can't write the result: {error}")))
+            Err(Failure::new(format!("cannot write to standard output: {error}")))
         }
         _ => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! Settings against each other and against the machine: what no single value can show.
+//! Checks settings against each other and against the machine: problems that no single value shows.
 
 mod acme;
 mod cache;
@@ -39,7 +39,7 @@ impl View<'_> {
     }
 }
 
-/// Listeners that would take each other's connections, and an admin address that others reach.
+/// Listeners that overlap, and an admin address that is open to the network.
 fn addresses(view: &View<'_>, problems: &mut Vec<Problem>) {
     let of =
         |key: &'static str| view.addresses(key).into_iter().map(move |(address, span)| (key, address, span));
@@ -52,15 +52,15 @@ fn addresses(view: &View<'_>, problems: &mut Vec<Problem>) {
         };
         let (title, cure) = if key != other_key {
             (
-                format!("{} is to be both for HTTP and for HTTPS", address_text(address)),
-                "give each a port of its own, usually :80 and :443",
+                format!("{} is configured for both HTTP and HTTPS", address_text(address)),
+                "use a different port for each, usually :80 and :443",
             )
         } else if other == address {
-            ("an address is listened on twice".to_owned(), "remove one of the two")
+            ("an address is listed twice".to_owned(), "remove one of the two")
         } else {
             (
-                format!("{} and {} meet", address_text(other), address_text(address)),
-                "keep the wider one: it takes the connections of both",
+                format!("{} and {} overlap", address_text(other), address_text(address)),
+                "keep the wider one: it accepts the connections of both",
             )
         };
         let problem = Problem::error(What::Conflict, title, cure);
@@ -70,22 +70,22 @@ fn addresses(view: &View<'_>, problems: &mut Vec<Problem>) {
     let Some(admin) = view.address("admin.listen") else { return };
     let at_admin = view.at("admin.listen");
     if let Some((key, address, span)) = listen.iter().find(|(_, address, _)| overlap(address, &admin)) {
-        let title = format!("sites and admin.listen would share {}", address_text(address));
-        let problem = Problem::error(What::Conflict, title, "give admin.listen a port or socket of its own");
+        let title = format!("admin.listen and the sites share {}", address_text(address));
+        let problem = Problem::error(What::Conflict, title, "use another port or socket for admin.listen");
         problems.push(problem.at(at_admin, "admin").at(view.at_element(key, span).as_ref(), "sites"));
     }
     if !is_loopback(&admin) {
         let title = format!("admin.listen = \"{}\" is open to the network", address_text(&admin));
         let port = if let Address::Tcp(address) = &admin { address.port() } else { 0 };
         let cure = format!(
-            "write \"127.0.0.1:{port}\", or a Unix socket, and reach it through ssh or a proxy that asks for a password"
+            "write \"127.0.0.1:{port}\", or a Unix socket, and connect through ssh or a proxy that requires a password"
         );
         let problem = Problem::error(What::OutOfBounds, title, cure).at(at_admin, "not a loopback address");
-        problems.push(problem.note("who reaches this address can reload the server and see every URL"));
+        problems.push(problem.note("clients of this address can reload the server and see every URL"));
     }
 }
 
-/// Two sizes of which the first may not be more than the second.
+/// Two sizes; the first must not exceed the second.
 fn ordered(view: &View<'_>, less: &str, more: &str, problems: &mut Vec<Problem>) {
     let (low, high) = (view.number(less), view.number(more));
     if low <= high {
@@ -107,7 +107,7 @@ fn ordered(view: &View<'_>, less: &str, more: &str, problems: &mut Vec<Problem>)
     });
 }
 
-/// Folders that have to be there when the server starts.
+/// Directories that must exist when the server starts.
 fn folders(view: &View<'_>, problems: &mut Vec<Problem>) {
     let spool = view.path("server.spool_dir").map(|dir| ("server.spool_dir", dir));
     let parent = |key| view.path(key).and_then(|file: PathBuf| Some((key, file.parent()?.to_owned())));
@@ -137,14 +137,14 @@ fn not_a_folder(key: &str, dir: &Path, found: Found) -> Problem {
         Found::Nothing => ("does not exist", format!("create it (mkdir -p {path}), or correct the path")),
         Found::Denied => (
             "cannot be reached: permission denied",
-            "let the server's user enter it, or choose another".to_owned(),
+            "let the server's user access it, or choose another".to_owned(),
         ),
         _ => ("is not a directory", "name a directory".to_owned()),
     };
     Problem::error(What::NotFound, format!("`{key}`: {path} {why}"), cure)
 }
 
-/// An address as it is written.
+/// An address as a configuration writes it.
 pub(crate) fn address_text(address: &Address) -> String {
     match address {
         Address::Tcp(address) if address.ip() == std::net::Ipv6Addr::UNSPECIFIED => {

@@ -1,10 +1,10 @@
-//! What the configuration depends on outside of itself: the machine, the user, the disk. Passed in as a value, so that
-//! every default and every check is tested without the machine's help.
+//! The environment of a configuration: the machine, the user, the disk. It is a parameter, so that tests of defaults and
+//! checks don't depend on the machine.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The machine and the user a plan is made for.
+/// The machine and the user that a plan is made for.
 #[derive(Clone)]
 pub struct Environment<'a> {
     /// Cores the process may use.
@@ -21,15 +21,15 @@ pub struct Environment<'a> {
     pub data_dir: Option<PathBuf>,
     /// Where relative paths of the command line start.
     pub current_dir: PathBuf,
-    /// The process's environment, what of it is text.
+    /// The process's environment variables that are UTF-8.
     pub variables: Vec<(String, String)>,
-    /// Files and folders.
+    /// Files and directories.
     pub disk: &'a dyn Disk,
 }
 
-/// The few questions that are put to the disk.
+/// Access to the disk.
 pub trait Disk {
-    /// What is at `path`, links followed.
+    /// Returns what is at `path`, following links.
     fn look(&self, path: &Path) -> Found;
     /// The text of a file.
     ///
@@ -51,7 +51,7 @@ pub enum Found {
     Other,
     /// Nothing.
     Nothing,
-    /// The user may not know.
+    /// The user has no permission to see it.
     Denied,
 }
 
@@ -130,7 +130,7 @@ impl Disk for RealDisk {
     }
 }
 
-/// The machine's memory, or the least limit of the process's cgroup and those above it.
+/// The machine's memory, or the lowest limit of the process's cgroup and its ancestors, bytes.
 fn memory() -> u64 {
     let read = |path: &Path| std::fs::read_to_string(path).ok();
     let machine = read(Path::new("/proc/meminfo"))
@@ -158,7 +158,7 @@ pub(crate) mod fake {
 
     use super::{Disk, Environment, Found, Path, PathBuf, io};
 
-    /// Files by path; a path ending in `/` is an empty folder; folders of files exist by themselves.
+    /// Files by path; a path ending in `/` is an empty directory; directories of files exist implicitly.
     #[derive(Default)]
     pub(crate) struct FakeDisk {
         files: BTreeMap<PathBuf, String>,

@@ -1,4 +1,4 @@
-//! `millrace explain` and `docs/settings.md`: the table, for people.
+//! `millrace explain`: the table, in a terminal.
 
 use std::fmt::Write as _;
 
@@ -6,30 +6,31 @@ use crate::environment::Environment;
 use crate::plan::Network;
 use crate::resolve::View;
 use crate::suggest::{self, Suggestion};
-use crate::table::{self, Default, Group, Kind, Place, Setting, TABLE};
+use crate::table::{self, Default, GROUPS, Kind, PAGES, Place, Setting};
 use crate::value::{Value, duration_text, number_text, size_text};
 use crate::written::Written;
 
-/// Width of a terminal's line.
+/// Width of a line in the terminal.
 const WIDTH: usize = 90;
 
-/// All about a setting (`http.head_timeout`, or `head_timeout` if there is one of that name), a line each for the
-/// settings of a section (`http`, `site.redirect`), or for all of them (`all`, or nothing).
+/// Explains a setting (`http.head_timeout`, or `head_timeout` if only one has that name). Lists the settings of a table
+/// (`http`, `site.redirect`), or all of them by task (`all`, or nothing), one per line.
 ///
 /// # Errors
-/// What to ask for instead, if there is no such setting.
+/// A suggestion, if there is no such setting.
 pub fn explain(key: &str) -> Result<String, Suggestion> {
     explain_on(key, &Environment::of_this_machine())
 }
 
-/// [`explain`], for a machine that is passed in.
+/// [`explain`] for the given machine.
 ///
 /// # Errors
 /// As [`explain`].
 pub fn explain_on(key: &str, environment: &Environment<'_>) -> Result<String, Suggestion> {
     let key = key.trim().trim_matches(['[', ']']).trim();
     if matches!(key, "" | "all" | "settings") {
-        return Ok(overview(TABLE.iter().flat_map(|group| group.rows)));
+        let by_task = |page: &&table::Page| format!("{}\n\n{}\n", page.title, overview(page.rows));
+        return Ok(PAGES.iter().map(by_task).collect::<String>() + MORE);
     }
     if let Some(row) = row(key) {
         return Ok(detail(row, environment));
@@ -39,11 +40,11 @@ pub fn explain_on(key: &str, environment: &Environment<'_>) -> Result<String, Su
     };
     let section: Vec<&Setting> = table::rows().filter(below).collect();
     if !section.is_empty() {
-        let line = TABLE
+        let line = GROUPS
             .iter()
             .find(|group| group.name == key)
             .map(|group| format!("{} {}\n\n", group.header, group.line));
-        return Ok(line.unwrap_or_default() + &overview(section));
+        return Ok(line.unwrap_or_default() + &overview(section) + "\n" + MORE);
     }
     if let Some(row) =
         table::rows().find(|row| row.elsewhere.iter().any(|name| name.eq_ignore_ascii_case(key)))
@@ -55,78 +56,20 @@ pub fn explain_on(key: &str, environment: &Environment<'_>) -> Result<String, Su
         .or_else(|| suggest::nearest(last, table::rows().map(Setting::last)));
     let cure = match near {
         Some(word) => format!("did you mean `millrace explain {word}`?"),
-        None => "`millrace explain all` lists all".to_owned(),
+        None => "`millrace explain all` lists all settings".to_owned(),
     };
     Err(Suggestion(format!("no setting is named `{}`; {cure}", crate::problem::shown(key))))
 }
 
-/// The reference page, `docs/settings.md`.
-#[must_use]
-pub fn reference() -> String {
-    let mut page = INTRODUCTION.to_owned();
-    for group in TABLE {
-        let _ = write!(page, "\n## `{}`\n\n{}\n", group.header, group.line);
-        for row in group.rows {
-            section(&mut page, row);
-        }
-    }
-    page
-}
-
-const INTRODUCTION: &str = r#"# Settings
-
-This page is made from the settings table in `crates/settings/src/table/rows.rs`; a test fails if it differs.
-`millrace explain SETTING` says the same in a terminal, with the values for the machine at hand.
-
-A configuration is a TOML file, named by `--config FILE`; without one `millrace.toml` in the current directory and then
-`/etc/millrace/millrace.toml` are looked for. `millrace serve DIR` needs none. `millrace check` lists every problem of
-a file with its line and its cure.
-
-```toml
-[http]
-keep_alive = "30s"
-
-[[site]]
-names = ["example.com", "www.example.com"]
-root = "/srv/www/example"
-
-[site.php]
-user = "example"
-```
-
-- Durations: `"500ms"`, `"10s"`, `"2m"`, `"1h"`, `"1d"`, or several parts as in `"1h30m"`.
-- Sizes: `"512B"`, `"16KB"`, `"64MB"`, `"2GB"`. KB is 1024 bytes, MB is 1024 KB; KiB, K and kb mean the same.
-- Relative paths start at the folder of the configuration file; on the command line at the current directory.
-- A setting of `[php]` holds for all sites, and in `[site.php]` for one; so do those of `[php.pool.admin]` and
-  `[site.php.pool.admin]`.
-- `--set SETTING=VALUE` overrides a setting for one run: `--set http.keep_alive=5s`, `--set php.ini.memory_limit=256M`,
-  `--set site.root=DIR` for every site, `--set site.example.com.root=DIR` for one.
-- A change takes effect on a reload (`millrace reload`, SIGHUP) unless "restart" stands here.
-"#;
-
-fn section(page: &mut String, row: &Setting) {
-    let _ = write!(page, "\n### `{}`\n\n{}\n\n", row.key, row.line);
-    let _ = writeln!(page, "- Value: {}", row.kind.bounds());
-    let _ = writeln!(page, "- Default: {}", row.default_text());
-    if row.place == Place::Both || row.header().contains(" of ") {
-        let _ = writeln!(page, "- Stands in: {}", row.header());
-    }
-    let _ = writeln!(page, "- Example: `{} = {}`", row.last(), row.example);
-    if row.restart.is_some() {
-        let _ = writeln!(page, "- A change needs a restart.");
-    }
-    let _ = write!(page, "\n{}\n", row.reason);
-}
-
-/// The row that `key` means: its full name, its name in a site, or a last part that no other has.
+/// The row of `key`: its full name, its name in a site, or a last part that no other setting has.
 fn row(key: &str) -> Option<&'static Setting> {
     let (key_of_row, _) = table::unnamed(strip(key));
     let exact = table::rows()
         .find(|row| row.key == key || row.key == key_of_row || row.key_in_site() == Some(&*key_of_row));
     exact.or_else(|| {
-        // A pool has again what PHP has as a whole.
+        // Pools repeat names of `[php]`.
         let mut same = table::rows().filter(|row| row.last() == key && !row.is_named());
-        let is_section = TABLE.iter().any(|group: &Group| group.name == key);
+        let is_section = GROUPS.iter().any(|group| group.name == key);
         same.next().filter(|_| !is_section && same.next().is_none())
     })
 }
@@ -140,18 +83,25 @@ fn starts_below(key: &str, section: &str) -> bool {
     key.strip_prefix(section).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// A line each: name, default, what it does.
+const MORE: &str = "`millrace explain SETTING` explains one.\n";
+
+/// One line per setting: its name and a summary.
 fn overview<'a>(rows: impl IntoIterator<Item = &'a Setting>) -> String {
     let rows: Vec<&Setting> = rows.into_iter().collect();
     let width = rows.iter().map(|row| row.key.len()).max().unwrap_or(0);
     let mut text = String::new();
     for row in rows {
-        let end = [". ", ": ", "; "].iter().filter_map(|stop| row.line.find(stop)).min();
-        let first = end.map_or(row.line, |end| &row.line[..end]);
-        let _ = writeln!(text, "{:width$}  {}", row.key, first.trim_end_matches('.'));
+        let _ = writeln!(text, "{:width$}  {}", row.key, summary(row.line));
     }
-    text.push_str("\n`millrace explain SETTING` says more of one.\n");
     text
+}
+
+/// The first clause of a row's line, without a full stop.
+pub(crate) fn summary(line: &str) -> &str {
+    let is_open = |end: usize| line[..end].matches('(').count() > line[..end].matches(')').count();
+    let stops = [". ", ": ", "; "].into_iter().flat_map(|stop| line.match_indices(stop));
+    let end = stops.map(|(end, _)| end).filter(|end| !is_open(*end)).min();
+    line[..end.unwrap_or(line.len())].trim_end_matches('.')
 }
 
 fn detail(row: &Setting, environment: &Environment<'_>) -> String {
@@ -167,7 +117,7 @@ fn detail(row: &Setting, environment: &Environment<'_>) -> String {
     if let Some(here) = default_here(row, environment) {
         line("here", &here);
     }
-    line("stands in", &row.header());
+    line("table", &row.header());
     line("example", &format!("{} = {}", row.last(), row.example));
     line("for one run", &format!("--set {}", for_one_run(row)));
     let change = if row.restart.is_some() { "needs a restart" } else { "takes effect on a reload" };
@@ -185,7 +135,7 @@ fn for_one_run(row: &Setting) -> String {
     if is_plain { format!("{key}={plain}") } else { format!("'{key}={}'", row.example) }
 }
 
-/// What a computed default comes to on this machine.
+/// The value of a computed default on this machine.
 fn default_here(row: &Setting, environment: &Environment<'_>) -> Option<String> {
     if !matches!(row.default, Default::Computed { .. }) || row.place == Place::Site || row.is_named() {
         return None;

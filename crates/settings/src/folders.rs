@@ -1,11 +1,11 @@
-//! Which folders the scripts of a site may use.
+//! The directories that the scripts of a site may use.
 
 use std::path::Path;
 
 use crate::environment::{Environment, Found};
 use crate::plan::{Folder, Php, Profile, Site};
 
-/// Fills in the folders of all sites: sites whose PHP settings are equal share workers, and so what those may use.
+/// Fills in the directories of all sites. Sites with equal PHP settings share workers, and therefore directories.
 pub(crate) fn share(sites: &mut [Site], environment: &Environment<'_>) {
     share_of(sites, environment, |site| site.php.as_mut());
     share_of(sites, environment, |site| site.persistent.as_mut());
@@ -20,7 +20,7 @@ fn share_of(sites: &mut [Site], environment: &Environment<'_>, of: impl Fn(&mut 
             (at..sites.len()).filter(|other| settings[*other].as_ref() == Some(php)).collect();
         let mut folders = php.folders.clone();
         alike.iter().for_each(|other| add_site(&mut folders, &sites[*other], environment));
-        // The script of persistent workers may lie elsewhere.
+        // The script of persistent workers may be elsewhere.
         if let Some(above) = php.worker.as_ref().and_then(|worker| worker.file.parent()) {
             add(&mut folders, above, false);
         }
@@ -49,13 +49,13 @@ fn add_site(folders: &mut Vec<Folder>, site: &Site, environment: &Environment<'_
     }
 }
 
-/// Whether a folder can belong to a site alone: not `/`, `/srv` or somebody's home.
+/// Whether a directory can belong to one site: not `/`, `/srv` or a home directory.
 fn is_of_one_site(folder: &Path) -> bool {
     folder.components().count() > 2 && folder.parent() != Some(Path::new("/home"))
 }
 
-/// The folder above the root. An application made with Composer lives there, and only its `public` or `web` is the root. And
-/// WordPress takes a wp-config.php from there, unless the folder is another WordPress (wp-load.php there looks for wp-settings.php).
+/// The directory above the root. A Composer application is there, and only its `public` or `web` is the root. WordPress
+/// reads wp-config.php from there, unless that is another WordPress (wp-load.php checks for wp-settings.php).
 fn add_above(folders: &mut Vec<Folder>, above: &Path, profile: Profile, environment: &Environment<'_>) {
     let has = |name: &str| environment.disk.look(&above.join(name)) == Found::File;
     if has("composer.json") {
@@ -130,6 +130,6 @@ mod tests {
         assert_eq!(of(&wordpress, &["/srv/p/wp-config.php"]), [["/srv/p/web", "/srv/p (read)"]]);
         assert_eq!(of(&wordpress, &["/srv/p/wp-config.php", "/srv/p/wp-settings.php"]), [["/srv/p/web"]]);
         assert_eq!(of(site, &["/srv/p/wp-config.php"]), [["/srv/p/web"]], "not WordPress");
-        assert_eq!(of("[[site]]\nroot = \"/srv/a\"\n", &["/srv/composer.json"]), [["/srv/a"]], "everybody's");
+        assert_eq!(of("[[site]]\nroot = \"/srv/a\"\n", &["/srv/composer.json"]), [["/srv/a"]], "shared by all");
     }
 }

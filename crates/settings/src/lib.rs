@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! millrace.toml --read--> Written <--override-- --listen, --profile, --php-ini, --set
-//!                            |  resolve: what was typed, else the table's default for this machine
+//!                            |  resolve: the written value, else the table's default for this machine
 //!                            v
 //!                          Plan --check: settings against each other and against the disk
 //! ```
 //!
-//! A configuration passes through two types. [`Written`](written::Written) is what somebody typed, with the place of
-//! each value; [`Plan`] is what the server runs: complete, within bounds, immutable, swapped as a whole on a reload.
-//! Everything between the two collects [`Problem`]s instead of stopping at the first.
+//! A configuration passes through two types. [`Written`](written::Written) is what a user wrote, with the place of each
+//! value; [`Plan`] is what the server runs: complete, within bounds, immutable, swapped as a whole on a reload.
+//! Every step between the two collects [`Problem`]s instead of stopping at the first.
 
 pub mod plan;
 
@@ -25,6 +25,7 @@ mod overrides;
 mod problem;
 mod public;
 mod read;
+mod reference;
 mod reload;
 mod resolve;
 mod secrets;
@@ -36,10 +37,11 @@ mod value;
 mod written;
 
 pub use environment::{Disk, Environment, Found};
-pub use explain::{explain, explain_on, reference};
+pub use explain::{explain, explain_on};
 pub use load::{Source, load, load_on};
 pub use memory::Shares;
 pub use network::{network, own_folder};
 pub use plan::Plan;
 pub use problem::{At, Origin, Problem, Problems, Severity, What};
+pub use reference::reference;
 pub use suggest::Suggestion;

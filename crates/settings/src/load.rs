@@ -18,7 +18,7 @@ pub struct Source {
     pub site_dir: Option<PathBuf>,
     /// Each `--listen ADDRESS`; together they replace `server.listen`.
     pub listen: Vec<String>,
-    /// `--tls-self-signed`: HTTPS with a certificate of our own, at the addresses of `listen`.
+    /// `--tls-self-signed`: HTTPS with a self-signed certificate, at the addresses of `listen`.
     pub tls_self_signed: bool,
     /// `--profile NAME`, for every site.
     pub profile: Option<String>,
@@ -31,12 +31,12 @@ pub struct Source {
 /// Loads the configuration on this machine: the plan and the warnings, or all problems.
 ///
 /// # Errors
-/// Every problem that was found, warnings too, if one of them is an error.
+/// Every problem, warnings included, if one of them is an error.
 pub fn load(source: &Source) -> Result<(Plan, Vec<Problem>), Problems> {
     load_on(source, &Environment::of_this_machine())
 }
 
-/// [`load`], on a machine that is passed in.
+/// [`load`] for the given machine.
 ///
 /// # Errors
 /// As [`load`].
@@ -60,7 +60,7 @@ pub fn load_on(source: &Source, environment: &Environment<'_>) -> Result<(Plan, 
 
 impl Source {
     /// The configuration file that [`load`] reads: the one named, or `millrace.toml` in the current directory, or
-    /// `/etc/millrace/millrace.toml`, if neither file nor folder is named. `None`: there is none.
+    /// `/etc/millrace/millrace.toml`, if the command line names neither file nor directory. `None`: there is none.
     #[must_use]
     pub fn config_file(&self) -> Option<PathBuf> {
         config_file(self, &Environment::of_this_machine()).map(|file| file.path)
@@ -70,7 +70,7 @@ impl Source {
 struct ConfigFile {
     /// Where it is.
     path: PathBuf,
-    /// As it was named.
+    /// Its name on the command line.
     name: PathBuf,
     /// Whether the command line names it.
     named: bool,
@@ -90,7 +90,7 @@ fn config_file(source: &Source, environment: &Environment<'_>) -> Option<ConfigF
     if source.site_dir.is_some() { None } else { usual.into_iter().find(there) }
 }
 
-/// Reads the file into `written`; false if that was not possible.
+/// Reads the file into `written`; returns false if it can't be read.
 fn from_file(
     file: &ConfigFile,
     environment: &Environment<'_>,
@@ -103,7 +103,7 @@ fn from_file(
             let (why, cure) = match error.kind() {
                 std::io::ErrorKind::NotFound => (
                     "there is no such file".to_owned(),
-                    "name an existing file, or serve a folder: millrace serve DIR",
+                    "name an existing file, or serve a directory: millrace serve DIR",
                 ),
                 std::io::ErrorKind::PermissionDenied => (
                     "permission denied".to_owned(),
@@ -127,7 +127,7 @@ fn from_file(
     }
 }
 
-/// Makes the folder on the command line a site, or says why it can't be one.
+/// Adds the directory on the command line as a site, or the problem of it.
 fn sites(
     source: &Source,
     file: Option<&ConfigFile>,
@@ -144,15 +144,15 @@ fn sites(
         (Some(_), true, None) => written.sites.push(folder()),
         (Some(file), false, None) => {
             let title = format!("{} has no site", file.name.display());
-            let cure = "add [[site]] with root = \"/path/of/the/site\", or name a folder as well: millrace serve DIR --config FILE";
+            let cure = "add [[site]] with root = \"/path/of/the/site\", or name a directory, too: millrace serve DIR --config FILE";
             problems.push(Problem::error(What::Missing, title, cure));
         }
         (Some(file), true, Some(site)) => {
-            let title = format!("both a folder and sites in {} are given", file.name.display());
-            let cure = "leave out the folder, or set the root for this run: --set site.root=DIR";
+            let title = format!("both a directory and sites in {} are given", file.name.display());
+            let cure = "leave out the directory, or set the root for this run: --set site.root=DIR";
             let problem = Problem::error(What::Conflict, title, cure);
             problems.push(
-                problem.at(folder().at.as_ref(), "the folder").at(site.at.as_ref(), "a site of the file"),
+                problem.at(folder().at.as_ref(), "the directory").at(site.at.as_ref(), "a site in the file"),
             );
         }
     }

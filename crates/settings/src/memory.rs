@@ -1,33 +1,33 @@
-//! How the machine's memory is shared out where nobody has said so: three quarters of it are planned with, the page cache,
-//! small files and PHP have their shares, and what is left is for connections.
+//! Default shares of the machine's memory: three quarters of it are planned; the page cache, small files and PHP have their
+//! shares, and connections get the rest.
 
 use std::fmt;
 
 use crate::plan::{Php, Site};
 use crate::resolve::View;
 
-/// What is counted for a PHP worker whose bound nobody has written, bytes: WordPress with a shop has 30 to 60 MB of its own.
+/// Assumed memory of a PHP worker without a configured limit, bytes: WordPress with a shop has 30 to 60 MB of its own.
 const WORKER: u64 = 64 << 20;
 
-/// The memory of a machine by who may have how much of it, bytes.
+/// Shares of a machine's memory, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// All there is for this process and its children.
+    /// All memory for this process and its children.
     pub machine: u64,
     /// `cache.memory`.
     pub pages: u64,
     /// `files.cache_bytes`.
     pub files: u64,
-    /// PHP workers, all pools together; at most half of what is planned with.
+    /// PHP workers, all pools together; at most half of the planned memory.
     pub php: u64,
-    /// Most PHP workers, all pools together.
+    /// Maximum PHP workers, all pools together.
     pub workers: u64,
-    /// What is left, at least a sixteenth of all.
+    /// Connections: the rest, at least a sixteenth of all.
     pub connections: u64,
 }
 
 impl Shares {
-    /// Those of a machine with so many PHP workers, which come to `php` bytes.
+    /// The shares with this number of PHP workers, which take `php` bytes.
     fn new(view: &View<'_>, workers: u64, php: u64) -> Shares {
         let machine = view.environment().memory;
         let planned = machine / 4 * 3;
@@ -37,7 +37,7 @@ impl Shares {
         Shares { machine, pages, files, php, workers, connections: left.max(machine / 16) }
     }
 
-    /// With the PHP of these sites; those with the same settings share their workers.
+    /// The shares with the PHP of these sites; sites with the same settings share their workers.
     pub(crate) fn with(view: &View<'_>, sites: &[Site]) -> Shares {
         let mut known: Vec<&Php> = Vec::new();
         for php in sites.iter().flat_map(|site| site.php.iter().chain(&site.persistent)) {
@@ -51,7 +51,7 @@ impl Shares {
         Shares::new(view, workers, known.iter().map(bytes).sum())
     }
 
-    /// With one set of PHP workers.
+    /// The shares with one set of PHP workers.
     pub(crate) fn with_one(view: &View<'_>) -> Shares {
         let workers = view.number("php.workers");
         Shares::new(view, workers, workers * WORKER)

@@ -1,6 +1,6 @@
 //! Whether a WordPress is a network of sites (multisite), read from its `wp-config.php`.
 //!
-//! WordPress decides that by constants (`is_multisite()` in wp-includes/load.php, `is_subdomain_install()` in
+//! WordPress decides it by constants (`is_multisite()` in wp-includes/load.php, `is_subdomain_install()` in
 //! wp-includes/ms-load.php). The file is a program; only `define('NAME', value)` and `const NAME = value` are read, outside of
 //! comments and strings, and the first of a name counts, as in PHP.
 
@@ -14,7 +14,7 @@ const NAMES: [&str; 4] = ["MULTISITE", "SUBDOMAIN_INSTALL", "VHOST", "SUNRISE"];
 pub fn network(config: &[u8]) -> Multisite {
     let found = constants(config);
     let [multisite, subdomain, vhost, sunrise] = found.each_ref().map(Option::as_deref);
-    // As is_multisite() has it: the old constants make a network too.
+    // As in is_multisite(): the old constants make a network, too.
     let is_network = multisite.map_or(subdomain.or(vhost).or(sunrise).is_some(), is_true);
     let by_name = subdomain.map_or_else(|| vhost.is_some_and(|word| word == b"yes"), is_true);
     match (is_network, by_name) {
@@ -24,8 +24,8 @@ pub fn network(config: &[u8]) -> Multisite {
     }
 }
 
-/// The folder below the root that WordPress itself lies in, with a slash at its end; empty: the root. `index` is the text of
-/// the root's `index.php`.
+/// The directory of WordPress itself below the root, with a slash at the end; empty for the root. `index` is the text of the
+/// root's `index.php`.
 #[must_use]
 pub fn own_folder(index: &[u8]) -> &[u8] {
     let mut tokens = Tokens { text: index };
@@ -35,7 +35,7 @@ pub fn own_folder(index: &[u8]) -> &[u8] {
         {
             let folder = folder.strip_prefix(b".").unwrap_or(folder);
             let folder = folder.strip_prefix(b"/").unwrap_or(folder);
-            // What begins or goes on elsewhere is none below the root.
+            // A path that leaves the root is not below it.
             let is_below =
                 !folder.windows(2).any(|pair| pair == b".." || pair == b"//") && !folder.starts_with(b"/");
             return if is_below { folder } else { b"" };
@@ -44,12 +44,12 @@ pub fn own_folder(index: &[u8]) -> &[u8] {
     b""
 }
 
-/// Whether PHP takes a literal for true. What is no literal - a call, a variable - was written because it can be.
+/// Whether PHP takes a literal for true. An expression - a call, a variable - counts as true, because it can be.
 fn is_true(value: &[u8]) -> bool {
     !matches!(value.to_ascii_lowercase().as_slice(), b"" | b"false" | b"0" | b"null")
 }
 
-/// The values of [`NAMES`], as they are written, without quotes.
+/// The values of [`NAMES`], as written, without quotes.
 fn constants(config: &[u8]) -> [Option<Vec<u8>>; NAMES.len()] {
     let mut found = [const { None }; NAMES.len()];
     let mut tokens = Tokens { text: config };
@@ -82,13 +82,13 @@ fn constants(config: &[u8]) -> [Option<Vec<u8>>; NAMES.len()] {
 enum Token<'a> {
     /// A name or a number.
     Word(&'a [u8]),
-    /// What stands between quotes.
+    /// The text between quotes.
     Text(&'a [u8]),
     /// Any other character.
     Other,
 }
 
-/// The pieces of a PHP file. What stands outside of `<?php ?>` is taken for PHP, too: in this file there is nothing.
+/// The tokens of a PHP file. Text outside of `<?php ?>` counts as PHP, too: this file has none.
 struct Tokens<'a> {
     text: &'a [u8],
 }
@@ -109,7 +109,7 @@ impl<'a> Tokens<'a> {
         Some(if length > 0 { Token::Word(token) } else { Token::Other })
     }
 
-    /// Whether this character is next; then it is behind.
+    /// Takes this character, if it is next.
     fn take(&mut self, character: &[u8]) -> bool {
         self.skip();
         let rest = self.text.strip_prefix(character);
@@ -117,7 +117,7 @@ impl<'a> Tokens<'a> {
         rest.is_some()
     }
 
-    /// Goes on to what is neither space nor comment.
+    /// Skips spaces and comments.
     fn skip(&mut self) {
         loop {
             self.text = self.text.trim_ascii_start();
@@ -134,7 +134,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// Where a text ends that began with this quote.
+/// Where a text ends that started with this quote.
 fn end_of_text(text: &[u8], quote: u8) -> usize {
     let mut at = 0;
     while at < text.len() && text[at] != quote {

@@ -1,5 +1,5 @@
-//! What the command line says over the file: `--listen`, `--profile`, `--php-ini`, `--set`. Each argument is a text of
-//! its own, so that a mistake in it is drawn like one in a file.
+//! Arguments that override the file: `--listen`, `--profile`, `--php-ini`, `--set`. Each argument is a text, so that a
+//! mistake in it is drawn like one in a file.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use crate::read::{self, Scope};
 use crate::suggest;
 use crate::table::{self, Setting};
 use crate::value::{Entry, Form, Raw, Value};
-use crate::written::{Section, SiteWritten, Typed, Written};
+use crate::written::{Section, WrittenTable, Typed, Written};
 
-/// Lays the arguments over `written`.
+/// Overrides values of `written` by the arguments.
 pub(crate) fn apply(
     source: &Source,
     environment: &Environment<'_>,
@@ -60,7 +60,7 @@ impl Arguments<'_> {
         self.written.global.set(row, typed);
     }
 
-    /// `--tls-self-signed`: the addresses of `--listen` are for HTTPS alone; without one there is HTTPS beside HTTP.
+    /// `--tls-self-signed`: the addresses of `--listen` serve HTTPS only; without `--listen` HTTPS is added to HTTP.
     fn self_signed(&mut self, addresses: &[String]) {
         const OPTION: &str = "--tls-self-signed";
         let origin = Origin::argument(OPTION.to_owned(), &self.environment.current_dir);
@@ -78,7 +78,7 @@ impl Arguments<'_> {
         }
     }
 
-    /// An option that stands for one setting.
+    /// An option for one setting.
     fn option(&mut self, option: &str, value: &str, key: &str, in_sites: bool) {
         let origin = Origin::argument(format!("{option} {value}"), &self.environment.current_dir);
         let raw = Raw::bare(value, option.len() + 1..origin.text.len());
@@ -175,7 +175,7 @@ impl Arguments<'_> {
         names
     }
 
-    /// `site.NAME.key` with a NAME that no site has, or no such key.
+    /// The problem of `site.NAME.key` if no site has this NAME, or there is no such key.
     fn no_site(&self, in_site: &str, at: &At) -> Problem {
         let key = table::rows()
             .filter_map(Setting::key_in_site)
@@ -198,7 +198,7 @@ impl Arguments<'_> {
 
 struct Target<'k> {
     row: &'static Setting,
-    /// The name in an open table, if the key goes on below one.
+    /// The name in an open table, if the key continues below one.
     entry: Option<&'k str>,
     /// `None`: outside of sites.
     sites: Option<Sites>,
@@ -219,7 +219,7 @@ fn row_of(scope: Scope, path: &str) -> Option<(&'static Setting, Option<&str>)> 
     })
 }
 
-/// A list, table or quoted text is read as TOML; anything else is taken as it stands.
+/// Reads a list, table or quoted string as TOML; takes anything else literally.
 fn value_of(origin: &Arc<Origin>, start: usize, value: &str) -> Result<Raw, Problem> {
     if value.trim_start().starts_with(['[', '{', '"', '\'']) {
         return read::toml_value(origin, start);
@@ -229,8 +229,8 @@ fn value_of(origin: &Arc<Origin>, start: usize, value: &str) -> Result<Raw, Prob
     Ok(Raw::bare(word, start + lead..start + lead + word.len()))
 }
 
-/// A site made of a folder on the command line, or of the current directory if nothing was said.
-pub(crate) fn folder(argument: Option<&std::path::Path>, environment: &Environment<'_>) -> SiteWritten {
+/// A site for the directory on the command line; without one, for the current directory.
+pub(crate) fn folder(argument: Option<&std::path::Path>, environment: &Environment<'_>) -> WrittenTable {
     let dir = argument.unwrap_or(std::path::Path::new("."));
     let origin = Origin::argument(dir.display().to_string(), &environment.current_dir);
     let at = At::new(&origin, 0..origin.text.len());
@@ -240,5 +240,5 @@ pub(crate) fn folder(argument: Option<&std::path::Path>, environment: &Environme
         table::find("site.root").expect("a row"),
         Typed { value: Some(Value::Path(Some(root))), at: at.clone() },
     );
-    SiteWritten { at: Some(at), values }
+    WrittenTable { at: Some(at), values }
 }

@@ -1,5 +1,5 @@
-//! Problems of a configuration: what is wrong, where, within which bounds it would be right, and the cure. They are
-//! collected, never thrown; [`Problems`] draws all of them the way rustc draws its own.
+//! Problems of a configuration: what is wrong, where, the valid bounds, and how to fix it. They are collected;
+//! [`Problems`] draws all of them the way rustc draws its own.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
-/// A text that settings came from: a file, or an argument of the command line.
+/// Source of settings: a file, or an argument of the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// As the reader knows it: the path of a file, `command line`.
+    /// Its name in messages: the path of a file, or `command line`.
     pub name: String,
-    /// The whole text, as it was typed.
+    /// The whole text, as written.
     pub text: String,
     /// Where relative paths in it start.
     pub base: PathBuf,
@@ -28,52 +28,52 @@ pub struct At {
     pub span: Range<usize>,
 }
 
-/// How bad a problem is.
+/// Severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The configuration is not used.
     Error,
-    /// It is used, but probably isn't what was meant.
+    /// It is used, but probably isn't what the user meant.
     Warning,
 }
 
-/// What kind of problem it is, for tests and tools.
+/// Kind of a problem, for tests and tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum What {
     /// Not TOML.
     Syntax,
     /// No such setting.
     UnknownKey,
-    /// There is such a setting, but not here.
+    /// The setting exists, but not here.
     Misplaced,
-    /// A number where text belongs and the like.
+    /// A value of another type, like a number instead of a string.
     WrongType,
-    /// The right type, but not readable as what it has to be.
+    /// The right type, but not valid for the setting.
     Malformed,
-    /// Less or more than the bounds.
+    /// Outside the bounds.
     OutOfBounds,
-    /// Said twice.
+    /// Set twice.
     Duplicate,
-    /// Must be written and isn't.
+    /// A required setting is missing.
     Missing,
-    /// Names a file, folder or site that isn't there, or isn't of the right kind.
+    /// Names a file, directory or site that doesn't exist, or has the wrong type.
     NotFound,
     /// Two settings contradict each other.
     Conflict,
-    /// Would work, but hurt.
+    /// Works, but is dangerous.
     Risky,
 }
 
 /// One problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// How bad.
+    /// Its severity.
     pub severity: Severity,
-    /// What kind.
+    /// Its kind.
     pub what: What,
     /// What is wrong, one line.
     pub title: String,
-    /// Where, the main place first; a word to each. Empty if nothing was typed.
+    /// Where, the main place first, each with a label. Empty if nothing was written.
     pub places: Vec<(At, String)>,
     /// Bounds and background.
     pub notes: Vec<String>,
@@ -103,13 +103,13 @@ impl Problem {
         Self { severity: Severity::Warning, ..Self::error(what, title, cure) }
     }
 
-    /// Adds a place, if there is one, with what is to be said of it.
+    /// Adds a place, if there is one, with its label.
     pub(crate) fn at(mut self, at: Option<&At>, label: impl Into<String>) -> Self {
         self.places.extend(at.map(|at| (at.clone(), label.into())));
         self
     }
 
-    /// The order of a report: by place in the file, then what has no place, then the command line.
+    /// The order in a report: problems by their place in the file, then those without a place, then the command line.
     pub(crate) fn order(&self) -> (u8, usize) {
         match self.places.first() {
             Some((at, _)) if at.origin.is_argument() => (2, 0),
@@ -124,7 +124,7 @@ impl Problem {
         self
     }
 
-    /// Draws the problem with the lines it is about.
+    /// Draws the problem with the lines that it concerns.
     #[must_use]
     pub fn draw(&self, colour: bool) -> String {
         let level = match self.severity {
@@ -151,7 +151,7 @@ impl Problem {
         origins.into_iter().map(|origin| self.snippet(origin)).collect()
     }
 
-    /// The lines of `origin` that the problem is about.
+    /// The lines of `origin` that the problem concerns.
     fn snippet<'a>(&'a self, origin: &'a Origin) -> Snippet<'a, annotate_snippets::Annotation<'a>> {
         let snippet = Snippet::source(crate::secrets::masked(&origin.text))
             .path(&*origin.name)
@@ -197,10 +197,10 @@ impl fmt::Display for Problems {
 impl std::error::Error for Problems {}
 
 impl Origin {
-    /// The name of what was typed on the command line.
+    /// The name of arguments of the command line.
     const ARGUMENT: &str = "command line";
 
-    /// The text of the file at `path`, which the reader knows as `name`.
+    /// The text of the file at `path`; messages call it `name`.
     pub(crate) fn file(path: &Path, name: &Path, text: String) -> Arc<Self> {
         let base = path.parent().unwrap_or(Path::new("/")).to_owned();
         Arc::new(Self { name: name.display().to_string(), text, base })
@@ -211,7 +211,7 @@ impl Origin {
         Arc::new(Self { name: Self::ARGUMENT.to_owned(), text, base: current_dir.to_owned() })
     }
 
-    /// Whether this was typed on the command line.
+    /// Whether this is an argument of the command line.
     pub(crate) fn is_argument(&self) -> bool {
         self.name == Self::ARGUMENT
     }
@@ -240,7 +240,7 @@ impl At {
     }
 }
 
-/// A typed text in a sentence: control characters escaped, long ones cut.
+/// A text of the user in a message: control characters escaped, long texts cut.
 pub(crate) fn shown(text: &str) -> String {
     const MOST: usize = 60;
     let mut shown: String = text.chars().take(MOST).flat_map(char::escape_debug).collect();

@@ -1,6 +1,6 @@
-//! Which host names a certificate authority can be asked for.
+//! Host names that a certificate authority issues certificates for.
 
-/// Names below which nobody can have one in the public DNS (RFC 2606, 6761, 6762, 7686, 8375, 9476; the last four by custom).
+/// Top-level names that the public DNS does not have (RFC 2606, 6761, 6762, 7686, 8375, 9476; the last four by custom).
 const NOT_PUBLIC: &[&str] = &[
     "localhost",
     "local",
@@ -17,27 +17,27 @@ const NOT_PUBLIC: &[&str] = &[
     "localdomain",
 ];
 
-/// Why no authority gives a certificate for `name` when it is asked by ACME, as the end of a sentence that begins with the
-/// name. `is_public`: the authority is one for the public DNS; a private one may know names that only a company has.
+/// Why no authority issues a certificate for `name` by ACME, as the end of a sentence that starts with the name.
+/// `is_public`: the authority serves the public DNS; a private one may know names of its company.
 pub(crate) fn why_not(name: &str, is_public: bool) -> Option<&'static str> {
     let below =
         |parent: &str| name.strip_suffix(parent).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
     if name.starts_with("*.") {
-        return Some("is a wildcard, which needs a challenge by DNS (DNS-01); Millrace has none");
+        return Some("is a wildcard, which requires the DNS-01 challenge; Millrace does not support it");
     }
     if name.starts_with('[') || name.parse::<std::net::Ipv4Addr>().is_ok() {
         return Some("is an address, not a name");
     }
     if name.contains('_') {
-        return Some("has an underscore, which no certificate may have");
+        return Some("has an underscore, which certificates do not allow");
     }
     if !is_public {
         return None;
     }
     if NOT_PUBLIC.iter().any(|parent| below(parent)) {
-        return Some("is no name of the public DNS");
+        return Some("is not a public DNS name");
     }
-    (!name.contains('.')).then_some("has no dot: it is no name of the public DNS")
+    (!name.contains('.')).then_some("has no dot, so it is not a public DNS name")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! TOML to [`Written`]: every key is looked up in the table, every value read by its row's kind, every mistake kept.
+//! TOML to [`Written`]: looks up every key in the table, reads every value by its row's kind, collects every mistake.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use crate::problem::{At, Origin, Problem, What, shown};
 use crate::suggest;
 use crate::table::{self, Setting};
 use crate::value::{Entry, Form, Raw, Wrong};
-use crate::written::{Section, SiteWritten, Typed, Written};
+use crate::written::{Section, WrittenTable, Typed, Written};
 
-/// Reads a file's text into `written`. Returns false if it isn't TOML, so that nothing can be said of what is missing.
+/// Reads a file's text into `written`. Returns false if it isn't TOML: then missing settings can't be reported.
 pub(crate) fn toml(origin: &Arc<Origin>, written: &mut Written, problems: &mut Vec<Problem>) -> bool {
     let entries = match parse(&origin.text) {
         Ok(entries) => entries,
@@ -33,7 +33,7 @@ pub(crate) fn toml(origin: &Arc<Origin>, written: &mut Written, problems: &mut V
     true
 }
 
-/// Reads one value for `row`, as typed in `origin`; what is wrong with it is reported under the name `key`.
+/// Reads one value for `row`, as written in `origin`, and reports its problems under the name `key`.
 pub(crate) fn value(
     origin: &Arc<Origin>,
     key: &str,
@@ -53,9 +53,9 @@ pub(crate) fn value(
 
 /// `php = "fastcgi:..."` is short for `php.fastcgi = "..."`.
 pub(crate) const SHORT: &str = "php";
-/// What it is short for.
+/// The full form of [`SHORT`].
 pub(crate) const SHORT_FOR: &str = "php.fastcgi";
-/// How its value begins.
+/// Prefix of the value of [`SHORT`].
 pub(crate) const SHORT_LEAD: &str = "fastcgi:";
 
 /// The value of a short form: addresses, with commas between them.
@@ -77,7 +77,7 @@ pub(crate) fn toml_value(origin: &Arc<Origin>, start: usize) -> Result<Raw, Prob
         }
         Ok(_) => Err(Problem::error(
             What::Syntax,
-            "one value is expected",
+            "expected one value",
             "write a single TOML value after the =",
         )
         .at(Some(&At::new(origin, start..origin.text.len())), "more than one")),
@@ -85,24 +85,24 @@ pub(crate) fn toml_value(origin: &Arc<Origin>, start: usize) -> Result<Raw, Prob
     }
 }
 
-/// The problem of a key that isn't in the table, with the likeliest cure.
+/// The problem of a key that isn't in the table, with the most likely fix.
 pub(crate) fn unknown_key(scope: Scope, path: &str, at: &At) -> Problem {
     let name = scope.display(path);
     let (row_path, _) = table::unnamed(path);
     if let Some(row) = table::rows().find(|row| scope.other().key_of(row) == Some(&*row_path)) {
         let (what, why) = match scope {
-            Scope::Global => ("stands in a site", "each site has its own"),
-            Scope::Site => ("cannot stand in a site", "it holds for the whole server"),
-            Scope::Tls => ("cannot stand in [[tls]]", "there is only what belongs to one certificate"),
+            Scope::Global => ("belongs in a site", "each site has its own"),
+            Scope::Site => ("cannot be set in a site", "it applies to the whole server"),
+            Scope::Tls => ("cannot be set in [[tls]]", "a [[tls]] configures one certificate only"),
         };
         return Problem::error(What::Misplaced, format!("`{name}` {what}: {why}"), row.where_to_write())
             .at(Some(at), "not here");
     }
     if scope.other().is_table(path) {
         let (what, cure) = match scope {
-            Scope::Global => ("stands in a site", format!("write it as [site.{path}], below a [[site]]")),
+            Scope::Global => ("belongs in a site", format!("write it as [site.{path}], below a [[site]]")),
             Scope::Site | Scope::Tls => (
-                "cannot stand here: it holds for the whole server",
+                "cannot be set here: it applies to the whole server",
                 format!("write [{path}] above the first [[site]]"),
             ),
         };
@@ -113,7 +113,7 @@ pub(crate) fn unknown_key(scope: Scope, path: &str, at: &At) -> Problem {
         Some(Likely::Renamed(row)) => format!("here it is called `{}`: {}", row.key, row.where_to_write()),
         Some(Likely::Misspelt(word)) => format!("did you mean `{word}`?"),
         None => match known_under(scope, path) {
-            Some(known) => format!("remove it; what may stand here is {known}"),
+            Some(known) => format!("remove it; the settings here are {known}"),
             None => "remove it, or look for the setting in `millrace explain all`".to_owned(),
         },
     };
@@ -121,7 +121,7 @@ pub(crate) fn unknown_key(scope: Scope, path: &str, at: &At) -> Problem {
         .at(Some(at), "unknown")
 }
 
-/// Where a key stands.
+/// Where a key is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// Outside of sites.
@@ -133,7 +133,7 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// How the row is named here, if it may stand here.
+    /// The key of the row here, if it is allowed here.
     pub fn key_of(self, row: &'static Setting) -> Option<&'static str> {
         match self {
             Self::Global => row.key_global(),
@@ -164,7 +164,7 @@ impl Scope {
         table::rows().any(|row| self.key_of(row).and_then(|key| below(key, path)).is_some())
     }
 
-    /// A path as it is named in messages.
+    /// A path as messages show it.
     pub fn display(self, path: &str) -> String {
         match self {
             Self::Global => path.to_owned(),
@@ -174,7 +174,7 @@ impl Scope {
     }
 }
 
-/// What goes on below `path` in `key`: `head_timeout` of `http.head_timeout` below `http`.
+/// The rest of `key` below `path`: `head_timeout` for `http.head_timeout` below `http`.
 fn below<'a>(key: &'a str, path: &str) -> Option<&'a str> {
     let (path, _) = table::unnamed(path);
     if path.is_empty() { Some(key) } else { key.strip_prefix(&*path)?.strip_prefix('.') }
@@ -186,8 +186,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The tables of a header that may be repeated.
-    fn tables(&mut self, scope: Scope, entry: &Entry, into: &mut Vec<SiteWritten>) {
+    /// Reads the tables of a header that may be repeated.
+    fn tables(&mut self, scope: Scope, entry: &Entry, into: &mut Vec<WrittenTable>) {
         let header = scope.header();
         let title = format!("`{header}` is a list of tables");
         let one;
@@ -203,7 +203,7 @@ impl Reader<'_> {
             _ => return self.no_table(header, title, &entry.value),
         };
         for raw in tables {
-            let mut table = SiteWritten { at: Some(self.at(raw)), values: Section::default() };
+            let mut table = WrittenTable { at: Some(self.at(raw)), values: Section::default() };
             if let Form::Table(entries) = &raw.form {
                 for entry in entries {
                     self.entry(scope, "", entry, &mut table.values);
@@ -217,7 +217,7 @@ impl Reader<'_> {
 
     fn no_table(&mut self, header: &str, title: String, raw: &Raw) {
         let one = if header == "site" { "a site" } else { "a certificate" };
-        let cure = format!("begin {one} with the header [[{header}]]");
+        let cure = format!("start {one} with the header [[{header}]]");
         let problem = Problem::error(What::WrongType, title, cure);
         self.problems.push(problem.at(Some(&self.at(raw)), "not a table"));
     }
@@ -252,7 +252,7 @@ impl Reader<'_> {
             let of_one = if path == table::NAMED.trim_end_matches('.') { ".NAME" } else { "" };
             let mut cure = format!("write the settings under the header [{name}{of_one}]");
             if path == SHORT {
-                cure.push_str(", or `php = \"fastcgi:unix:/path\"` for a php-fpm that is there already");
+                cure.push_str(", or `php = \"fastcgi:unix:/path\"` for an existing php-fpm");
             }
             let problem = Problem::error(What::WrongType, format!("`{name}` is a table of settings"), cure);
             self.problems.push(problem.at(Some(&self.at(&entry.value)), "not a table"));
@@ -264,14 +264,14 @@ impl Reader<'_> {
     }
 }
 
-/// What is wrong with the name of a table of which there is one a name.
+/// The problem of a name that a named table can't have.
 pub(crate) fn wrong_name(key: &str, name: &str, at: &At) -> Option<Problem> {
     let legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-');
     if (1..=32).contains(&name.len()) && name.bytes().all(legal) {
         return None;
     }
     let title = format!("`{}` cannot be the name of a pool", shown(name));
-    let cure = "use small letters, digits, _ and -, at most 32 of them: [php.pool.api]";
+    let cure = "use at most 32 lower-case letters, digits, _ and -: [php.pool.api]";
     Some(Problem::error(What::Malformed, title, cure).at(Some(at), shown(key)))
 }
 
@@ -281,13 +281,13 @@ fn wrong_value(origin: &Arc<Origin>, key: &str, row: &Setting, wrong: Wrong) -> 
         .note(format!("`{key}` takes {}; default {}", row.kind.bounds(), row.default_text()))
 }
 
-/// What an unknown key was probably meant to be.
+/// The probable meaning of an unknown key.
 enum Likely {
-    /// Its last part is a setting's name elsewhere.
+    /// Its last part is the name of a setting in another table.
     Moved(&'static Setting),
-    /// Another server's name.
+    /// Another server's name for a setting.
     Renamed(&'static Setting),
-    /// A neighbour's name, with other letters.
+    /// A misspelt name of the same table.
     Misspelt(String),
 }
 
@@ -316,11 +316,12 @@ fn join(table: &str, name: &str) -> String {
     if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
 }
 
-/// The names under the table of `path`, if they are few enough to list.
+/// The names in the table of `path`, if there are at most 14.
 fn known_under(scope: Scope, path: &str) -> Option<String> {
     let table = path.rsplit_once('.').map_or("", |(table, _)| table);
     let mut names: Vec<&str> =
         table::rows().filter_map(|row| below(scope.key_of(row)?, table)?.split('.').next()).collect();
+    names.sort_unstable();
     names.dedup();
     if scope == Scope::Global && table.is_empty() {
         names.extend(["site", "tls"]);
@@ -328,7 +329,7 @@ fn known_under(scope: Scope, path: &str) -> Option<String> {
     (1..=14).contains(&names.len()).then(|| names.join(", "))
 }
 
-/// The entries of the document, in the order typed.
+/// The entries of the document, in the order written.
 fn parse(text: &str) -> Result<Vec<Entry>, toml_span::Error> {
     let mut document = toml_span::parse(text)?;
     match form(document.take()) {
@@ -370,7 +371,7 @@ fn syntax(origin: &Arc<Origin>, moved: isize, error: &toml_span::Error) -> Probl
     match &error.kind {
         ErrorKind::DuplicateKey { key, first } => Problem::error(
             What::Duplicate,
-            format!("`{}` stands here twice", shown(key)),
+            format!("`{}` is set twice", shown(key)),
             "remove one of the two",
         )
         .at(Some(&here), "again")
@@ -381,7 +382,7 @@ fn syntax(origin: &Arc<Origin>, moved: isize, error: &toml_span::Error) -> Probl
                 "tls" => "write [[tls]], with two brackets, for every certificate",
                 _ => "put the settings of both under one header; only [[site]] and [[tls]] may be repeated",
             };
-            Problem::error(What::Duplicate, format!("the header [{}] stands here twice", shown(name)), cure)
+            Problem::error(What::Duplicate, format!("the header [{}] is used twice", shown(name)), cure)
                 .at(Some(&here), "again")
                 .at(Some(&at(*first)), "first here")
         }
@@ -389,28 +390,28 @@ fn syntax(origin: &Arc<Origin>, moved: isize, error: &toml_span::Error) -> Probl
             problem("both [site] and [[site]] are used".into(), "again", "write [[site]] for every site")
         }
         ErrorKind::UnquotedString | ErrorKind::InvalidNumber => problem(
-            "this is neither a number, true, false nor a quoted text".into(),
+            "this is not a number, true, false or a quoted string".into(),
             "not a TOML value",
-            "put texts, durations, sizes and addresses in quotes: \"10s\", \"64MB\", \"127.0.0.1:8080\"",
+            "put strings, durations, sizes and addresses in quotes: \"10s\", \"64MB\", \"127.0.0.1:8080\"",
         ),
         ErrorKind::UnterminatedString | ErrorKind::InvalidCharInString('\n' | '\r') => {
-            problem("a text has no end".into(), "begins here", "close it with a quote")
+            problem("a string has no end".into(), "starts here", "close it with a quote")
         }
         ErrorKind::InvalidEscape(_) | ErrorKind::InvalidHexEscape(_) | ErrorKind::InvalidEscapeValue(_) => {
             problem(
                 format!("{error}"),
                 "not an escape",
-                "write \\\\ for a backslash, or use single quotes, where a backslash is itself",
+                "write \\\\ for a backslash, or use single quotes, which take it literally",
             )
         }
         ErrorKind::ExceededDepthLimit => problem(
-            "tables or lists are nested too deep".into(),
+            "tables or lists are nested too deeply".into(),
             "too deep",
             "no setting needs more than three levels",
         ),
         ErrorKind::DottedKeyInvalidType { first } => problem(
-            "a key goes on below a value that is not a table".into(),
-            "goes on",
+            "a key continues below a value that is not a table".into(),
+            "continues",
             "remove one of the two",
         )
         .at(Some(&at(*first)), "the value"),
@@ -428,7 +429,7 @@ fn syntax(origin: &Arc<Origin>, moved: isize, error: &toml_span::Error) -> Probl
 }
 
 impl Raw {
-    /// Moves the place of this value and all in it.
+    /// Moves the span of this value and of all values in it.
     fn move_spans(&mut self, to: &impl Fn(usize) -> usize) {
         self.span = to(self.span.start)..to(self.span.end);
         match &mut self.form {

@@ -1,10 +1,10 @@
-//! What a reload cannot change.
+//! Settings that a reload does not change.
 
 use crate::Plan;
 use crate::table;
 
 impl Plan {
-    /// The settings that differ in `new` but take effect only after a restart, by name.
+    /// The names of settings that differ in `new` and take effect only after a restart.
     #[must_use]
     pub fn restart_needed(&self, new: &Self) -> Vec<&'static str> {
         let differs = |row: &&table::Setting| row.restart.is_some_and(|differs| differs(self, new));

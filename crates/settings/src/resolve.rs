@@ -1,5 +1,5 @@
-//! From [`Written`] to [`Plan`]: what was typed where it was typed, the table's default elsewhere. Complete whatever is
-//! wrong, so that one mistake hides no other.
+//! From [`Written`] to [`Plan`]: written values, and the table's defaults for all others. The plan is complete even if
+//! values are wrong, so that one mistake hides no other.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -19,10 +19,9 @@ use crate::problem::At;
 use crate::public;
 use crate::table::{self, Default, Setting};
 use crate::value::{Raw, Value, reserved_variable};
-use crate::written::{Section, SiteWritten, Typed, Written};
+use crate::written::{Section, WrittenTable, Typed, Written};
 
-/// The plan that `written` asks for on this machine. Bounds between settings and the disk are not looked at: that is
-/// [`crate::check`].
+/// The plan of `written` on this machine. [`crate::check`] checks settings against each other and against the disk.
 pub(crate) fn plan(written: &Written, environment: &Environment<'_>) -> Plan {
     let view = View::new(written, None, environment);
     let mut sites: Vec<Site> =
@@ -126,7 +125,7 @@ fn acme(view: &View<'_>) -> Acme {
     }
 }
 
-/// The names of the site that an authority can be asked for.
+/// The names of the site that an authority issues certificates for.
 pub(crate) fn acme_names(view: &View<'_>) -> Vec<String> {
     if !view.switch("https.acme") {
         return Vec::new();
@@ -277,7 +276,7 @@ fn clients(view: &View<'_>) -> Option<Clients> {
     Some(Clients { required, ca: view.path("site.client_ca").unwrap_or_default() })
 }
 
-/// PHP as the site's persistent workers run it.
+/// PHP settings of the site's persistent workers.
 fn persistent(view: &View<'_>) -> Option<Php> {
     let worker = worker_script(view)?;
     let php = php(view);
@@ -287,7 +286,7 @@ fn persistent(view: &View<'_>) -> Option<Php> {
     Some(Php { max_requests: php.worker_requests, worker: Some(worker), ..php })
 }
 
-/// The script of the persistent workers: the file below the root, or else the one of that path.
+/// The script of the persistent workers: the file below the root, else the file with that absolute path.
 pub(crate) fn worker_script(view: &View<'_>) -> Option<WorkerScript> {
     let written = view.text("php.worker_script")?;
     let root = view.root()?;
@@ -351,7 +350,7 @@ fn php(view: &View<'_>) -> Php {
         fastcgi_read_timeout: view.duration("php.fastcgi_read_timeout"),
     };
     if !php.fastcgi.is_empty() {
-        // php-fpm has its own. Sites that differ in nothing else share the connections.
+        // php-fpm has its own of these. Sites that differ only in them share the connections.
         (php.program, php.ini_file, php.user, php.group) = (None, None, None, None);
         php.ini.clear();
         php.folders.clear();
@@ -362,13 +361,13 @@ fn php(view: &View<'_>) -> Php {
     php
 }
 
-/// Most workers as long as nobody knows how much memory they have: four a core, and 128 MB for each in 75 % of the memory.
+/// Maximum workers until their memory is measured: four per core, with 128 MB for each in 75 % of the memory.
 fn workers_unmeasured(environment: &Environment<'_>) -> usize {
     let by_memory = environment.memory / 4 * 3 / (128 << 20);
     (4 * environment.cores).max(4).min(usize::try_from(by_memory).unwrap_or(usize::MAX)).max(1)
 }
 
-/// A pool, seen from its own view.
+/// A pool, from its own view.
 fn pool(view: &View<'_>, name: &str) -> PhpPool {
     PhpPool {
         name: name.to_owned(),
@@ -388,8 +387,8 @@ fn pool(view: &View<'_>, name: &str) -> PhpPool {
     }
 }
 
-/// The ini values that PHP starts with. Its limits on uploads follow the server's: 2 MB beside a server that takes
-/// 64 MB is the first thing that every guide tells people to change. An ini file of their own is left alone.
+/// The ini values that PHP starts with. Its limits on uploads follow the server's: every guide starts by raising PHP's
+/// 2 MB. An ini file of the user stays as it is.
 fn php_ini(view: &View<'_>) -> BTreeMap<String, String> {
     let mut ini: BTreeMap<String, String> = view.layered("php.ini").into_iter().collect();
     if view.path("php.ini_file").is_none() {
@@ -401,7 +400,7 @@ fn php_ini(view: &View<'_>) -> BTreeMap<String, String> {
     ini
 }
 
-/// `php.env` over those of the server's own environment that `php.env_pass` names.
+/// `php.env`, and the variables of the server's own environment that `php.env_pass` names.
 fn variables(view: &View<'_>) -> Variables {
     let wanted = view.texts("php.env_pass");
     let wanted = |name: &str| wanted.iter().any(|(pattern, _)| is_like(pattern, name));
@@ -410,7 +409,7 @@ fn variables(view: &View<'_>) -> Variables {
     Variables(passed.chain(view.layered("php.env")).collect())
 }
 
-/// Whether a name fits a pattern with `*` at either end.
+/// Whether a name matches a pattern with `*` at either end.
 fn is_like(pattern: &str, name: &str) -> bool {
     let (open, pattern) = pattern.strip_prefix('*').map_or((false, pattern), |rest| (true, rest));
     match (open, pattern.strip_suffix('*')) {
@@ -421,11 +420,11 @@ fn is_like(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// What one place of the configuration sees: a site's own values, those outside of it, the defaults.
+/// The values that apply in one place of the configuration: a site's own, then global ones, then defaults.
 pub(crate) struct View<'a> {
     written: &'a Written,
-    site: Option<&'a SiteWritten>,
-    /// The name of the pool that it sees.
+    site: Option<&'a WrittenTable>,
+    /// The name of the pool, for a view from inside one.
     pool: Option<&'a str>,
     environment: &'a Environment<'a>,
 }
@@ -434,7 +433,7 @@ impl<'a> View<'a> {
     /// The view from inside `site`, or from outside of all sites.
     pub fn new(
         written: &'a Written,
-        site: Option<&'a SiteWritten>,
+        site: Option<&'a WrittenTable>,
         environment: &'a Environment<'a>,
     ) -> Self {
         Self { written, site, pool: None, environment }
@@ -445,13 +444,12 @@ impl<'a> View<'a> {
         View { pool: Some(name), ..*self }
     }
 
-    /// The name of the pool from whose inside this is the view.
+    /// The name of the pool, for a view from inside one.
     pub fn pool_name(&self) -> Option<&str> {
         self.pool
     }
 
-    /// The names of the pools: those that the application has by itself, then others as they were written, if requests
-    /// come to them.
+    /// The names of the pools: the application's own, then configured ones that some rule sends requests to.
     pub fn pool_names(&self) -> Vec<String> {
         let own = self.known_pools().iter().copied();
         let mut names: Vec<String> = own.map(str::to_owned).collect();
@@ -463,7 +461,7 @@ impl<'a> View<'a> {
         names
     }
 
-    /// The pools that the application has by itself.
+    /// The application's own pools.
     fn known_pools(&self) -> &'static [&'static str] {
         match self.profile() {
             Profile::Generic => &[PhpPool::FRONT],
@@ -471,30 +469,30 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether requests of this site come to the pool, by a rule of its own or of the application.
+    /// Whether a rule of the pool or of the application sends requests of this site to it.
     pub fn is_reached(&self, name: &str) -> bool {
         let rules = ["paths", "methods", "cookies", "arguments"].map(|rule| format!("php.pool.NAME.{rule}"));
         self.known_pools().contains(&name) || rules.iter().any(|key| !self.pool(name).texts(key).is_empty())
     }
 
-    /// Whether requests of any site come to the pool.
+    /// Whether a rule sends requests of any site to the pool.
     pub fn is_reached_by_any(&self, name: &str) -> bool {
         let mut sites = self.written.sites.iter();
         sites.any(|site| View::new(self.written, Some(site), self.environment).is_reached(name))
     }
 
-    /// The pools that are written, with the place of each: for all sites, then for this one.
+    /// The configured pools and their places: for all sites, then for this one.
     pub fn written_pools(&self) -> impl Iterator<Item = (&'a str, &'a At)> {
         let sections = [Some(&self.written.global), self.site.map(|site| &site.values)];
         sections.into_iter().flatten().flat_map(Section::names)
     }
 
-    /// Whether the pool is written in this site.
+    /// Whether this site configures the pool.
     pub fn is_own_pool(&self, name: &str) -> bool {
         self.site.is_some_and(|site| site.values.names().any(|(own, _)| own == name))
     }
 
-    /// A number, if one is written.
+    /// A number, if the configuration has one.
     pub fn written_count(&self, key: &str) -> Option<usize> {
         match self.typed(key)?.value {
             Some(Value::Number(number)) => usize::try_from(number).ok(),
@@ -507,7 +505,7 @@ impl<'a> View<'a> {
         self.environment
     }
 
-    /// Where the value of `key` was typed; `None` for a default.
+    /// The place of the value of `key`; `None` for a default.
     pub fn at(&self, key: &str) -> Option<&'a At> {
         self.typed(key).map(|typed| &typed.at)
     }
@@ -523,14 +521,14 @@ impl<'a> View<'a> {
     /// The value of `key`.
     ///
     /// # Panics
-    /// If there is no such row, which is our own mistake.
+    /// If there is no such row, which is a bug of the caller.
     pub fn get(&self, key: &str) -> Value {
         let row = table::find(key).unwrap_or_else(|| panic!("no setting is named {key}"));
         let typed = self.typed(key).and_then(|typed| typed.value.clone());
         typed.unwrap_or_else(|| self.default_of(row))
     }
 
-    /// The value of a row that nothing was typed for.
+    /// The default of a row.
     pub fn default_of(&self, row: &Setting) -> Value {
         match &row.default {
             Default::Fixed(text) => row
@@ -542,23 +540,23 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What the configuration is known by: its file, or the first site's folder if it has none.
+    /// The path that identifies the configuration: its file, or the first site's root without one.
     pub fn source(&self) -> Option<PathBuf> {
         let first = || View::new(self.written, self.written.sites.first(), self.environment).root();
         self.written.file.clone().or_else(first)
     }
 
-    /// Whether the authority for certificates is one that knows only names of the public DNS.
+    /// Whether the certificate authority serves only the public DNS.
     pub fn asks_the_public(&self) -> bool {
         self.text("acme.directory").is_some_and(|url| url.contains(".letsencrypt.org/"))
     }
 
-    /// The folder of the site.
+    /// The root of the site.
     pub fn root(&self) -> Option<PathBuf> {
         self.path("site.root")
     }
 
-    /// The application, found out if need be.
+    /// The application, detected for `auto`.
     pub fn profile(&self) -> Profile {
         match self.choice("site.profile") {
             "wordpress" => Profile::WordPress,
@@ -575,7 +573,7 @@ impl<'a> View<'a> {
         Value::Text(application::front_controller(self.profile()).map(str::to_owned))
     }
 
-    /// The site's values of an open table over those outside of it.
+    /// The global values of an open table, then the site's, which override them.
     pub fn layered(&self, key: &str) -> Vec<(String, String)> {
         let mut all = Vec::new();
         for section in [Some(&self.written.global), self.site.map(|site| &site.values)].into_iter().flatten()
@@ -588,7 +586,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// Getters by type. A wrong type here is our own mistake: the row's kind says what comes.
+/// Getters by type. A wrong type is a bug: the row's kind defines it.
 macro_rules! getters {
     ($($(#[$doc:meta])* $name:ident -> $type:ty = $variant:ident;)*) => {
         impl View<'_> {
@@ -626,7 +624,7 @@ getters! {
     networks -> Vec<Network> = Networks;
     /// Of a list of names.
     texts -> Vec<(String, std::ops::Range<usize>)> = Texts;
-    /// Of a list of folders.
+    /// Of a list of directories.
     folders -> Vec<PathBuf> = Folders;
     /// Of an open table.
     pairs -> Vec<(String, String)> = Pairs;

@@ -1,8 +1,8 @@
-//! Values that are nobody's business are masked where a problem draws the lines that it is about: such lines end in logs.
+//! Masks secret values in the lines that a problem draws, because such lines end up in logs.
 
 use std::borrow::Cow;
 
-/// The text with `*` for each byte of a secret value. Nothing moves: places in it stay what they are.
+/// The text with `*` for each byte of a secret value. Positions in the text stay the same.
 pub(crate) fn masked(text: &str) -> Cow<'_, str> {
     if !text.contains("env") && !text.contains("purge_token") {
         return text.into();
@@ -22,9 +22,9 @@ pub(crate) fn masked(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// Masks the quoted texts that stand behind a `=`; `bare`: also one without quotes.
+/// Masks the quoted strings after a `=`; with `bare` also one without quotes.
 fn mask(line: &str, bare: bool, out: &mut String) {
-    // The quote that a value stands in; whether one may begin.
+    // The quote around the current value; whether a value may start.
     let (mut quote, mut may_begin) = (None, false);
     for c in line.chars() {
         match (quote, c) {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What to ask for instead of a name that doesn't exist.
+/// A suggestion instead of a name that doesn't exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suggestion(pub String);
 
@@ -14,12 +14,12 @@ impl fmt::Display for Suggestion {
 
 impl std::error::Error for Suggestion {}
 
-/// The candidate that is a likely misspelling away from `word` (at most a third of its letters differ), or that `word`
-/// begins with.
+/// The candidate that `word` is likely a misspelling of (at most a third of its letters differ), or that `word` starts
+/// with.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    /// Longer words are no misspelling of anything, and comparing them costs.
+    /// Longer words are not misspellings, and comparing them is expensive.
     const LONGEST: usize = 64;
-    /// A word that begins with a candidate of this length is likely a longer form of it: `warning` of `warn`.
+    /// A word that starts with a candidate of this length is likely a longer form of it: `warning` of `warn`.
     const STEM: usize = 4;
     if word.len() > LONGEST {
         return None;

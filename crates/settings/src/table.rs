@@ -1,9 +1,9 @@
-//! The one list of settings. A row says everything about a setting: where it may stand, what a value looks like, its
-//! bounds, its default and why, and whether a running server can take a change. The TOML reader, `--set`,
-//! `millrace check`, `millrace explain` and `docs/settings.md` all work from these rows; there is no second list.
+//! The only list of settings. A row describes a setting completely: where it may be written, its type and bounds, its
+//! default and the reason, and whether a change needs a restart. The TOML reader, `--set`, `millrace check`,
+//! `millrace explain` and the reference pages (`docs/settings.md`, `docs/settings/`) all work from these rows.
 //!
-//! To add a setting: a field in [`crate::plan`], a row in [`rows`](self::rows), and one line in `resolve.rs` that the
-//! compiler asks for. A test feeds every row's example in and wants to see the plan change.
+//! To add a setting: a field in [`crate::plan`], a row in the module of its page in [`rows`](self::rows), and one line in
+//! `resolve.rs` that the compiler requires. A test loads every row's example and checks that the plan changes.
 
 mod rows;
 
@@ -13,72 +13,87 @@ use crate::Plan;
 use crate::resolve::View;
 use crate::value::Value;
 
-/// The settings in the order of the reference page.
-pub(crate) static TABLE: &[Group] = rows::GROUPS;
+/// The settings by task, in the order of the reference.
+pub(crate) static PAGES: &[&Page] = rows::PAGES;
 
-/// A TOML table and its settings.
+/// The TOML tables.
+pub(crate) static GROUPS: &[Group] = rows::GROUPS;
+
+/// A page of the reference: the settings for one task.
+pub(crate) struct Page {
+    /// Name of its file in `docs/settings/`, without `.md`.
+    pub name: &'static str,
+    /// Its heading.
+    pub title: &'static str,
+    /// What a user does with these settings, one sentence.
+    pub line: &'static str,
+    /// The file in `docs/` that explains the subject.
+    pub guide: &'static str,
+    /// The settings.
+    pub rows: &'static [Setting],
+}
+
+/// A TOML table.
 pub(crate) struct Group {
     /// First part of the keys: `http`.
     pub name: &'static str,
     /// The TOML header: `[http]`, `[[site]]`.
     pub header: &'static str,
-    /// What the settings of this table are about, one sentence.
+    /// What the table configures, one or two sentences.
     pub line: &'static str,
-    /// The settings.
-    pub rows: &'static [Setting],
 }
 
 /// One setting.
 pub(crate) struct Setting {
     /// Full name, `http.head_timeout`; for settings of a site `site.root`.
     pub key: &'static str,
-    /// Where it may stand.
+    /// Where it may be written.
     pub place: Place,
-    /// What a value looks like, and its bounds.
+    /// Type and bounds of its value.
     pub kind: Kind,
-    /// Value if none is written.
+    /// Value if the configuration has none.
     pub default: Default,
     /// What it does, one sentence.
     pub line: &'static str,
-    /// Why it exists and why the default is what it is.
+    /// Why it exists, and why it has this default.
     pub reason: &'static str,
-    /// A value other than the default, as it stands after `=` in TOML.
+    /// A value other than the default, as written after `=` in TOML.
     pub example: &'static str,
-    /// What other servers call it: these names are suggested from, never accepted.
+    /// Names of other servers for it: suggestions use them, the parser never accepts them.
     pub elsewhere: &'static [&'static str],
-    /// For a setting that only a restart changes: whether two plans differ in it.
+    /// For a setting that needs a restart: whether two plans differ in it.
     pub restart: Option<fn(&Plan, &Plan) -> bool>,
 }
 
-/// Where a setting may stand.
+/// Where a setting may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In its own table only.
     Global,
     /// In a `[[site]]` only.
     Site,
-    /// In its own table, and in a site's table of the same name, which wins.
+    /// In its own table, and in a site's table of the same name, which overrides it.
     Both,
     /// In a `[[tls]]` only.
     Tls,
 }
 
-/// Value of a setting that is not written.
+/// Value of a setting that the configuration does not have.
 pub(crate) enum Default {
-    /// This text, read like a typed one.
+    /// This text, read like a written value.
     Fixed(&'static str),
-    /// Worked out when the plan is made.
+    /// Computed when the plan is made.
     Computed {
-        /// How, for people.
+        /// The rule, for users.
         says: &'static str,
-        /// How, in code.
+        /// The rule, in code.
         from: fn(&View<'_>) -> Value,
     },
-    /// No value; the text says what that means.
+    /// No value; the text explains the effect.
     Unset(&'static str),
 }
 
-/// What a value looks like. Bounds are inclusive; `zero` names what `0` means where it stands outside them.
+/// Type of a value. Bounds are inclusive; `zero` is the meaning of `0` if the bounds exclude it.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     /// `true` or `false`.
@@ -89,11 +104,11 @@ pub(crate) enum Kind {
     Size { min: u64, max: u64, zero: Option<&'static str> },
     /// Milliseconds: `"500ms"`, `"10s"`.
     Duration { min: u64, max: u64, zero: Option<&'static str> },
-    /// One of some words, each with its meaning.
+    /// One word of a list, each with its meaning.
     Choice(&'static [(&'static str, &'static str)]),
     /// A user or group name.
     Name,
-    /// A file or folder; `word` stands for none.
+    /// A file or directory; `word` stands for none.
     Path { word: Option<&'static str> },
     /// A listening address; `word` stands for none.
     Address { word: Option<&'static str> },
@@ -105,19 +120,19 @@ pub(crate) enum Kind {
     Networks,
     /// Names of files, without a path.
     FileNames,
-    /// Names of one sort, with `*` for a variable part. May be empty.
+    /// Names of one type, with `*` for a variable part. May be empty.
     Words(Word),
     /// Host names, `*.` in front of one allowed.
     HostNames,
     /// A path below the root as in a URL; `word` stands for none.
     UrlPath { word: &'static str },
-    /// An https URL, or one of some words that stand for one.
+    /// An https URL, or a word that stands for one.
     Url { words: &'static [(&'static str, &'static str)] },
-    /// An address for mail.
+    /// A mail address.
     Email,
-    /// Folders. May be empty.
+    /// Directories. May be empty.
     Folders,
-    /// A table of response fields.
+    /// A table of response header fields.
     Fields,
     /// A table of PHP ini values.
     Ini,
@@ -125,22 +140,22 @@ pub(crate) enum Kind {
     Environment,
     /// A secret text.
     Secret,
-    /// A table of beginnings of URL paths and the folders that they stand for.
+    /// A table of URL path prefixes and their directories.
     Places,
 }
 
-/// A sort of names that a list is made of.
+/// The type of names in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// Arguments of a query, `*` at either end allowed.
+    /// Query arguments, `*` at either end allowed.
     Argument,
     /// Cookies, `*` at either end allowed.
     Cookie,
     /// Paths, `*/` in front and `*` at the end allowed.
     Path,
-    /// Request fields.
+    /// Request header fields.
     Field,
-    /// Arguments as before, or a name with its value.
+    /// Query arguments, or a name with its value.
     ArgumentValue,
     /// Request methods.
     Method,
@@ -150,31 +165,31 @@ pub(crate) enum Word {
     Variable,
 }
 
-/// Tables of which there is one a name: `[php.pool.admin]`. In keys of rows [`NAME`] stands for the name.
+/// Prefix of named tables: `[php.pool.admin]`. The keys of rows have [`NAME`] for the name.
 pub(crate) const NAMED: &str = "php.pool.";
-/// What stands for a name in the keys of rows.
+/// Placeholder for the name in the keys of rows.
 const NAME: &str = "NAME";
 
-/// A path as rows have it, and the name in it: `php.pool.NAME.workers` and `admin` for `php.pool.admin.workers`.
+/// The key of a path, and the name in it: `php.pool.NAME.workers` and `admin` for `php.pool.admin.workers`.
 pub(crate) fn unnamed(path: &str) -> (Cow<'_, str>, Option<&str>) {
     let Some(rest) = path.strip_prefix(NAMED) else { return (path.into(), None) };
     let (name, tail) = rest.split_at(rest.find('.').unwrap_or(rest.len()));
     (format!("{NAMED}{NAME}{tail}").into(), Some(name))
 }
 
-/// The row of `key`.
+/// Returns the row of `key`.
 pub(crate) fn find(key: &str) -> Option<&'static Setting> {
     rows().find(|row| row.key == key)
 }
 
-/// All rows, in the order of the reference page.
+/// All rows, in the order of the reference.
 pub(crate) fn rows() -> impl Iterator<Item = &'static Setting> {
-    TABLE.iter().flat_map(|group| group.rows)
+    PAGES.iter().flat_map(|page| page.rows)
 }
 
 impl Setting {
-    /// The name inside a `[[site]]`: `root` of `site.root`, `php.workers` of `php.workers`. `None` if the setting
-    /// cannot stand there.
+    /// The key inside a `[[site]]`: `root` for `site.root`, `php.workers` for `php.workers`. `None` if the setting is not
+    /// allowed there.
     pub fn key_in_site(&self) -> Option<&'static str> {
         match self.place {
             Place::Global | Place::Tls => None,
@@ -183,17 +198,17 @@ impl Setting {
         }
     }
 
-    /// The name inside a `[[tls]]`: `cert` of `tls.cert`. `None` if the setting cannot stand there.
+    /// The key inside a `[[tls]]`: `cert` for `tls.cert`. `None` if the setting is not allowed there.
     pub fn key_in_tls(&self) -> Option<&'static str> {
         self.key.strip_prefix("tls.").filter(|_| self.place == Place::Tls)
     }
 
-    /// The name outside of sites. `None` if the setting cannot stand there.
+    /// The key outside of sites. `None` if the setting is not allowed there.
     pub fn key_global(&self) -> Option<&'static str> {
         matches!(self.place, Place::Global | Place::Both).then_some(self.key)
     }
 
-    /// Whether there is one a name.
+    /// Whether the setting belongs to a named table.
     pub fn is_named(&self) -> bool {
         self.key.starts_with(NAMED)
     }
@@ -203,28 +218,29 @@ impl Setting {
         self.key.rsplit('.').next().unwrap_or(self.key)
     }
 
-    /// The header it stands under: `[http]`, `[[site]]`, `[site.redirect]`, `[php] or [site.php]`.
+    /// The header above it, in backticks: `[php]`, or `[site.php]` of a `[[site]]`.
     pub fn header(&self) -> String {
         let table = self.key.rsplit_once('.').map_or("", |(table, _)| table);
         match self.place {
-            Place::Global => format!("[{table}]"),
-            Place::Site if table == "site" => "[[site]]".to_owned(),
-            Place::Tls => "[[tls]]".to_owned(),
-            Place::Site => format!("[{table}] of a [[site]]"),
-            Place::Both => format!("[{table}], or [site.{table}] of a [[site]]"),
+            Place::Global => format!("`[{table}]`"),
+            Place::Site if table == "site" => "`[[site]]`".to_owned(),
+            Place::Tls => "`[[tls]]`".to_owned(),
+            Place::Site => format!("`[{table}]` of a `[[site]]`"),
+            Place::Both => format!("`[{table}]`, or `[site.{table}]` of a `[[site]]`"),
         }
     }
 
-    /// A sentence that shows how to write it.
+    /// How to write it, as the end of a help text.
     pub fn where_to_write(&self) -> String {
         format!("write `{} = {}` under {}", self.last(), self.example, self.header())
     }
 
-    /// The default for people: `10s`, `one a core`.
+    /// The default for users: `10s`, `one per core`.
     pub fn default_text(&self) -> String {
         match &self.default {
             Default::Fixed(text) => (*text).to_owned(),
             Default::Computed { says, .. } => (*says).to_owned(),
+            Default::Unset("none") => "none".to_owned(),
             Default::Unset(means) => format!("none: {means}"),
         }
     }

@@ -1,4 +1,4 @@
-//! From typed to meant: a [`Raw`] (TOML, or the text after `--set KEY=`) is read by the [`Kind`] of its setting into a
+//! Reads a written value: the [`Kind`] of its setting turns a [`Raw`] (TOML, or the text after `--set KEY=`) into a
 //! [`Value`] within bounds, or into what is [`Wrong`] with it.
 
 mod amount;
@@ -19,19 +19,19 @@ use crate::table::Kind;
 pub(crate) use amount::{duration_text, number_text, size_text};
 pub(crate) use name::{is_loopback, overlap};
 
-/// A value as typed.
+/// A value as written.
 #[derive(Clone, Debug)]
 pub(crate) struct Raw {
     /// Its form.
     pub form: Form,
-    /// Its bytes in the text it stands in.
+    /// Its bytes in the source text.
     pub span: Range<usize>,
 }
 
-/// Form of a typed value.
+/// Form of a written value.
 #[derive(Clone, Debug)]
 pub(crate) enum Form {
-    /// A quoted text in TOML.
+    /// A quoted string in TOML.
     Text(String),
     /// Text after `--set KEY=`: whether it means a number or a word depends on the setting.
     Bare(String),
@@ -58,7 +58,7 @@ pub(crate) struct Entry {
     pub value: Raw,
 }
 
-/// A value as meant.
+/// A value of its kind, within bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     /// Of [`Kind::Switch`].
@@ -89,14 +89,14 @@ pub(crate) enum Value {
     Pairs(Vec<(String, String)>),
 }
 
-/// What is wrong with a typed value.
+/// What is wrong with a written value.
 #[derive(Debug)]
 pub(crate) struct Wrong {
     /// Which kind of problem.
     pub what: What,
-    /// Where: bytes of the text the value stands in.
+    /// Where: bytes of the source text.
     pub span: Range<usize>,
-    /// End of the sentence that begins with the setting's name: `is not a duration`.
+    /// End of a sentence that starts with the setting's name: `is not a duration`.
     pub title: String,
     /// At the place: `10 seconds? or minutes?`
     pub label: String,
@@ -108,7 +108,7 @@ pub(crate) struct Wrong {
 pub(crate) type Read<T> = Result<T, Vec<Wrong>>;
 
 impl Kind {
-    /// Reads a typed value. Relative paths start at `base`.
+    /// Reads a written value. Relative paths start at `base`.
     pub(crate) fn read(&self, raw: &Raw, base: &Path) -> Read<Value> {
         match *self {
             Self::Switch => self.switch(raw).map(Value::Switch),
@@ -149,7 +149,7 @@ impl Kind {
         }
     }
 
-    /// What a value has to be, with its bounds: `a duration from 100ms to 10m`.
+    /// Type and bounds of a value: `a duration from 100ms to 10m`.
     pub(crate) fn bounds(&self) -> String {
         let with_zero = |zero: Option<&str>, rest: String| match zero {
             Some(meaning) => format!("{rest}, or 0 ({meaning})"),
@@ -195,19 +195,19 @@ impl Kind {
             Self::FileNames => "one or more file names without a path".to_owned(),
             Self::HostNames => "host names like \"example.com\" or \"*.example.com\"".to_owned(),
             Self::Words(word) => word.bounds().to_owned(),
-            Self::UrlPath { word } => format!("a path below the root that begins with / , or \"{word}\""),
+            Self::UrlPath { word } => format!("a path below the root, starting with /, or \"{word}\""),
             Self::Url { words } => {
                 let words: Vec<String> =
                     words.iter().map(|(word, url)| format!("\"{word}\" ({url})")).collect();
-                format!("{}, or a URL that begins with https://", words.join(", "))
+                format!("{}, or a URL that starts with https://", words.join(", "))
             }
-            Self::Email => "an address like \"me@example.com\"".to_owned(),
-            Self::Fields => "a table of field names and texts".to_owned(),
-            Self::Ini => "a table of ini names and texts, numbers or booleans".to_owned(),
-            Self::Environment => "a table of names of environment variables and texts or numbers".to_owned(),
+            Self::Email => "a mail address like \"me@example.com\"".to_owned(),
+            Self::Fields => "a table of field names and strings".to_owned(),
+            Self::Ini => "a table of ini names and strings, numbers or booleans".to_owned(),
+            Self::Environment => "a table of environment variables and strings or numbers".to_owned(),
             Self::Secret => "a secret of 16 characters or more".to_owned(),
-            Self::Folders => "folders like \"/srv/private\"".to_owned(),
-            Self::Places => "a table of paths as in a URL, like \"/protected/\", and folders".to_owned(),
+            Self::Folders => "directories like \"/srv/private\"".to_owned(),
+            Self::Places => "a table of URL paths like \"/protected/\" and their directories".to_owned(),
         }
     }
 
@@ -230,13 +230,13 @@ impl Kind {
             Self::UrlPath { .. } => "URL path",
             Self::Url { .. } => "URL",
             Self::Email => "mail address",
-            Self::Folders => "folders",
+            Self::Folders => "directories",
             Self::Fields | Self::Ini | Self::Environment | Self::Places => "table",
             Self::Secret => "secret",
         }
     }
 
-    /// Whether the value is a table of names that a person chooses, so that a key can go on below it.
+    /// Whether the value is a table of names that the user chooses, so that a key can continue below it.
     pub(crate) fn is_open_table(&self) -> bool {
         matches!(self, Self::Fields | Self::Ini | Self::Environment | Self::Places)
     }
@@ -278,7 +278,7 @@ impl Kind {
         Err(raw.wrong(
             What::Malformed,
             format!("cannot be \"{}\"", shown(text)),
-            "not one of its words",
+            "not one of its values",
             cure,
         ))
     }
@@ -297,7 +297,7 @@ impl Kind {
             ));
         }
         if text.contains('\0') {
-            return Err(raw.wrong(What::Malformed, "holds a NUL byte", "no path can", "remove it"));
+            return Err(raw.wrong(What::Malformed, "contains a NUL byte", "not allowed in a path", "remove it"));
         }
         Ok(Some(joined(base, text)))
     }
@@ -314,7 +314,7 @@ impl Kind {
 }
 
 impl Raw {
-    /// A text typed after `--set KEY=` or in the table's default column.
+    /// A text after `--set KEY=`, or a default of the table.
     pub(crate) fn bare(text: &str, span: Range<usize>) -> Self {
         Self { form: Form::Bare(text.to_owned()), span }
     }
@@ -327,10 +327,10 @@ impl Raw {
         }
     }
 
-    /// What was typed: `a number`.
+    /// The type of the written value: `a number`.
     fn noun(&self) -> &'static str {
         match &self.form {
-            Form::Text(_) | Form::Bare(_) => "a text",
+            Form::Text(_) | Form::Bare(_) => "a string",
             Form::Integer(_) => "a number",
             Form::Float(_) => "a number with a fraction",
             Form::Switch(_) => "true or false",
@@ -360,7 +360,7 @@ impl Raw {
     }
 }
 
-/// `base/path` without `.` parts; `..` stays, for the disk to say what it means.
+/// `base/path` without `.` parts; `..` stays, because only the disk can resolve it.
 pub(crate) fn joined(base: &Path, path: impl AsRef<Path>) -> PathBuf {
     base.join(path).components().filter(|part| *part != std::path::Component::CurDir).collect()
 }

@@ -1,4 +1,4 @@
-//! The configuration as typed: each value read and within its bounds, with its place, and nothing filled in yet.
+//! The configuration as written: each value read and within its bounds, with its place, without defaults.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use crate::problem::At;
 use crate::table::Setting;
 use crate::value::Value;
 
-/// Everything that was typed: the file, then the command line over it.
+/// All written values: the file, overridden by the command line.
 #[derive(Debug, Default)]
 pub struct Written {
     /// The configuration file, absolute; `None`: there is none.
@@ -15,17 +15,17 @@ pub struct Written {
     /// Outside of sites.
     pub(crate) global: Section,
     /// The sites, in the order written.
-    pub(crate) sites: Vec<SiteWritten>,
+    pub(crate) sites: Vec<WrittenTable>,
     /// The `[[tls]]` tables, in the order written.
-    pub(crate) tls: Vec<SiteWritten>,
+    pub(crate) tls: Vec<WrittenTable>,
 }
 
-/// A site as typed; or another table of which there may be several.
+/// A site as written; or another table that may be repeated.
 #[derive(Debug)]
-pub(crate) struct SiteWritten {
-    /// Its header, or the argument that names its folder.
+pub(crate) struct WrittenTable {
+    /// Its header, or the argument that names its directory.
     pub at: Option<At>,
-    /// Its values. Keys are whole: `site.root`, `php.workers`.
+    /// Its values. Keys are full names: `site.root`, `php.workers`.
     pub values: Section,
 }
 
@@ -33,41 +33,41 @@ pub(crate) struct SiteWritten {
 #[derive(Debug, Default)]
 pub(crate) struct Section {
     values: BTreeMap<&'static str, Typed>,
-    /// Those of tables of which there is one a name, in the order in which the names came; and where the first stands.
+    /// Named tables in the order of their first appearance, with the place of that.
     named: Vec<(String, At, BTreeMap<&'static str, Typed>)>,
 }
 
-/// A value and where it was typed.
+/// A value and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Typed {
-    /// The value; `None` if it was wrong, which has been reported.
+    /// The value; `None` if it was wrong and has been reported.
     pub value: Option<Value>,
     /// Where.
     pub at: At,
 }
 
 impl Section {
-    /// What was typed for `key`.
+    /// The value of `key`.
     pub fn get(&self, key: &str) -> Option<&Typed> {
         self.values.get(key)
     }
 
-    /// Sets `key`, over what was typed before.
+    /// Sets `key`, replacing an earlier value.
     pub fn set(&mut self, row: &'static Setting, typed: Typed) {
         self.values.insert(row.key, typed);
     }
 
-    /// What was typed for `key` in the table of this name.
+    /// The value of `key` in the table with this name.
     pub fn get_named(&self, name: &str, key: &str) -> Option<&Typed> {
         self.named.iter().find(|(own, ..)| own == name)?.2.get(key)
     }
 
-    /// Sets `key` in the table of this name.
+    /// Sets `key` in the table with this name.
     pub fn set_named(&mut self, name: &str, row: &'static Setting, typed: Typed) {
         self.add_name(name, &typed.at).insert(row.key, typed);
     }
 
-    /// There is a table of this name.
+    /// Adds the table with this name, unless it exists, and returns its values.
     pub fn add_name(&mut self, name: &str, at: &At) -> &mut BTreeMap<&'static str, Typed> {
         let found = self.named.iter().position(|(own, ..)| own == name);
         let position = found.unwrap_or_else(|| {
@@ -77,12 +77,12 @@ impl Section {
         &mut self.named[position].2
     }
 
-    /// The names, and where each came first.
+    /// The names, each with its first place.
     pub fn names(&self) -> impl Iterator<Item = (&str, &At)> {
         self.named.iter().map(|(name, at, _)| (&**name, at))
     }
 
-    /// Adds to an open table, over values of the same name.
+    /// Adds to an open table, replacing values with the same name.
     pub fn lay_over(&mut self, row: &'static Setting, typed: Typed) {
         let Some(Value::Pairs(new)) = &typed.value else { return self.set(row, typed) };
         let Some(Value::Pairs(pairs)) = self.values.get_mut(row.key).and_then(|old| old.value.as_mut())
@@ -95,7 +95,7 @@ impl Section {
         }
     }
 
-    /// Forgets `key`.
+    /// Removes `key`.
     pub fn remove(&mut self, key: &str) {
         self.values.remove(key);
     }

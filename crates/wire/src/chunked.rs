@@ -4,6 +4,8 @@
 //! Extensions and trailers are checked and passed over: nothing behind this module uses them, and a recipient may
 //! ignore both (sections 7.1.1 and 7.1.2).
 
+use std::{fmt, io};
+
 use crate::head::is_token_char;
 
 /// Digits of a chunk size: 15 hex digits are 2^60 bytes, far from overflow.
@@ -106,9 +108,23 @@ impl Part {
     }
 }
 
-/// What is wrong with a chunked text; the answer is 400 and the connection ends.
+/// Why bytes are not HTTP/1: the rule that they break. A server answers 400, and the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+impl From<Malformed> for io::Error {
+    fn from(malformed: Malformed) -> io::Error {
+        io::Error::new(io::ErrorKind::InvalidData, malformed)
+    }
+}
 
 /// Takes a chunked text apart, whatever pieces it comes in.
 #[derive(Clone, Debug)]

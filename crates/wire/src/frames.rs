@@ -276,10 +276,10 @@ impl std::fmt::Display for Broken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Broken::Kind(kind) => write!(f, "unknown frame kind {kind}"),
-            Broken::Length { kind, length } => write!(f, "frame of kind {kind} with a wrong length {length}"),
+            Broken::Length { kind, length } => write!(f, "frame of kind {kind} has the wrong length {length}"),
             Broken::Status(status) => write!(f, "status code {status} is out of range"),
-            Broken::Field => write!(f, "illegal field in the answer's head"),
-            Broken::Note(what) => write!(f, "note to the page cache of an unknown kind {what}"),
+            Broken::Field => write!(f, "illegal header field in the response"),
+            Broken::Note(what) => write!(f, "note to the page cache has the unknown kind {what}"),
             Broken::NoteText => write!(f, "illegal text in a note to the page cache"),
             Broken::Order(kind) => write!(f, "frame of kind {kind} out of order"),
             Broken::Text => write!(f, "illegal text in a control message"),

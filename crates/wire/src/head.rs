@@ -89,11 +89,11 @@ impl Refusal {
             Refusal::LengthRequired => "an HTTP/1.0 request with content needs Content-Length",
             Refusal::TargetTooLong => "the request target is too long",
             Refusal::Expectation => "unknown expectation",
-            Refusal::TooLarge => "the request head is too large",
-            Refusal::Misdirected => "a target with https came without encryption",
+            Refusal::TooLarge => "the request header section is too large",
+            Refusal::Misdirected => "https request target on an unencrypted connection",
             Refusal::Method => "the method is too long",
-            Refusal::TransferCoding => "transfer coding other than chunked",
-            Refusal::Version => "HTTP version other than 1.0 and 1.1",
+            Refusal::TransferCoding => "the transfer coding is not chunked",
+            Refusal::Version => "the HTTP version is neither 1.0 nor 1.1",
         }
     }
 }
@@ -252,7 +252,7 @@ impl Head {
                 "expect" => seen.expect(value)?,
                 "content-length" => seen.content_length(value)?,
                 "connection" | "transfer-encoding" | "upgrade" => {
-                    return Err(Refusal::Bad("a field of the connection in HTTP/2"));
+                    return Err(Refusal::Bad("connection-specific header field in HTTP/2"));
                 }
                 _ => {}
             }
@@ -269,13 +269,13 @@ impl Head {
                 self.target = self.authority_as_target();
                 self.lead_to(Span::default());
             }
-            _ => return Err(Refusal::Bad("the request target is no path")),
+            _ => return Err(Refusal::Bad("the request target is not a path")),
         }
         self.expects_continue = seen.expects_continue && has_content;
         self.framing = match (seen.length, has_content) {
             (Some(length), true) => Framing::Length(length),
             (Some(0), false) => Framing::Length(0),
-            (Some(_), false) => return Err(Refusal::Bad("the announced content is missing")),
+            (Some(_), false) => return Err(Refusal::Bad("the content announced by Content-Length is missing")),
             (None, true) => Framing::Chunked,
             (None, false) => Framing::None,
         };
@@ -298,7 +298,7 @@ impl Head {
     /// The authority of `:authority`, or of `Host` where that is absent; both have to agree.
     fn settle_authority(&mut self, authority: &str, host: Option<&[u8]>) -> Result<(), Refusal> {
         let said = match (authority, host) {
-            ("", None) => return Err(Refusal::Bad("no Host")),
+            ("", None) => return Err(Refusal::Bad("missing Host")),
             ("", Some(host)) => host,
             (authority, None) => authority.as_bytes(),
             (authority, Some(host)) if authority.as_bytes().eq_ignore_ascii_case(host) => host,
@@ -498,7 +498,7 @@ impl Head {
         let mut request = httparse::Request::new(&mut []);
         match request.parse_with_uninit_headers(input, room) {
             Ok(httparse::Status::Complete(n)) if n == input.len() => {}
-            Ok(_) => return Err(Refusal::Bad("the head ends where it should not")),
+            Ok(_) => return Err(Refusal::Bad("unexpected end of the header section")),
             Err(error) => return Err(grammar_refusal(error, input)),
         }
         let span = |text: &[u8]| {
@@ -525,7 +525,7 @@ impl Head {
             return Err(BEYOND_ASCII);
         }
         if self.target().contains(&b'#') {
-            return Err(Refusal::Bad("a request target has no fragment"));
+            return Err(Refusal::Bad("the request target contains a fragment"));
         }
         self.lead_to(self.target);
         match self.target() {
@@ -583,7 +583,7 @@ impl Head {
         }
         let host = match seen.host {
             Some(host) => Some(self.checked(host).ok_or(Refusal::Bad("illegal Host"))?),
-            None if self.version == Version::Http11 => return Err(Refusal::Bad("no Host")),
+            None if self.version == Version::Http11 => return Err(Refusal::Bad("missing Host")),
             None => None,
         };
         let illegal = Refusal::Bad("illegal authority in the request target");
@@ -685,7 +685,7 @@ fn leading_empty_lines(input: &[u8]) -> usize {
     skipped
 }
 
-const BEYOND_ASCII: Refusal = Refusal::Bad("the path of the request target has bytes beyond ASCII");
+const BEYOND_ASCII: Refusal = Refusal::Bad("the path of the request target contains non-ASCII bytes");
 
 /// A target without its query. That is the script's business: browsers sent it in a page's own encoding for years, and
 /// some programs do.
@@ -740,7 +740,7 @@ fn head_length(input: &[u8], limits: &Limits) -> Result<Option<usize>, Refusal> 
 /// The end of the last line and the empty line.
 static END: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\r\n\r\n"));
 
-const BARE_LF: Refusal = Refusal::Bad("a line of the head ends with a bare LF");
+const BARE_LF: Refusal = Refusal::Bad("a line of the header section ends with a bare LF");
 
 /// Whether a line feed follows something else than a carriage return. In one pass without a branch a byte: a browser's head
 /// has a dozen lines and more.

@@ -187,7 +187,7 @@ impl Collector {
 }
 
 fn name_of(segment: &crate::plan::Segment, round: usize, arrivals: Arrivals) -> String {
-    let unit = if arrivals == Arrivals::Open { "a second" } else { "users" };
+    let unit = if arrivals == Arrivals::Open { "per second" } else { "users" };
     match (segment.round, segment.from == segment.to) {
         (true, _) => format!("round {round}: {} {unit}", segment.to),
         (_, true) => format!("{} {unit}", segment.to),
@@ -233,7 +233,7 @@ fn broken(plan: &Plan, window: &VecDeque<Box<Tally>>, second: u32, at: f64) -> O
         let share = failed as f64 / (ok + failed).max(1) as f64;
         if share > most {
             let kinds: Vec<_> = failures.kinds().map(|(kind, n)| format!("{n} {}", kind.words())).collect();
-            let why = format!("{:.1} % failures over {seconds} s ({})", share * 100.0, kinds.join(", "));
+            let why = format!("{:.1} % of requests failed within {seconds} s ({})", share * 100.0, kinds.join(", "));
             return Some(End::Broken { second, at, why });
         }
     }
@@ -247,7 +247,7 @@ fn broken(plan: &Plan, window: &VecDeque<Box<Tally>>, second: u32, at: f64) -> O
         let p99 = Duration::from_micros(Times::of(&sum).p99);
         if p99 > most {
             let (p99, most) = (p99.as_secs_f64() * 1000.0, most.as_secs_f64() * 1000.0);
-            let why = format!("p99 {p99:.0} ms over {seconds} s, more than {most:.0} ms");
+            let why = format!("p99 {p99:.0} ms within {seconds} s, limit {most:.0} ms");
             return Some(End::Broken { second, at, why });
         }
     }

@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
+use millrace_wire::response::{Item, Reader};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
@@ -19,7 +20,6 @@ use super::connect;
 use super::http2::{self, Http2};
 use super::judge::Response;
 use super::request::Prepared;
-use super::response::{Item, Reader};
 use super::transport::{Broken, Transport};
 use crate::record::{Failure, Tally};
 use crate::scenario::is_redirect;
@@ -352,7 +352,7 @@ impl Connection {
         let done = match self.transport.handshake(&mut lent.buffer) {
             Ok(done) => done,
             Err(Broken::Closed) => {
-                lent.note(|| "TLS: the server closed the connection instead of a handshake".to_owned());
+                lent.note(|| "TLS: the server closed the connection during the handshake".to_owned());
                 return Err(Failure::Tls);
             }
             Err(Broken::Tls) => {
@@ -369,7 +369,7 @@ impl Connection {
             self.since = now;
             self.stage = Stage::Open;
             if self.http2.is_some() && self.transport.protocol() != Some(b"h2") {
-                lent.note(|| "the server doesn't offer HTTP/2 (h2) in TLS".to_owned());
+                lent.note(|| "the server does not negotiate HTTP/2 (ALPN h2)".to_owned());
                 return Err(Failure::BadHttp);
             }
         }
@@ -465,7 +465,7 @@ impl Connection {
                 Ok(read) => read,
                 Err(bad) => {
                     let first = &first.what.request;
-                    lent.note(|| format!("{}: what came is not HTTP: {}", first.target, bad.0));
+                    lent.note(|| format!("{}: invalid HTTP response: {bad}", first.target));
                     return self.fail(Failure::BadHttp, lent);
                 }
             };
@@ -541,7 +541,7 @@ pub fn judged(pending: &Pending, response: Response<'_>, last: u64, notes: &mut 
         Some(0) => {
             if notes.is_empty() {
                 notes.push(format!(
-                    "{} redirects, and that after many redirects",
+                    "{}: too many redirects",
                     pending.what.request.target
                 ));
             }
@@ -554,7 +554,7 @@ pub fn judged(pending: &Pending, response: Response<'_>, last: u64, notes: &mut 
         && notes.is_empty()
         && let Some(how) = judge.difference(response)
     {
-        notes.push(format!("{} differs from what it was in quiet: {how}", pending.what.request.target));
+        notes.push(format!("{} differs from its reference response: {how}", pending.what.request.target));
     }
     Outcome::Whole { status, failure, last, kept: pending.what.keeps.then(keep) }
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Calls `then` each time somebody wants the program to end (SIGINT, SIGTERM), on a thread of its own.
+/// Calls `then` for each SIGINT or SIGTERM, on a thread of its own.
 ///
 /// # Errors
 /// The thread can't be had.

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use millrace_wire::response;
 use twox_hash::XxHash3_64;
 
 use super::decode::decode;
-use super::response;
 use crate::record::Failure;
 use crate::scenario::{Check, Dynamic};
 
@@ -136,7 +136,7 @@ impl Judge {
             format!("{:?}", String::from_utf8_lossy(part))
         };
         Some(format!(
-            "from byte {at} on ({} bytes instead of {}): {} instead of {}; if that is right, say --dynamic \
+            "from byte {at} on ({} bytes, expected {}): {}, expected {}; if this is correct, use --dynamic \
              'BEFORE...AFTER' or --no-sameness",
             same.len(),
             expected.len(),

@@ -23,8 +23,8 @@ pub fn bottlenecks(run: &Run, shared: &Shared, busy_seconds: u32) -> Vec<String>
     let cores = cores() as f64;
     if busy_seconds as usize * 2 > seconds {
         found.push(format!(
-            "a thread of the tester had no rest in {busy_seconds} of {seconds} seconds: it may be the tester that is at its \
-             limit, not the server; use --threads, more cores or another machine"
+            "a thread of the load tester was fully busy in {busy_seconds} of {seconds} seconds: the load tester may \
+             be the limit, not the server; use --threads, more cores or another machine"
         ));
     }
     let full = run.seconds.iter().filter(|second| {
@@ -35,41 +35,41 @@ pub fn bottlenecks(run: &Run, shared: &Shared, busy_seconds: u32) -> Vec<String>
     if full * 2 > seconds {
         let share = run.tester.cpu / (run.elapsed.as_secs_f64().max(0.001) * cores) * 100.0;
         found.push(format!(
-            "all cores of this machine were busy, and the tester took {share:.0} % of them: the server could do more with a \
-             tester elsewhere"
+            "all cores of this machine were busy, and the load tester used {share:.0} % of them: the server may do \
+             more if the load tester runs on another machine"
         ));
     }
     if shared.lacks.descriptors.load(Ordering::Relaxed) {
         found.push(format!(
-            "no more descriptors: {} a thread; raise the limit (ulimit -n) or use more --threads",
+            "out of file descriptors ({} per thread): raise the limit (ulimit -n) or use more --threads",
             shared.descriptors()
         ));
     }
     if shared.lacks.ports.load(Ordering::Relaxed) {
         found.push(
-            "no more ports for connections: widen net.ipv4.ip_local_port_range, or give more addresses with --source"
+            "out of local ports: widen net.ipv4.ip_local_port_range, or give more addresses with --source"
                 .to_owned(),
         );
     }
     if shared.lacks.memory.load(Ordering::Relaxed) {
-        found.push("the kernel had no memory for more connections (net.ipv4.tcp_mem)".to_owned());
+        found.push("the kernel is out of memory for connections (net.ipv4.tcp_mem)".to_owned());
     }
     if run.description.open && run.tester.latest_start > 20_000 {
         found.push(format!(
-            "arrivals began up to {:.0} ms late because the tester had no time for them; what the times say of the server is \
-             that much too high at worst",
+            "arrivals started up to {:.0} ms late because the load tester was busy; measured times are too high by \
+             up to that much",
             run.tester.latest_start as f64 / 1000.0
         ));
     }
     if run.tester.missed > 0 {
         found.push(format!(
-            "{} arrivals that were due never began: the rate is more than this tester makes; take a lower one, --threads or more \
-             machines",
+            "{} arrivals never started: the load tester cannot reach this rate; use a lower rate, more --threads or \
+             more machines",
             run.tester.missed
         ));
     }
     if run.total.failures.of(Failure::Tester) > 0 && found.is_empty() {
-        found.push("the system refused the tester connections".to_owned());
+        found.push("the system refused connections to the load tester".to_owned());
     }
     found
 }

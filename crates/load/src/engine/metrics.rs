@@ -7,6 +7,8 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use millrace_wire::response::Collector;
+
 use crate::record::Own;
 
 /// How long metrics are waited for: a second must not become longer by it.
@@ -128,12 +130,14 @@ fn ask(address: &str) -> Option<String> {
 
 fn exchange(mut stream: impl Read + Write) -> Option<String> {
     stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: millrace\r\n\r\n").ok()?;
-    let mut answer = Vec::new();
-    stream.take(MOST_BYTES).read_to_end(&mut answer).ok()?;
-    let text = String::from_utf8_lossy(&answer).into_owned();
-    let (head, body) = text.split_once("\r\n\r\n")?;
-    head.split_whitespace().nth(1).filter(|status| *status == "200")?;
-    Some(body.to_owned())
+    let mut bytes = Vec::new();
+    stream.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    let mut collector = Collector::new(false, bytes.len());
+    let response = match collector.feed(&bytes).ok()? {
+        Some(response) => response,
+        None => collector.end().ok()?,
+    };
+    (response.status == 200).then(|| response.text())
 }
 
 #[cfg(test)]
@@ -144,9 +148,9 @@ mod tests {
     fn metrics(hits: u32) -> String {
         format!(
             "# HELP millrace_x a sentence\nmillrace_build_info{{version=\"1\"}} 1\nmillrace_connections_idle 3\n\
-             millrace_connections_running 2\nmillrace_php_workers{{pool=\"a\",state=\"running\"}} 4\n\
-             millrace_php_workers{{pool=\"a\",state=\"idle\"}} 9\nmillrace_php_workers_most{{pool=\"a\"}} 8\n\
-             millrace_php_workers_most{{pool=\"b\"}} 8\nmillrace_php_waiting{{pool=\"a\"}} 5\n\
+             millrace_connections_running 2\nmillrace_php_workers{{site=\"a\",state=\"running\"}} 4\n\
+             millrace_php_workers{{site=\"a\",state=\"idle\"}} 9\nmillrace_php_workers_most{{site=\"a\"}} 8\n\
+             millrace_php_workers_most{{site=\"b\"}} 8\nmillrace_php_waiting{{site=\"a\"}} 5\n\
              millrace_cache_hits_total {hits}\nmillrace_cache_stale_total 1\nmillrace_cache_misses_total 2\n"
         )
     }

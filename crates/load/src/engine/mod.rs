@@ -5,7 +5,7 @@
 //!   thread.rs    a thread: epoll loop, timers, arrivals      pacer.rs   who comes when
 //!   walk.rs      users from step to step                     pages.rs   full page loads, redirects.rs
 //!   connection.rs  requests in, responses out                transport.rs, tls.rs, connect.rs   bytes
-//!   response.rs  HTTP/1.1 out of bytes, http2.rs             judge.rs   whether a response is right
+//!   http2.rs, HTTP/1.1 is millrace_wire::response            judge.rs   whether a response is right
 //! ```
 //!
 //! A thread is an epoll loop of its own rather than a runtime with a task a user: with 1,000,000 users, what each of them
@@ -27,7 +27,6 @@ mod pages;
 mod quiet;
 mod redirects;
 mod request;
-pub mod response;
 mod run;
 mod server;
 mod shared;
@@ -40,4 +39,5 @@ mod walk;
 pub use interrupt::on_interrupt;
 pub use limits::is_private;
 pub use quiet::fetch;
-pub use run::{Control, resolve, run};
+pub use run::{CannotBegin, Control, resolve, run};
+pub use tls::NoTls;

@@ -3,13 +3,13 @@
 use std::collections::{HashSet, VecDeque};
 use std::rc::Rc;
 
+use millrace_wire::response;
 use twox_hash::XxHash3_64;
 
 use super::connection::{Kept, Pending};
 use super::decode::decode;
 use super::judge::Judge;
 use super::request::Prepared;
-use super::response;
 use super::thread::Thread;
 use super::user::{Cached, PageLoad, Part};
 use super::walk::Issued;

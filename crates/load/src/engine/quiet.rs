@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use millrace_wire::response::{Collector, Response};
 use rustls::StreamOwned;
 
 use super::decode::decode;
 use super::judge::{Expected, without};
 use super::redirects;
 use super::request::{Manner, Personal, has_names};
-use super::response::{self, Item, Reader};
 use super::tls::Tls;
 use crate::page;
 use crate::plan::Plan;
@@ -40,7 +40,7 @@ const PROMPT_ANSWERS: usize = 8;
 /// What a prompt answer may take longer than in quiet.
 const PROMPT: Duration = Duration::from_millis(20);
 /// Bytes of a response.
-const MOST_BYTES: u64 = 64 << 20;
+const MOST_BYTES: usize = 64 << 20;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -57,9 +57,7 @@ pub struct Quiet {
 
 /// A response, content decoded.
 struct Answer {
-    status: u16,
-    head: Vec<u8>,
-    content: Vec<u8>,
+    response: Response,
     /// What was asked for last, after redirects.
     target: String,
 }
@@ -69,7 +67,7 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
     let mut quiet = Quiet::default();
     if plan.http2 && !scenario.origin.tls {
         // What is fetched here is fetched over HTTP/1.1, which such a server may not speak.
-        quiet.notes.push("HTTP/2 without TLS: responses are not compared with those in quiet".to_owned());
+        quiet.notes.push("HTTP/2 without TLS: responses are not compared with reference responses".to_owned());
         return quiet;
     }
     let manner = Manner::new(plan, scenario);
@@ -95,7 +93,7 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
             let left = queue.len() + 1;
             quiet
                 .notes
-                .push(format!("{left} URLs were not looked at in quiet: their responses are not compared"));
+                .push(format!("{left} URLs have no reference response: their responses are not compared"));
             break;
         }
         if !seen.insert(request.target.clone()) {
@@ -105,23 +103,23 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
         match fetcher.settled(&request, follows.unwrap_or(0), plan.sameness) {
             Ok((answer, is_same)) => {
                 quiet.took = quiet.took.or_else(|| Some(asked.elapsed()));
-                quiet.server = quiet.server.or_else(|| response::field(&answer.head, "server"));
-                queue.extend(want.more(scenario, &answer.target, &answer.content));
+                quiet.server = quiet.server.or_else(|| answer.response.field("server"));
+                queue.extend(want.more(scenario, &answer.target, &answer.response.content));
                 if plan.sameness && !is_same {
                     quiet.notes.push(format!(
-                        "{} differs each time even in quiet: its responses are not compared; --dynamic 'BEFORE...AFTER' \
-                         says which part of it may differ",
+                        "{} changes with every request, even without load: its responses are not compared; use \
+                         --dynamic 'BEFORE...AFTER' to ignore the part that changes",
                         request.target
                     ));
                 } else if plan.sameness {
-                    let content = without(&answer.content, &scenario.dynamic);
-                    let expected = Arc::new(Expected { status: answer.status, content });
+                    let content = without(&answer.response.content, &scenario.dynamic);
+                    let expected = Arc::new(Expected { status: answer.response.status, content });
                     quiet.expected.insert(request.target.clone(), expected);
                 }
             }
             Err(error) => {
                 let cure = cure_of(&error, scenario, target);
-                quiet.notes.push(format!("{} in quiet, before the load: {error}{cure}", request.target));
+                quiet.notes.push(format!("{}, requested once before the load: {error}{cure}", request.target));
                 if is_absence(&error) {
                     break;
                 }
@@ -204,9 +202,9 @@ pub fn fetch(plan: &Plan, url: &Url, target: SocketAddr) -> io::Result<Vec<u8>> 
         interrupted: &AtomicBool::new(false),
     };
     let answer = fetcher.fetch(&scenario.flows[0].steps[0].request, MOST_REDIRECTS)?;
-    match answer.status {
-        200 => Ok(answer.content),
-        status => Err(io::Error::other(format!("the server answers with status {status}"))),
+    match answer.response.status {
+        200 => Ok(answer.response.content),
+        status => Err(io::Error::other(format!("the server responded with status {status}"))),
     }
 }
 
@@ -231,8 +229,8 @@ impl Fetcher<'_> {
         for _ in 1..MOST_TRIES {
             let next = self.fetch(request, redirects);
             if let (Ok(one), Ok(two)) = (&last, &next) {
-                let same = |answer: &Answer| without(&answer.content, self.dynamic);
-                if one.status == two.status && same(one) == same(two) {
+                let same = |answer: &Answer| without(&answer.response.content, self.dynamic);
+                if one.response.status == two.response.status && same(one) == same(two) {
                     return next.map(|answer| (answer, true));
                 }
             }
@@ -248,7 +246,8 @@ impl Fetcher<'_> {
         let mut request = request.clone();
         for left in (0..=redirects).rev() {
             let answer = self.fetch_once(&request)?;
-            let next = redirects::after(self.origin, &request, &request.target, answer.status, &answer.head);
+            let Response { status, head, .. } = &answer.response;
+            let next = redirects::after(self.origin, &request, &request.target, *status, head);
             match next {
                 Some(Ok(next)) if left > 0 => request = next,
                 _ => return Ok(answer),
@@ -276,7 +275,7 @@ impl Fetcher<'_> {
     }
 }
 
-/// A stream that is read from until a deadline, or until somebody wants the end.
+/// A stream with a deadline that ends when the run is interrupted.
 struct Patient<'a> {
     stream: TcpStream,
     deadline: Instant,
@@ -290,7 +289,7 @@ impl Read for Patient<'_> {
                 return Err(io::Error::other("interrupted"));
             }
             if Instant::now() > self.deadline {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "no complete answer within 5 s"));
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "no complete response within 5 s"));
             }
             match self.stream.read(into) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -318,13 +317,13 @@ fn is_absence(error: &io::Error) -> bool {
 fn cure_of(error: &io::Error, scenario: &Scenario, target: SocketAddr) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => {
-            format!("; nobody listens at {target}: is the server running, and on that port?")
+            format!("; no server listens on {target}: is it running, and on this port?")
         }
         io::ErrorKind::InvalidData if scenario.origin.tls && error.to_string().contains("certificate") => {
-            "; without --verify-certificate any certificate is taken".to_owned()
+            "; without --verify-certificate, any certificate is accepted".to_owned()
         }
         io::ErrorKind::InvalidData if scenario.origin.tls => {
-            "; does the server speak TLS on that port?".to_owned()
+            "; does the server speak TLS on this port?".to_owned()
         }
         _ => String::new(),
     }
@@ -332,49 +331,21 @@ fn cure_of(error: &io::Error, scenario: &Scenario, target: SocketAddr) -> String
 
 fn read(mut stream: impl Read + Write, target: String, request: &[u8]) -> io::Result<Answer> {
     stream.write_all(request)?;
-    let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
-    let (mut reader, mut buffer, mut piece) = (Reader::default(), Vec::new(), vec![0; 64 << 10]);
-    let (mut status, mut head, mut content) = (0, Vec::new(), Vec::new());
-    loop {
-        let ended = match stream.read(&mut piece) {
-            Ok(0) => true,
+    let (mut collector, mut piece) = (Collector::new(false, MOST_BYTES), vec![0; 64 << 10]);
+    let response = loop {
+        match stream.read(&mut piece) {
+            Ok(0) => break collector.end()?,
             Ok(read) => {
-                buffer.extend_from_slice(&piece[..read]);
-                false
-            }
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => true,
-            Err(error) => return Err(error),
-        };
-        let mut used = 0;
-        let is_whole = loop {
-            let (taken, item) = reader.read(&buffer[used..], false).map_err(|error| bad(error.0))?;
-            let bytes = &buffer[used..used + taken];
-            used += taken;
-            match item {
-                Some(Item::Head(found)) => {
-                    status = found.status;
-                    head.extend_from_slice(bytes);
+                if let Some(response) = collector.feed(&piece[..read])? {
+                    break response;
                 }
-                Some(Item::Content(part)) => content.extend_from_slice(part),
-                Some(Item::End) => break true,
-                None if taken == 0 => break false,
-                None => {}
             }
-        };
-        buffer.drain(..used);
-        if is_whole || ended && reader.may_end() {
-            break;
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break collector.end()?,
+            Err(error) => return Err(error),
         }
-        if ended {
-            return Err(bad("the response was cut short"));
-        }
-        if content.len() as u64 > MOST_BYTES {
-            return Err(bad("the response is longer than 64 MiB"));
-        }
-    }
-    let coding = response::field(&head, "content-encoding");
-    let content = decode(coding.as_deref(), &content)
-        .ok_or_else(|| bad("the content is not in its coding"))?
+    };
+    let content = decode(response.field("content-encoding").as_deref(), &response.content)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the content does not match its Content-Encoding"))?
         .into_owned();
-    Ok(Answer { status, head, content, target })
+    Ok(Answer { response: Response { content, ..response }, target })
 }

@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
+use millrace_wire::response;
+
 use super::connection::{Kept, Pending};
 use super::request::{Manner, Personal, Prepared};
-use super::response;
 use super::thread::Thread;
 use super::user::Part;
 use crate::record::Failure;
@@ -14,7 +15,7 @@ use crate::url::Url;
 /// Requests that redirects led to that are remembered.
 const MOST_KNOWN: usize = 4096;
 
-/// Where a response leads.
+/// The target of a redirect.
 pub enum Lead {
     /// To this request.
     Here(Rc<Prepared>),
@@ -57,8 +58,8 @@ impl Thread {
                 let from = &pending.what.request.target;
                 self.lent.note(|| {
                     format!(
-                        "{from} leads to {url}, another server, which is not asked: is it the name that the site goes by? Then \
-                         load that, with --connect-to if it is not here"
+                        "{from} redirects to {url}, another server, which is not requested: if that is the site's \
+                         own name, test that URL, with --connect-to if the name does not resolve to this server"
                     )
                 });
                 self.take_back(Failure::StatusOther);

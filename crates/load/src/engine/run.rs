@@ -1,6 +1,7 @@
 //! A run from beginning to end.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +16,7 @@ use super::quiet::{self, Quiet};
 use super::server::Watch;
 use super::shared::{Report, Shared, Surroundings};
 use super::thread::Thread;
+use super::tls::NoTls;
 use crate::plan::{Arrivals, Curve, Plan};
 use crate::record::{Description, End, Run, Tally, Tester, Trial};
 use crate::scenario::{Origin, Scenario};
@@ -41,17 +43,59 @@ pub struct Control {
     pub metrics: Option<String>,
 }
 
+/// Why a run can't begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CannotBegin {
+    /// The server has no address.
+    Unknown {
+        /// Its name.
+        host: String,
+        /// What the resolver says, if it says anything.
+        why: Option<String>,
+    },
+    /// The system lacks something.
+    Lacks {
+        /// What.
+        what: &'static str,
+        /// What the system says.
+        why: String,
+    },
+    /// Connections can't be encrypted.
+    Tls(NoTls),
+}
+
+impl CannotBegin {
+    /// Makes an error out of what the system says when it lacks `what`.
+    pub(super) fn lacks<E: fmt::Display>(what: &'static str) -> impl Fn(E) -> CannotBegin {
+        move |error| CannotBegin::Lacks { what, why: error.to_string() }
+    }
+}
+
+impl fmt::Display for CannotBegin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CannotBegin::Unknown { host, why: Some(why) } => write!(f, "{host}: {why}"),
+            CannotBegin::Unknown { host, why: None } => write!(f, "{host} has no IP address"),
+            CannotBegin::Lacks { what, why } => write!(f, "{what}: {why}"),
+            CannotBegin::Tls(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CannotBegin {}
+
 /// Where connections to a host go: the first of its addresses where somebody listens, as `localhost` may be ::1 for a server
 /// that has 127.0.0.1 only; outside private networks just the first one.
 ///
 /// # Errors
 /// The name is unknown.
-pub fn resolve(origin: &Origin) -> Result<SocketAddr, String> {
+pub fn resolve(origin: &Origin) -> Result<SocketAddr, CannotBegin> {
+    let unknown = |why| CannotBegin::Unknown { host: origin.host.clone(), why };
     let addresses: Vec<SocketAddr> = (origin.host.as_str(), origin.port)
         .to_socket_addrs()
-        .map_err(|error| format!("{}: {error}", origin.host))?
+        .map_err(|error| unknown(Some(error.to_string())))?
         .collect();
-    let first = *addresses.first().ok_or_else(|| format!("{} has no address", origin.host))?;
+    let first = *addresses.first().ok_or_else(|| unknown(None))?;
     if addresses.len() == 1 || !addresses.iter().all(|address| limits::is_private(address.ip())) {
         return Ok(first);
     }
@@ -69,14 +113,14 @@ pub fn run(
     command: Vec<String>,
     control: &Control,
     seen: &mut dyn FnMut(&Run),
-) -> Result<Run, String> {
+) -> Result<Run, CannotBegin> {
     let target = match plan.connect_to {
         Some(address) => address,
         None => resolve(&scenario.origin)?,
     };
     let plan = &paced(plan, scenario);
     let limit =
-        millrace_sys::raise_descriptor_limit(1 << 20).map_err(|error| format!("descriptors: {error}"))?;
+        millrace_sys::raise_descriptor_limit(1 << 20).map_err(CannotBegin::lacks("file descriptor limit"))?;
     let quiet = quiet::look(plan, scenario, target, &control.interrupted);
     let expected = quiet.expected.clone();
     let engine = Engine { plan, scenario, target, descriptors: limit, control, expected, took: quiet.took };
@@ -149,7 +193,7 @@ impl Engine<'_> {
     }
 
     /// Makes the load of `plan`, and adds to `run`.
-    fn load(&self, run: &mut Run, plan: &Plan, seen: &mut dyn FnMut(&Run)) -> Result<(), String> {
+    fn load(&self, run: &mut Run, plan: &Plan, seen: &mut dyn FnMut(&Run)) -> Result<(), CannotBegin> {
         let (most, threads) = self.size(plan);
         run.description.threads = threads;
         let ports = ports();
@@ -183,7 +227,7 @@ impl Engine<'_> {
                 }
             };
             let builder = std::thread::Builder::new().name(name).stack_size(1 << 20);
-            let handle = builder.spawn(body).map_err(|error| format!("a thread: {error}"))?;
+            let handle = builder.spawn(body).map_err(CannotBegin::lacks("a thread"))?;
             handles.push(handle);
             if let Ok(Err(error)) = started.recv() {
                 shared.stop_now.store(true, Ordering::Relaxed);
@@ -213,7 +257,7 @@ impl Engine<'_> {
         }
         for handle in handles {
             if handle.join().is_err() {
-                run.notes.push("a thread of the tester panicked: what it counted last is missing".to_owned());
+                run.notes.push("a thread of the load tester panicked: its last results are missing".to_owned());
             }
         }
         collector.finish(run);
@@ -245,12 +289,12 @@ impl Engine<'_> {
     }
 
     /// Looks for the highest load that holds, between what broke it and what didn't.
-    fn search(&self, run: &mut Run, seen: &mut dyn FnMut(&Run)) -> Result<(), String> {
+    fn search(&self, run: &mut Run, seen: &mut dyn FnMut(&Run)) -> Result<(), CannotBegin> {
         let broke = match &run.end {
             Some(End::Broken { at, .. }) => *at,
             _ => {
                 let load = self.plan.curve.peak();
-                run.bisection.push(Trial { load, held: true, why: "never broke".to_owned() });
+                run.bisection.push(Trial { load, held: true, why: "no breaking point".to_owned() });
                 return Ok(());
             }
         };
@@ -278,7 +322,7 @@ impl Engine<'_> {
             let p99 = trial.total.last_byte.value_at_quantile(0.99) as f64 / 1000.0;
             let (held, why) = match &trial.end {
                 Some(End::Broken { why, .. }) => (false, why.clone()),
-                _ if trial.total.responses == 0 => (false, "no response at all".to_owned()),
+                _ if trial.total.responses == 0 => (false, "no responses".to_owned()),
                 _ => (true, format!("p99 {p99:.1} ms")),
             };
             if held {
@@ -289,7 +333,7 @@ impl Engine<'_> {
             run.bisection.push(Trial { load, held, why });
             seen(run);
         }
-        run.bisection.push(Trial { load: low, held: low > 0.0, why: "the highest that holds".to_owned() });
+        run.bisection.push(Trial { load: low, held: low > 0.0, why: "highest load without breaking".to_owned() });
         Ok(())
     }
 }
@@ -297,9 +341,9 @@ impl Engine<'_> {
 /// What the arrivals are, for people.
 fn arrivals_in_words(plan: &Plan, scenario: &Scenario) -> String {
     if let Some(timeline) = &scenario.timeline {
-        return format!("{} requests as they were recorded", timeline.len());
+        return format!("{} requests as recorded", timeline.len());
     }
-    let unit = if plan.arrivals == Arrivals::Open { "a second" } else { "users" };
+    let unit = if plan.arrivals == Arrivals::Open { "per second" } else { "users" };
     if let (Some(requests), [stage]) = (plan.stop.requests, plan.curve.stages.as_slice()) {
         return format!("{requests} requests, {} {unit}", stage.to);
     }
@@ -320,7 +364,7 @@ fn arrivals_in_words(plan: &Plan, scenario: &Scenario) -> String {
         [first, .., _] if stages.len() > MOST_STAGES_IN_WORDS => {
             let time = plan.curve.time().as_secs_f64();
             format!(
-                "{} to {} {unit} in {} stages of {time} s in all",
+                "{} to {} {unit} in {} stages, {time} s in total",
                 first.from,
                 plan.curve.peak(),
                 stages.len()
@@ -329,7 +373,7 @@ fn arrivals_in_words(plan: &Plan, scenario: &Scenario) -> String {
         _ => stages.join(", "),
     };
     if let Some(every) = plan.every {
-        words.push_str(&format!(", a request of each every {} s", every.as_secs_f64()));
+        words.push_str(&format!(", one request per user every {} s", every.as_secs_f64()));
     }
     words
 }

@@ -22,6 +22,7 @@ use super::connect::{Lack, Route};
 use super::connection::{Connection, Lent, Life, Message, Pending};
 use super::pacer::{self, Arrivals};
 use super::request::{Manner, Prepared};
+use super::run::CannotBegin;
 use super::shared::{Gauges, Report, Shared};
 use super::tls::Tls;
 use super::transport::Transport;
@@ -64,11 +65,11 @@ pub struct Thread {
     pub(super) connections: Slab<Connection>,
     generation: u32,
     connecting: usize,
-    /// Idle connections that anybody may take (open arrivals).
+    /// Idle connections that any user may take (open arrivals).
     idle: Vec<(u32, u32)>,
     /// Users that wait for a connection (open arrivals with a limit).
     pub(super) queue: VecDeque<(u32, u32)>,
-    /// Who goes on when.
+    /// When users continue.
     timers: BinaryHeap<Reverse<(u64, u32, u32)>>,
     arrivals: Arrivals,
     pub(super) lent: Lent,
@@ -93,16 +94,17 @@ impl Thread {
     ///
     /// # Errors
     /// What the system lacks.
-    pub fn new(shared: Arc<Shared>, number: usize, reports: Sender<Report>) -> Result<Thread, String> {
-        millrace_sys::own_descriptor_table().map_err(|error| format!("a descriptor table: {error}"))?;
+    pub fn new(shared: Arc<Shared>, number: usize, reports: Sender<Report>) -> Result<Thread, CannotBegin> {
+        millrace_sys::own_descriptor_table().map_err(CannotBegin::lacks("cannot create a descriptor table"))?;
         // Timers as exact as the kernel has them: open arrivals are due at a moment.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| format!("epoll: {error}"))?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(CannotBegin::lacks("epoll"))?;
         let origin = &shared.scenario.origin;
         let tls = match origin.tls {
             true => {
                 let plan = &shared.plan;
-                Some(Tls::new(&origin.host, plan.http2, plan.resumption, &plan.certificates)?)
+                let tls = Tls::new(&origin.host, plan.http2, plan.resumption, &plan.certificates);
+                Some(tls.map_err(CannotBegin::Tls)?)
             }
             false => None,
         };
@@ -174,7 +176,7 @@ impl Thread {
             match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&wait)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => {
-                    self.lent.notes.push(format!("a thread of the tester ended: epoll: {error}"));
+                    self.lent.notes.push(format!("a thread of the load tester ended: epoll: {error}"));
                     break;
                 }
             }
@@ -231,7 +233,7 @@ impl Thread {
         }
     }
 
-    /// Starts who is due. When the next one is.
+    /// Starts the users that are due; returns when the next one is.
     fn start_due(&mut self, now: u64) -> u64 {
         while let Some(Reverse((due, user, generation))) = self.timers.peek().copied() {
             if due > now {
@@ -306,7 +308,7 @@ impl Thread {
         false
     }
 
-    /// Whether there are more users than there should be: who is through leaves.
+    /// Whether there are more users than there should be: a user that is done leaves.
     pub(super) fn has_surplus(&self) -> bool {
         self.users.len() > self.wanted
     }
@@ -322,8 +324,7 @@ impl Thread {
         self.timers.push(Reverse((time, user, generation)));
     }
 
-    /// A connection that nobody uses, for this user: one of its own, one that was given back, or a new one. `None`: it has to
-    /// wait for one.
+    /// A free connection for this user: its own, one that was given back, or a new one. `None`: it must wait for one.
     pub(super) fn connection_for(&mut self, user: u32) -> Result<Option<u32>, Failure> {
         let streams = self.shared.streams;
         let who = &self.users[user as usize];
@@ -426,7 +427,7 @@ impl Thread {
         self.serve_queue();
     }
 
-    /// Connections have become free: who waits for one goes on.
+    /// Connections have become free: waiting users continue.
     fn serve_queue(&mut self) {
         let most = self.shared.most_connections_of(self.number);
         // Who has to wait once more is at the end of the queue again.

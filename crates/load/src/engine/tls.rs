@@ -1,13 +1,15 @@
 //! TLS of the tester. Certificates are not checked unless that is asked for: what is tested is a server of one's own, often with
 //! a certificate made for the occasion, and checking costs the tester, not the server.
 
+use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 use crate::plan::Certificates;
@@ -19,6 +21,39 @@ pub struct Tls {
     name: ServerName<'static>,
 }
 
+/// Why connections can't be encrypted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoTls {
+    /// No certificate can be for this host.
+    Host(InvalidDnsNameError),
+    /// The file of trusted certificates can't be read.
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// What the system says.
+        why: String,
+    },
+    /// There is no usable certificate in the file.
+    NoCertificate(PathBuf),
+    /// rustls refuses what it was given: its words.
+    Refused(String),
+}
+
+impl fmt::Display for NoTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoTls::Host(error) => error.fmt(f),
+            NoTls::Unreadable { file, why } => write!(f, "cannot read {}: {why}", file.display()),
+            NoTls::NoCertificate(file) => {
+                write!(f, "{} contains no usable certificate: it must be in PEM format", file.display())
+            }
+            NoTls::Refused(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for NoTls {}
+
 impl Tls {
     /// To the server of this name: by HTTP/2 or not, with sessions resumed or not.
     ///
@@ -29,12 +64,12 @@ impl Tls {
         http2: bool,
         resumption: bool,
         certificates: &Certificates,
-    ) -> Result<Tls, String> {
+    ) -> Result<Tls, NoTls> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
+        let name = ServerName::try_from(host.to_owned()).map_err(NoTls::Host)?;
         let mut config = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
+            .map_err(|error| NoTls::Refused(error.to_string()))?
             .dangerous()
             .with_custom_certificate_verifier(verifier(provider, certificates)?)
             .with_no_client_auth();
@@ -56,21 +91,23 @@ impl Tls {
 fn verifier(
     provider: Arc<CryptoProvider>,
     certificates: &Certificates,
-) -> Result<Arc<dyn ServerCertVerifier>, String> {
+) -> Result<Arc<dyn ServerCertVerifier>, NoTls> {
     let file = match certificates {
         Certificates::Any => return Ok(Arc::new(Anybody(provider))),
         Certificates::TrustedBy(file) => file,
     };
     let mut roots = RootCertStore::empty();
     let all = CertificateDer::pem_file_iter(file)
-        .map_err(|error| format!("{} can't be read: {error}", file.display()))?;
+        .map_err(|error| NoTls::Unreadable { file: file.clone(), why: error.to_string() })?;
     // A system's list has some that are too old to be understood.
     roots.add_parsable_certificates(all.filter_map(Result::ok));
     if roots.is_empty() {
-        return Err(format!("{} holds no certificate that can be used: it has to be in PEM", file.display()));
+        return Err(NoTls::NoCertificate(file.clone()));
     }
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-    verifier.map(|verifier| verifier as Arc<dyn ServerCertVerifier>).map_err(|error| error.to_string())
+    verifier
+        .map(|verifier| verifier as Arc<dyn ServerCertVerifier>)
+        .map_err(|error| NoTls::Refused(error.to_string()))
 }
 
 /// Takes any certificate, but checks that the server has its key: the work of a handshake is done in full.
@@ -109,5 +146,20 @@ impl ServerCertVerifier for Anybody {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_the_way_of_tls_is_said() {
+        let new = |host, certificates| Tls::new(host, false, true, &certificates).map(|_| ());
+        let file = |path: &str| Certificates::TrustedBy(path.into());
+        assert_eq!(new("a.test", Certificates::Any), Ok(()));
+        assert!(matches!(new("a b", Certificates::Any), Err(NoTls::Host(_))));
+        assert!(matches!(new("a.test", file("/nowhere")), Err(NoTls::Unreadable { .. })));
+        assert_eq!(new("a.test", file("/dev/null")), Err(NoTls::NoCertificate("/dev/null".into())));
     }
 }

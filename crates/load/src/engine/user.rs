@@ -5,12 +5,13 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
+use millrace_wire::response;
+
 use super::connection::Kept;
 use super::cookies::Jar;
 use super::decode::decode;
 use super::judge::find;
 use super::request::Prepared;
-use super::response;
 use crate::page::Kind;
 use crate::scenario::{Extract, Place};
 

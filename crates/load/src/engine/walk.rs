@@ -2,10 +2,11 @@
 
 use std::rc::Rc;
 
+use millrace_wire::response;
+
 use super::clock::{SECOND, nanoseconds};
 use super::connection::{Finished, Kept, Message, Outcome, Pending};
 use super::request::{Manner, Personal, Prepared};
-use super::response;
 use super::thread::Thread;
 use super::user::{Cached, Memory, NONE};
 use crate::page::Kind;
@@ -257,7 +258,7 @@ impl Thread {
         if !self.shared.scenario.cookies {
             return;
         }
-        for field in response::fields(&kept.head, "set-cookie") {
+        for field in response::values(&kept.head, "set-cookie") {
             let memory = self.users[key as usize].memory();
             memory.jar.take(&String::from_utf8_lossy(field), &pending.what.request.target);
         }

@@ -11,10 +11,10 @@ use super::survival;
 
 /// The processor is full when so much of all cores was busy.
 const FULL: f64 = 0.9;
-/// Who took less of the machine isn't named.
+/// Programs that used less of the machine are not named.
 const NAMED: f64 = 0.03;
 /// The name of the tester among the programs.
-const TESTER: &str = "the tester";
+const TESTER: &str = "load tester";
 
 /// What held it back in a stage.
 pub fn of_stage(document: &Document, index: usize) -> Option<String> {
@@ -44,7 +44,7 @@ fn name(
     let server = server.unwrap_or_default();
     conntrack(&server, &mut signs);
     if server.machine_memory_bytes.is_some_and(|used| used as f64 >= 0.92 * machine.memory_bytes as f64) {
-        signs.push("memory of the machine".to_owned());
+        signs.push("memory: more than 92 % of the machine's memory is in use".to_owned());
     }
     let programs = programs(seconds);
     let is_full = server.machine_cpu.or(server.cpu).is_some_and(|cpu| cpu >= FULL * cores);
@@ -55,11 +55,11 @@ fn name(
     }
     signs.extend(php(seconds, &programs));
     if let Some(own) = server.own.filter(|own| own.refused > 0) {
-        signs.push(format!("{} refused by the server because there were too many", grouped(own.refused)));
+        signs.push(format!("{} requests refused by the overloaded server", grouped(own.refused)));
     }
     signs.extend(listening_queue(seconds));
     if let Some((kind, number)) = failures.iter().max_by_key(|(_, number)| **number) {
-        signs.push(format!("{} times: {}", grouped(*number), words_of(kind)));
+        signs.push(format!("{} failures: {}", grouped(*number), words_of(kind)));
     }
     (!signs.is_empty()).then(|| signs.join("; "))
 }
@@ -74,14 +74,14 @@ fn conntrack(server: &Server, signs: &mut Vec<String>) {
     }
 }
 
-/// Connections that were dropped before the server saw them. The kernel counts those of all servers of the machine together: a few
-/// may be somebody else's.
+/// Connections dropped before the server saw them. The kernel counts them for all servers of the machine together: a
+/// few may belong to another.
 fn listening_queue(seconds: &[&Second]) -> Option<String> {
     let counts = || seconds.iter().filter_map(|second| second.server?.listen_drops);
     let drops = counts().max()? - counts().min()?;
     let connects: u64 = seconds.iter().map(|second| second.connects).sum();
     (drops >= 10 && drops * 200 > connects)
-        .then(|| format!("{} connections dropped: a listening queue was full", grouped(drops)))
+        .then(|| format!("{} connections dropped: the listen queue was full", grouped(drops)))
 }
 
 /// Each program, the tester among them, in the mean of the seconds.
@@ -116,7 +116,7 @@ fn processor(programs: &BTreeMap<String, Program>, cores: f64) -> String {
         .map(|(name, share)| format!("{name} {:.0} %", share * 100.0))
         .collect();
     let who = if shares.is_empty() { String::new() } else { format!(" ({})", shares.join(", ")) };
-    format!("the processor: all {} cores are busy{who}", count(cores))
+    format!("CPU: all {} cores are busy{who}", count(cores))
 }
 
 /// A program whose few processes are at the limit of a core each, while others are free.
@@ -127,11 +127,11 @@ fn one_core(name: &str, program: &Program, cores: f64) -> Option<String> {
         && program.cpu >= FULL * working
         && program.processes == program.working;
     let fill = if program.processes == 1 {
-        "its one process fills a core".to_owned()
+        "its only process fully uses one core".to_owned()
     } else {
-        format!("its {} processes fill a core each", program.processes)
+        format!("each of its {} processes fully uses one core", program.processes)
     };
-    is_bound.then(|| format!("{name}: {fill}, and there are {} cores", count(cores)))
+    is_bound.then(|| format!("{name}: {fill} of {}", count(cores)))
 }
 
 /// PHP's pools: told by Millrace, or seen by php-fpm's processes.
@@ -148,7 +148,7 @@ fn php(seconds: &[&Second], programs: &BTreeMap<String, Program>) -> Option<Stri
     // One of them is the master, which does nothing.
     let workers = pool.processes.saturating_sub(1);
     (workers > 0 && pool.working >= workers)
-        .then(|| format!("PHP's pool: all {workers} workers of {name} are at work"))
+        .then(|| format!("PHP: all {workers} workers of {name} are busy"))
 }
 
 #[cfg(test)]
@@ -178,15 +178,15 @@ mod tests {
             busy(&[("php-fpm8.2", 1.2, 6, 5), ("nginx", 0.3, 3, 2), ("mariadbd", 0.01, 1, 1)], 0.4, 1.95);
         assert_eq!(
             of_run(&document).unwrap(),
-            "the processor: all 2 cores are busy (php-fpm8.2 60 %, the tester 20 %, nginx 15 %); \
-             PHP's pool: all 5 workers of php-fpm8.2 are at work"
+            "CPU: all 2 cores are busy (php-fpm8.2 60 %, load tester 20 %, nginx 15 %); PHP: all 5 workers of \
+             php-fpm8.2 are busy"
         );
     }
 
     #[test]
     fn a_server_with_too_few_processes() {
         let document = busy(&[("nginx", 0.97, 1, 1)], 0.2, 1.2);
-        assert_eq!(of_run(&document).unwrap(), "nginx: its one process fills a core, and there are 2 cores");
+        assert_eq!(of_run(&document).unwrap(), "nginx: its only process fully uses one core of 2");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Members are only ever added; `docs/load-schema.json` describes them. Units are in the names.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -359,6 +360,31 @@ pub struct Trial {
     pub why: String,
 }
 
+/// Why a text is no [`Document`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotDocument {
+    /// It is no JSON, or says no format: what the parser says.
+    NoResult(String),
+    /// It has this format.
+    Format(String),
+    /// It has the right format, but something in it is wrong: what the parser says.
+    Wrong(String),
+}
+
+impl fmt::Display for NotDocument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotDocument::NoResult(why) => write!(f, "it is not a result of `millrace load --json`: {why}"),
+            NotDocument::Format(format) => {
+                write!(f, "its format is {format:?}, this version supports {FORMAT:?}")
+            }
+            NotDocument::Wrong(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for NotDocument {}
+
 impl Document {
     /// What `run` has come to.
     pub fn of(run: &Run) -> Document {
@@ -400,22 +426,22 @@ impl Document {
     ///
     /// # Errors
     /// What is wrong with it, and where.
-    pub fn from_json(text: &str) -> Result<Document, String> {
+    pub fn from_json(text: &str) -> Result<Document, NotDocument> {
         #[derive(Deserialize)]
         struct Head {
             format: String,
         }
         let head: Head = serde_json::from_str(text)
-            .map_err(|error| format!("it is no result of `millrace load --json`: {error}"))?;
+            .map_err(|error| NotDocument::NoResult(error.to_string()))?;
         if head.format != FORMAT {
-            return Err(format!("its format is {:?}, and this version reads {FORMAT:?}", head.format));
+            return Err(NotDocument::Format(head.format));
         }
-        serde_json::from_str(text).map_err(|error| error.to_string())
+        serde_json::from_str(text).map_err(|error| NotDocument::Wrong(error.to_string()))
     }
 
     /// What the load is counted in: `users` or `arrivals a second`.
     pub fn load_unit(&self) -> &'static str {
-        if self.description.open { "arrivals a second" } else { "users" }
+        if self.description.open { "arrivals per second" } else { "users" }
     }
 
     /// What a report calls the server: its `Server` field, else where it is.
@@ -447,13 +473,13 @@ impl Description {
 
 impl Outcome {
     fn of(end: Option<&record::End>, open: bool) -> Outcome {
-        let unit = if open { "arrivals a second" } else { "users" };
+        let unit = if open { "arrivals per second" } else { "users" };
         let mut breaking_point = None;
         let (end, text) = match end {
-            None => (End::Running, "it goes on".to_owned()),
-            Some(record::End::Complete) => (End::Complete, "all stages are through".to_owned()),
-            Some(record::End::Count) => (End::Count, "the wanted number of requests was made".to_owned()),
-            Some(record::End::Interrupted) => (End::Interrupted, "it was interrupted".to_owned()),
+            None => (End::Running, "running".to_owned()),
+            Some(record::End::Complete) => (End::Complete, "all stages completed".to_owned()),
+            Some(record::End::Count) => (End::Count, "all requests completed".to_owned()),
+            Some(record::End::Interrupted) => (End::Interrupted, "interrupted".to_owned()),
             Some(record::End::Impossible(why)) => (End::Impossible, why.clone()),
             Some(record::End::Broken { second, at, why }) => {
                 breaking_point = Some(BreakingPoint { second: *second, load: round(*at), why: why.clone() });
@@ -653,4 +679,17 @@ fn since_1970(time: SystemTime) -> f64 {
 /// To a thousandth; JSON has no other numbers.
 fn round(number: f64) -> f64 {
     if number.is_finite() { (number * 1000.0).round() / 1000.0 } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_document_is_said() {
+        let read = |text: &str| Document::from_json(text).unwrap_err();
+        assert!(matches!(read("{}"), NotDocument::NoResult(_)));
+        assert_eq!(read(r#"{"format":"k6/1"}"#), NotDocument::Format("k6/1".to_owned()));
+        assert!(matches!(read(&format!(r#"{{"format":"{FORMAT}"}}"#)), NotDocument::Wrong(_)));
+    }
 }

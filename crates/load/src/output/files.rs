@@ -36,8 +36,7 @@ impl Files {
         Ok(())
     }
 
-    /// Writes all of them; whoever reads one meanwhile sees the old one or the new one, whole. `-` is standard output: only for the
-    /// last time.
+    /// Writes all files, each atomically. `-` is standard output: written only at the end.
     ///
     /// # Errors
     /// The first that can't be written, with its name.

@@ -9,8 +9,8 @@ use crate::scenario::{Check, Extract, Flow, Place, Scenario, Step};
 /// The script.
 pub fn script(scenario: &Scenario, plan: &Plan) -> String {
     let mut text = format!(
-        "// {}: made by `millrace load --export k6`. Run it with `k6 run FILE`.\n\
-         import http from 'k6/http';\nimport {{ check, sleep }} from 'k6';\n\nconst origin = {};\n",
+        "// {}: written by `millrace load --export k6`. Run it with `k6 run FILE`.\nimport http from \
+         'k6/http';\nimport {{ check, sleep }} from 'k6';\n\nconst origin = {};\n",
         comment(&scenario.name),
         quoted(&scenario.origin.to_string())
     );
@@ -123,16 +123,16 @@ fn thresholds(plan: &Plan) -> String {
     if all.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", all.join(", ")) }
 }
 
-/// What the script does not do, so that nobody believes it does.
+/// Comments that list what the script does not do.
 fn left_out(scenario: &Scenario, plan: &Plan, text: &mut String) {
     if scenario.timeline.is_some() {
-        text.push_str("// Not in this script: the times of the replay; its requests are chosen evenly.\n");
+        text.push_str("// Not in this script: the recorded times of the replay; its requests are chosen evenly.\n");
     }
     if scenario.browser_cache {
-        text.push_str("// Not in this script: a browser's cache.\n");
+        text.push_str("// Not in this script: the browser cache.\n");
     }
     if plan.sameness {
-        text.push_str("// Not in this script: whether responses are the same as in quiet.\n");
+        text.push_str("// Not in this script: the comparison with reference responses.\n");
     }
 }
 
@@ -215,7 +215,7 @@ fn choose(scenario: &Scenario, text: &mut String) {
     let _ = writeln!(
         text,
         "export default function () {{\n  {}",
-        if scenario.cookies { "// k6 keeps cookies by itself." } else { "http.cookieJar().clear(origin);" }
+        if scenario.cookies { "// k6 keeps cookies by default." } else { "http.cookieJar().clear(origin);" }
     );
     if scenario.flows.len() == 1 {
         text.push_str("  flow0();\n}\n");

@@ -61,7 +61,7 @@ impl Own {
         let looked = self.cache_hits + self.cache_misses;
         if looked > 0 {
             words.push(format!(
-                "page cache: {} of {} look-ups were hits",
+                "page cache: {} hits of {} lookups",
                 percent(self.cache_hits as f64 / looked as f64),
                 grouped(looked)
             ));
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(
             both.words(),
             [
-                "page cache: 75 % of 4 look-ups were hits",
+                "page cache: 75 % hits of 4 lookups",
                 "PHP: 10 requests, up to 4 of 8 workers busy, up to 0 requests waiting",
                 "5 refused"
             ]

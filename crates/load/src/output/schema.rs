@@ -35,7 +35,7 @@ fn problems(root: &Value, schema: &Value, value: &Value, place: &str, found: &mu
             "minimum",
             "maximum",
         ];
-        assert!(KNOWN.contains(&word.as_str()), "the validator doesn't know {word}");
+        assert!(KNOWN.contains(&word.as_str()), "the validator does not know {word}");
     }
     let types = match schema.get("type") {
         Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).collect(),

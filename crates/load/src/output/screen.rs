@@ -134,7 +134,7 @@ impl Moment {
 
     fn line(&self) -> String {
         format!(
-            "{} users  {} connections  {}/s right  {}/s failed  first byte {} / {}  {}/s",
+            "{} users  {} connections  {}/s ok  {}/s failed  first byte {} / {}  {}/s",
             grouped(self.users),
             grouped(self.connections),
             brief(self.ok),
@@ -179,19 +179,19 @@ fn lines(run: &Run, colour: bool) -> Vec<String> {
         format!("  {} users  {} connections", grouped(now.users), grouped(now.connections)),
         format!(
             "  {}  {}  {}/s",
-            paint("1", format!("{}/s right", brief(now.ok))),
+            paint("1", format!("{}/s ok", brief(now.ok))),
             paint(tone, failed),
             bytes(now.bytes_in)
         ),
         format!("  first byte {} median, {} 99 %", time(now.p50 as f64), time(now.p99 as f64)),
-        format!("  {}  right/s", paint("34", sparkline(&rates))),
+        format!("  {}  ok/s", paint("34", sparkline(&rates))),
         format!("  {}  99 %", paint("35", sparkline(&p99))),
     ];
     if let Some(server) = run.seconds.last().and_then(|second| second.server.as_ref()) {
         let cpu = server.cpu.map_or("?".to_owned(), |cpu| format!("{cpu:.2}"));
         let memory = server.memory.map_or("?".to_owned(), |memory| bytes(memory as f64));
         lines.push(format!(
-            "  server {cpu} cores, {memory}; tester {:.2} cores",
+            "  server {cpu} cores, {memory}; load tester {:.2} cores",
             run.seconds[run.seconds.len() - 1].tester_cpu
         ));
     }

@@ -7,10 +7,10 @@ const MOST_POINTS: usize = 72;
 /// Levels of the table of published comparisons; below a tenth of them, the same shares of what was reached.
 const LEVELS: [f64; 6] = [10e3, 100e3, 250e3, 500e3, 850e3, 1e6];
 
-/// How a load was borne.
+/// How the server coped with a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// Nobody notices that there are others.
+    /// No user notices the load.
     UltraFast,
     /// People are served as they expect.
     Stable,
@@ -51,16 +51,16 @@ impl Verdict {
         match self.terms() {
             Some((share, median, p99)) if p99.is_finite() => {
                 format!(
-                    "at least {} right, median at most {}, 99 % within {}",
+                    "at least {} successful, median at most {}, 99 % within {}",
                     least(share),
                     most(median),
                     most(p99)
                 )
             }
             Some((share, median, _)) => {
-                format!("at least {} right, median at most {}", least(share), most(median))
+                format!("at least {} successful, median at most {}", least(share), most(median))
             }
-            None => "anything worse: the breaking point is 5 % of failures".to_owned(),
+            None => "anything worse; the breaking point is at 5 % failures".to_owned(),
         }
     }
 
@@ -106,7 +106,7 @@ impl Point {
         })
     }
 
-    /// How the load was borne.
+    /// How the server coped with the load.
     pub fn verdict(&self) -> Verdict {
         Verdict::of(self)
     }

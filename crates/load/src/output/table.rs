@@ -20,9 +20,9 @@ pub fn comparison(a: (&Document, &str), b: (&Document, &str)) -> String {
     let names = html::names(a, b);
     let runs = [(a.0, names[0].as_str()), (b.0, names[1].as_str())];
     let open = runs.iter().all(|(document, _)| document.description.open);
-    let mut text = format!("| {} |", if open { "arrivals a second" } else { "concurrent users" });
+    let mut text = format!("| {} |", if open { "arrivals per second" } else { "concurrent users" });
     for (_, name) in runs {
-        let _ = write!(text, " {name}: first byte, 50 % / 99 % | right | CPU | memory | verdict |");
+        let _ = write!(text, " {name}: first byte, 50 % / 99 % | success | CPU | memory | verdict |");
     }
     let _ = writeln!(text, "\n| ---: |{}", " ---: | ---: | ---: | ---: | --- |".repeat(2));
     for levels in survival::levels_of_both(runs.map(|(document, _)| document)) {
@@ -56,11 +56,11 @@ fn write_all(document: &Document, text: &mut String) -> std::fmt::Result {
     writeln!(
         text,
         "{:<14}{} {}, {}, {}\n",
-        "Asked", target.target, target.scenario, target.arrivals, target.protocol
+        "Target", target.target, target.scenario, target.arrivals, target.protocol
     )?;
     writeln!(
         text,
-        "{:<14}{} right of {} ({}), {} right a second",
+        "{:<14}{} of {} successful ({}), {} per second",
         "Responses",
         grouped(total.ok),
         grouped(total.ok + total.failed),
@@ -71,7 +71,7 @@ fn write_all(document: &Document, text: &mut String) -> std::fmt::Result {
         let (pages, failed) = (grouped(total.pages), grouped(total.pages_failed));
         writeln!(
             text,
-            "{:<14}{pages} full page loads, {} a second, {failed} failed",
+            "{:<14}{pages} full page loads, {} per second, {failed} failed",
             "Pages",
             count(total.pages_per_second)
         )?;
@@ -96,13 +96,13 @@ fn write_all(document: &Document, text: &mut String) -> std::fmt::Result {
     write_levels(document, text)?;
     for trial in &document.bisection {
         let held = if trial.held { "holds" } else { "breaks" };
-        writeln!(text, "{:<14}{} {held}: {}", "Tried", count(trial.load), trial.why)?;
+        writeln!(text, "{:<14}{} {held}: {}", "Trial", count(trial.load), trial.why)?;
     }
     if let Some(bottleneck) = &document.bottleneck {
-        writeln!(text, "\n{:<14}{bottleneck}", "Held back by")?;
+        writeln!(text, "\n{:<14}{bottleneck}", "Bottleneck")?;
     }
     for line in &document.tester.bottlenecks {
-        writeln!(text, "\nwarning: the tester was at its own limits: {line}")?;
+        writeln!(text, "\nwarning: the load tester reached its own limit: {line}")?;
     }
     document.notes.iter().try_for_each(|note| writeln!(text, "note: {note}"))
 }
@@ -111,16 +111,16 @@ fn write_server(total: &Summary, text: &mut String) -> std::fmt::Result {
     let Some(server) = &total.server else { return Ok(()) };
     let cpu = server.cpu.map_or("?".to_owned(), |cpu| format!("{cpu:.2}"));
     let memory = server.memory_bytes.map_or("?".to_owned(), |memory| bytes(memory as f64));
-    writeln!(text, "{:<14}{cpu} cores in the mean, {memory} of memory at most", "Server")?;
+    writeln!(text, "{:<14}{cpu} cores on average, peak memory {memory}", "Server")?;
     let own = server.own.map(|own| own.words()).unwrap_or_default();
-    if own.is_empty() { Ok(()) } else { writeln!(text, "{:<14}{}", "  it says", own.join("; ")) }
+    if own.is_empty() { Ok(()) } else { writeln!(text, "{:<14}{}", "  reports", own.join("; ")) }
 }
 
 fn write_latencies(total: &Summary, text: &mut String) -> std::fmt::Result {
     writeln!(
         text,
         "\n{:<14}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}",
-        "Time", "mean", "50 %", "90 %", "99 %", "99.9 %", "most"
+        "Time", "mean", "50 %", "90 %", "99 %", "99.9 %", "max"
     )?;
     for (name, Latency { mean_us, p50_us, p90_us, p99_us, p999_us, max_us, .. }) in total.latencies() {
         write!(text, "{name:<14}{:>10}", time(*mean_us))?;
@@ -150,7 +150,7 @@ fn write_stages(document: &Document, text: &mut String) -> std::fmt::Result {
         return Ok(());
     }
     let with_pages = document.total.pages > 0;
-    let rate = if with_pages { "pages/s" } else { "right/s" };
+    let rate = if with_pages { "pages/s" } else { "ok/s" };
     writeln!(text, "\n{:<26}{:>8}{:>10}{:>10}{:>10}{:>10}", "Stage", "time", rate, "50 %", "99 %", "failed")?;
     for stage in &document.stages {
         let summary = &stage.summary;
@@ -182,7 +182,7 @@ fn write_levels(document: &Document, text: &mut String) -> std::fmt::Result {
     writeln!(
         text,
         "\n{load:<14}{:>10}{:>10}{:>10}{:>8}{:>12}  verdict",
-        "50 %", "99 %", "right", "CPU", "memory"
+        "50 %", "99 %", "success", "CPU", "memory"
     )?;
     let cores = document.description.machine.cores.max(1) as f64;
     for level in levels {
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn everything_is_on_one_screen() {
         let mut document = samples::breaking(100_000, 0.62);
-        document.tester.bottlenecks.push("no ports are left: give more --source addresses".to_owned());
+        document.tester.bottlenecks.push("out of local ports: give more --source addresses".to_owned());
         let text = table(&document);
         for part in [
             "Broke at 62,000 users",
@@ -220,7 +220,7 @@ mod tests {
             "502: ",
             "10 to 50 %",
             "Stable",
-            "no ports are left",
+            "out of local ports",
         ] {
             assert!(text.contains(part), "{part} is missing:\n{text}");
         }
@@ -245,6 +245,6 @@ mod tests {
         (document.seconds, document.stages) = (Vec::new(), Vec::new());
         document.total = Summary::default();
         let text = table(&document);
-        assert!(text.starts_with("No request came to an end.") && !text.contains("Failed"), "{text}");
+        assert!(text.starts_with("No request completed.") && !text.contains("Failed"), "{text}");
     }
 }

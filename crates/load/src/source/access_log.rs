@@ -62,8 +62,8 @@ pub fn read(text: &str, origin: &Origin, speed: f64) -> Result<Replay, Problem> 
         return Err(first_unreadable.unwrap_or_else(|| {
             Problem::new(
                 0,
-                "there is no GET or HEAD in it",
-                "take a log in the combined format of the site's visitors",
+                "it contains no GET or HEAD requests",
+                "use the site's access log in the combined format",
             )
         }));
     }
@@ -79,7 +79,7 @@ pub fn read(text: &str, origin: &Origin, speed: f64) -> Result<Replay, Problem> 
 fn not_a_request(line: usize, text: &str) -> Problem {
     Problem::new(
         line,
-        format!("{} is no line of an access log", shown(text)),
+        format!("{} is not a line of an access log", shown(text)),
         "the combined format is: ADDRESS - USER [DAY/MONTH/YEAR:H:M:S ZONE] \"GET /PATH HTTP/1.1\" STATUS BYTES ...",
     )
 }
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn no_log_at_all() {
         let problem = read("hello\n", &origin(), 1.0).unwrap_err();
-        assert!(problem.to_string().starts_with("line 1: `hello` is no line of an access log"), "{problem}");
+        assert!(problem.to_string().starts_with("line 1: `hello` is not a line of an access log"), "{problem}");
         assert_eq!(read("", &origin(), 1.0).unwrap_err().line, 0);
     }
 

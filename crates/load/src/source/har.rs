@@ -110,13 +110,13 @@ pub fn read(text: &str) -> Result<Recording, Problem> {
     let archive: Archive = serde_json::from_str(text.trim_start_matches('\u{feff}')).map_err(|error| {
         Problem::new(
             error.line(),
-            format!("it is no HTTP archive: {error}"),
-            "export it anew: developer tools, network, export HAR",
+            format!("it is not an HTTP archive: {error}"),
+            "export it again: developer tools, network, export HAR",
         )
     })?;
     let first = archive.log.entries.iter().find_map(|entry| Url::parse(&entry.request.url).ok());
     let Some(first) = first else {
-        return Err(Problem::new(0, "there is no request in it", "record with the network tab open"));
+        return Err(Problem::new(0, "it contains no requests", "record with the network tab open"));
     };
     let mut steps: Vec<(f64, Step)> = Vec::new();
     let (mut foreign, mut parts) = (0, 0);
@@ -133,7 +133,7 @@ pub fn read(text: &str) -> Result<Recording, Problem> {
     think(&mut steps);
     let steps: Vec<Step> = steps.into_iter().map(|(_, step)| step).collect();
     if steps.is_empty() {
-        return Err(Problem::new(0, "there are only parts of pages in it", "record from the first page on"));
+        return Err(Problem::new(0, "it contains only parts of pages", "start recording before the first page loads"));
     }
     let name = format!("recording of {} requests", steps.len());
     let scenario = Scenario {

@@ -23,8 +23,8 @@ pub fn read(text: &str, origin: Option<&Origin>) -> Result<Scenario, Vec<Problem
         let line = line_at(text, error.span.start);
         vec![Problem::new(
             line,
-            format!("it is no TOML: {error}"),
-            "see https://toml.io, or docs/load-scenarios.md for an example",
+            format!("it is not valid TOML: {error}"),
+            "see https://toml.io, and docs/load-scenarios.md for an example",
         )]
     })?;
     let mut reader = Reader { text, problems: Vec::new() };
@@ -78,7 +78,7 @@ impl Reader<'_> {
         if flows.is_empty() && self.problems.is_empty() {
             self.problem(
                 whole,
-                "it has no step",
+                "it has no steps",
                 "write [[step]] with get = \"/\", or [[flow]] with [[flow.step]]",
             );
         }
@@ -86,8 +86,8 @@ impl Reader<'_> {
             if self.problems.is_empty() {
                 self.problem(
                     whole,
-                    "nothing says which server is meant",
-                    "write url = \"http://HOST\" at its beginning, or name it on the command line",
+                    "no server is named",
+                    "write url = \"http://HOST\" at the top of the file, or give the URL on the command line",
                 );
             }
             return None;
@@ -102,7 +102,7 @@ impl Reader<'_> {
         match Url::parse(&text) {
             Ok(url) => Some(url.origin),
             Err(error) => {
-                self.problem(span, format!("{} is no URL", shown(&text)), error.to_string());
+                self.problem(span, format!("{} is not a URL", shown(&text)), error.to_string());
                 None
             }
         }
@@ -118,7 +118,7 @@ impl Reader<'_> {
                 _ => {
                     reader.problem(
                         span,
-                        "a part that differs needs a text before it",
+                        "before is missing",
                         "write before = \"...\"",
                     );
                     None
@@ -145,7 +145,7 @@ impl Reader<'_> {
                 None => {
                     reader.problem(
                         span,
-                        format!("{} has no step", shown(&name)),
+                        format!("{} has no steps", shown(&name)),
                         "write [[flow.step]] with get = \"/\" below it",
                     );
                     None
@@ -203,11 +203,11 @@ impl Reader<'_> {
             _ => (method.to_owned(), target),
         };
         if method.is_empty() || !method.bytes().all(|b| b.is_ascii_uppercase()) || !target.starts_with('/') {
-            self.problem(span, format!("{} is no path", shown(&target)), cure);
+            self.problem(span, format!("{} is not a path", shown(&target)), cure);
             return None;
         }
         if form.is_some() && body.is_some() {
-            self.problem(span, "a request has a form or a body", "leave one of them out");
+            self.problem(span, "a request has either a form or a body", "remove one of them");
         }
         let mut request =
             Request { method, target: escaped(&target), fields, body: body.unwrap_or_default().into_bytes() };
@@ -251,8 +251,8 @@ impl Reader<'_> {
             if !is_name(&name) {
                 self.problem(
                     key.span,
-                    format!("{} is no name of a value", shown(&name)),
-                    "use letters, digits and _",
+                    format!("{} is not a valid name for a value", shown(&name)),
+                    "use letters, digits and underscores",
                 );
             }
             if let Some(from) = self.place(value) {
@@ -273,7 +273,9 @@ impl Reader<'_> {
         {
             match Pattern::new(&text) {
                 Ok(pattern) => places.push(Place::Regex(pattern)),
-                Err(error) => self.problem(span, format!("{} is no regular expression", shown(&text)), error),
+                Err(error) => {
+                    self.problem(span, format!("{} is not a valid regular expression", shown(&text)), error.to_string());
+                }
             }
         }
         if let Some(texts) =
@@ -288,11 +290,11 @@ impl Reader<'_> {
         places.extend(self.take(&mut table, "field", Self::string).map(Place::Field));
         self.nothing_else(table, "regex, between, cookie or field");
         if places.len() > 1 {
-            self.problem(span, "a value is taken from one place", cure);
+            self.problem(span, "a value has one source", cure);
         } else if places.is_empty()
             && !self.problems.iter().any(|problem| problem.line == line_at(self.text, span.start))
         {
-            self.problem(span, "nothing says where the value is", cure);
+            self.problem(span, "the value has no source", cure);
         }
         places.pop()
     }
@@ -302,8 +304,8 @@ impl Reader<'_> {
         for name in fields.iter().flat_map(|(_, value)| names_in(value)).collect::<Vec<_>>() {
             self.problem(
                 span,
-                format!("{{{name}}} can't stand in the fields of all requests"),
-                "write fields = { ... } in the steps that have the value",
+                format!("{{{name}}} is not available in the fields of all requests"),
+                "write fields = { ... } in steps after the value is extracted",
             );
         }
     }
@@ -319,7 +321,7 @@ impl Reader<'_> {
         for name in used.into_iter().chain(in_form).filter(|name| !known.contains(name)) {
             self.problem(
                 span,
-                format!("no step before this one takes {{{name}}} out of a response"),
+                format!("no earlier step extracts {{{name}}} from a response"),
                 format!("write extract = {{ {name} = {{ ... }} }} in an earlier step"),
             );
         }
@@ -341,8 +343,8 @@ impl Reader<'_> {
         for (key, _) in table {
             self.problem(
                 key.span,
-                format!("{} is unknown here", shown(&key.name)),
-                format!("there may be {known}"),
+                format!("unknown key {}", shown(&key.name)),
+                format!("allowed here: {known}"),
             );
         }
     }
@@ -355,7 +357,7 @@ impl Reader<'_> {
     ) -> Option<Vec<T>> {
         let span = value.span;
         let ValueInner::Array(values) = value.take() else {
-            self.problem(span, "this is a list of tables", format!("write its header as {header}"));
+            self.problem(span, "it must be a list of tables", format!("write its header as {header}"));
             return None;
         };
         let mut all = Vec::new();
@@ -372,7 +374,7 @@ impl Reader<'_> {
         match value.take() {
             ValueInner::Table(table) => Some(table),
             _ => {
-                self.problem(value.span, "a table is expected", "write { name = value }");
+                self.problem(value.span, "it must be a table", "write { name = value }");
                 None
             }
         }
@@ -408,7 +410,7 @@ impl Reader<'_> {
             ValueInner::String(text) => Some(text.into_owned()),
             ValueInner::Integer(number) => Some(number.to_string()),
             _ => {
-                self.problem(value.span, "a text is expected", "write it in quotes");
+                self.problem(value.span, "it must be a string", "write it in quotes");
                 None
             }
         }
@@ -420,8 +422,8 @@ impl Reader<'_> {
             _ => {
                 self.problem(
                     value.span,
-                    "this is no such number",
-                    format!("write one from {least} to {most}"),
+                    "it must be a number in range",
+                    format!("use a number from {least} to {most}"),
                 );
                 None
             }
@@ -432,7 +434,7 @@ impl Reader<'_> {
         match value.take() {
             ValueInner::Boolean(on) => Some(on),
             _ => {
-                self.problem(value.span, "this is switched on or off", "write true or false");
+                self.problem(value.span, "it must be true or false", "write true or false");
                 None
             }
         }
@@ -446,7 +448,7 @@ impl Reader<'_> {
             Err(error) => {
                 self.problem(
                     span,
-                    format!("{} is no time to think", shown(&text)),
+                    format!("{} is not a think time", shown(&text)),
                     format!("write \"2s\" or \"1s-5s\": {error}"),
                 );
                 None
@@ -570,15 +572,15 @@ think = "500ms"
         let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
         assert_eq!(
             texts[2],
-            "line 3: `colour` is unknown here; there may be name, url, think, cookies, browser_cache, fields, dynamic, flow or step"
+            "line 3: unknown key `colour`; allowed here: name, url, think, cookies, browser_cache, fields, dynamic, flow or step"
         );
         assert_eq!(
             texts[4],
-            "line 6: no step before this one takes {nonce} out of a response; write extract = { nonce = { ... } } in an earlier step"
+            "line 6: no earlier step extracts {nonce} from a response; write extract = { nonce = { ... } } in an earlier step"
         );
         assert_eq!(read("a = ", None).unwrap_err()[0].line, 1);
         assert!(read("", None).unwrap_err()[0].cure.contains("[[step]]"));
-        assert!(read("[[step]]\nget = \"/\"", None).unwrap_err()[0].what.contains("which server"));
+        assert!(read("[[step]]\nget = \"/\"", None).unwrap_err()[0].what.contains("no server"));
     }
 
     #[test]

@@ -32,8 +32,8 @@ pub fn read(text: &str, origin: Option<&Origin>) -> Result<Scenario, Vec<Problem
         if targets.len() == MOST_URLS {
             problems.push(Problem::new(
                 line_number,
-                "there are more than a million URLs",
-                "take a part of them",
+                "it has more than a million URLs",
+                "use fewer of them",
             ));
             break;
         }
@@ -47,7 +47,7 @@ pub fn read(text: &str, origin: Option<&Origin>) -> Result<Scenario, Vec<Problem
     }
     match origin {
         Some(origin) if problems.is_empty() && !targets.is_empty() => Ok(Scenario::weighted(origin, targets)),
-        _ if problems.is_empty() => Err(vec![Problem::new(0, "there is no URL in it", "write one a line")]),
+        _ if problems.is_empty() => Err(vec![Problem::new(0, "it contains no URLs", "write one URL per line")]),
         _ => Err(problems),
     }
 }
@@ -67,30 +67,30 @@ fn one(line: &str, origin: &mut Option<Origin>) -> Result<(u32, String), (String
         Ok(weight) if (1..=MOST_WEIGHT).contains(&weight) => weight,
         _ => {
             return Err((
-                format!("{} is no weight", shown(weight)),
+                format!("{} is not a weight", shown(weight)),
                 "write WEIGHT URL, with a weight from 1 to 1000000",
             ));
         }
     };
     if url.contains(char::is_whitespace) {
-        return Err((format!("{} has a space in it", shown(url)), "write %20 for a space in a URL"));
+        return Err((format!("{} contains a space", shown(url)), "write a space in a URL as %20"));
     }
     if url.starts_with('/') {
         let Some(origin) = origin else {
             return Err((
                 format!("{} has no host", shown(url)),
-                "write a whole URL, or name the server on the command line",
+                "write the full URL, or give the server's URL on the command line",
             ));
         };
         let base = Url { origin: origin.clone(), target: "/".to_owned() };
         return Ok((weight, base.with_target(url).target));
     }
     let parsed = Url::parse(url)
-        .map_err(|error| (format!("{} is no URL: {error}", shown(url)), "write http://HOST/PATH or /PATH"))?;
+        .map_err(|error| (format!("{} is not a URL: {error}", shown(url)), "write http://HOST/PATH or /PATH"))?;
     if *origin.get_or_insert_with(|| parsed.origin.clone()) != parsed.origin {
         return Err((
-            format!("{} is of another server", shown(url)),
-            "a load test is of one server: make a list for each",
+            format!("{} is on another server", shown(url)),
+            "a load test has one target server: make one list for each",
         ));
     }
     Ok((weight, parsed.target))
@@ -117,10 +117,10 @@ mod tests {
         assert_eq!(
             problems,
             [
-                "line 2: `0` is no weight; write WEIGHT URL, with a weight from 1 to 1000000",
-                "line 3: `http://b.test/` is of another server; a load test is of one server: make a list for each",
-                "line 4: `ftp://a.test/` is no URL: it has to begin with http:// or https://; write http://HOST/PATH or /PATH",
-                "line 5: `/a` is no weight; write WEIGHT URL, with a weight from 1 to 1000000",
+                "line 2: `0` is not a weight; write WEIGHT URL, with a weight from 1 to 1000000",
+                "line 3: `http://b.test/` is on another server; a load test has one target server: make one list for each",
+                "line 4: `ftp://a.test/` is not a URL: it must begin with http:// or https://; write http://HOST/PATH or /PATH",
+                "line 5: `/a` is not a weight; write WEIGHT URL, with a weight from 1 to 1000000",
             ]
         );
         assert_eq!(read("/x", None).unwrap_err()[0].line, 1);

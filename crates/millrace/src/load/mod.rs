@@ -39,7 +39,7 @@ pub fn load(args: &LoadArgs) -> Result<(), Failure> {
     let command = std::env::args().collect();
     let mut results = Results::new(&args.output)?;
     let run = engine::run(&plan, &scenario, command, &control, &mut |run| results.second(run))
-        .map_err(|error| Failure::new(format!("the load test can't begin: {error}")))?;
+        .map_err(|error| Failure::new(format!("cannot start the load test: {error}")))?;
     results.end(&run)
 }
 
@@ -53,15 +53,15 @@ fn check_combination(args: &LoadArgs) -> Result<(), Failure> {
     if let Some((name, _)) = wrong.iter().find(|(_, is_given)| *is_given) {
         let next =
             if is_open { "give --users or --ramp instead of a rate" } else { "give --rate or --rates" };
-        return Err(Failure::new(format!("{name} is for {what}")).next(next));
+        return Err(Failure::new(format!("{name} works only with {what}")).next(next));
     }
     if args.source.replay.is_some() && (who.users.is_some() || who.ramp.is_some() || who.rounds.is_some()) {
         return Err(
-            Failure::new("a replay has its own visitors").next("leave out --users, or use --urls-from")
+            Failure::new("--replay has its own visitors").next("omit --users, or use --urls-from")
         );
     }
     if args.protocol.pipeline > 1 && args.source.scenario.is_some() {
-        return Err(Failure::new("--pipeline is for single requests").next("leave it out with --scenario"));
+        return Err(Failure::new("--pipeline works only with single requests").next("omit it with --scenario"));
     }
     Ok(())
 }
@@ -136,11 +136,11 @@ fn certificates_of(args: &LoadArgs) -> Result<Certificates, Failure> {
         None => return Ok(Certificates::Any),
         Some(Some(file)) => file.clone(),
         Some(None) => millrace_server::system_certificates().ok_or_else(|| {
-            Failure::new("the system has no list of certificates that it trusts")
-                .next("install the package ca-certificates, or name a file: --verify-certificate=FILE")
+            Failure::new("the system has no trusted certificate authorities")
+                .next("install the package ca-certificates, or give a file: --verify-certificate=FILE")
         })?,
     };
-    std::fs::metadata(&file).or_fail(|| format!("{} can't be read", file.display()))?;
+    std::fs::metadata(&file).or_fail(|| format!("cannot read {}", file.display()))?;
     Ok(Certificates::TrustedBy(file))
 }
 
@@ -172,8 +172,8 @@ fn check_target(args: &LoadArgs, origin: &Origin) -> Result<SocketAddr, Failure>
     let address = match args.protocol.connect_to {
         Some(address) => address,
         None => engine::resolve(origin).map_err(|error| {
-            Failure::new(format!("there is no such server: {error}"))
-                .next("check the name, or say where it is: --connect-to ADDR:PORT")
+            Failure::new(format!("cannot find the server: {error}"))
+                .next("check the name, or give the server's address: --connect-to ADDR:PORT")
         })?,
     };
     if args.tester.i_own_this_target || engine::is_private(address.ip()) {
@@ -181,10 +181,10 @@ fn check_target(args: &LoadArgs, origin: &Origin) -> Result<SocketAddr, Failure>
     }
     Err(Failure::new(format!("{origin} ({}) is not on this machine or a private network", address.ip()))
         .detail(
-            "a load test is an attack on whoever has not agreed to it: it can take the server down, cost its owner money, and \
-             is a crime in many countries",
+            "without its owner's consent, a load test is an attack: it can take the server down, cost its owner \
+             money, and is a crime in many countries",
         )
-        .next("if it is yours, or its owner has agreed, say so with --i-own-this-target"))
+        .next("if you own it, or have its owner's permission, add --i-own-this-target"))
 }
 
 /// The first Ctrl-C (or SIGTERM) ends the run with its results, the second one ends at once.
@@ -196,6 +196,6 @@ fn stop_on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
             std::process::exit(130);
         }
     };
-    engine::on_interrupt(on_signal).or_fail(|| "signals can't be waited for".to_owned())?;
+    engine::on_interrupt(on_signal).or_fail(|| "cannot wait for signals".to_owned())?;
     Ok(interrupted)
 }

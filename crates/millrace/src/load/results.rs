@@ -31,7 +31,7 @@ impl Results {
     pub fn new(args: &OutputArgs) -> Result<Results, Failure> {
         let files = Files { json: args.json.clone(), csv: args.csv.clone(), report: args.report.clone() };
         let style = if args.quiet { Style::Quiet } else { Style::fitting() };
-        files.check().or_fail(|| "results can't be written".to_owned())?;
+        files.check().or_fail(|| "cannot write results".to_owned())?;
         Ok(Results { files, screen: Screen::new(io::stderr(), style), quiet: args.quiet, written: 0 })
     }
 
@@ -42,7 +42,7 @@ impl Results {
         if through > self.written {
             self.written = through;
             if let Err(error) = self.files.write(&Document::of(run), false) {
-                eprintln!("millrace: results can't be written: {error}");
+                eprintln!("millrace: cannot write results: {error}");
             }
         }
     }
@@ -60,11 +60,11 @@ impl Results {
         } else {
             print!("{}", table::table(&document));
         }
-        self.files.write(&document, true).or_fail(|| "results can't be written".to_owned())
+        self.files.write(&document, true).or_fail(|| "cannot write results".to_owned())
     }
 }
 
-/// Draws two earlier runs in one picture, or the report of one anew.
+/// Makes a report of one earlier run, or of two side by side.
 pub fn compare(args: &OutputArgs) -> Result<(), Failure> {
     let documents = args.compare.iter().map(|path| document(path)).collect::<Result<Vec<_>, _>>()?;
     let name = |index: usize| args.name.get(index).map_or("", String::as_str);
@@ -72,7 +72,7 @@ pub fn compare(args: &OutputArgs) -> Result<(), Failure> {
         [one] => html::report(one),
         [a, b] => html::comparison((a, name(0)), (b, name(1))),
         _ => {
-            return Err(Failure::new("one or two runs can be drawn")
+            return Err(Failure::new("a report shows one or two runs")
                 .next("--compare A.json B.json --report FILE.html"));
         }
     };
@@ -81,7 +81,7 @@ pub fn compare(args: &OutputArgs) -> Result<(), Failure> {
             if let [a, b] = documents.as_slice() {
                 print!("{}", table::comparison((a, name(0)), (b, name(1))));
             }
-            replace(path, &page).or_fail(|| "the report can't be written".to_owned())
+            replace(path, &page).or_fail(|| "cannot write the report".to_owned())
         }
         _ => {
             print!("{page}");
@@ -92,7 +92,7 @@ pub fn compare(args: &OutputArgs) -> Result<(), Failure> {
 
 fn document(path: &Path) -> Result<Document, Failure> {
     Document::from_json(&read(path)?).map_err(|error| {
-        Failure::new(format!("{} can't be compared: {error}", path.display()))
-            .next("give files that --json has written")
+        Failure::new(format!("cannot use {}: {error}", path.display()))
+            .next("give files written by --json")
     })
 }

@@ -32,7 +32,7 @@ pub fn scenario(args: &LoadArgs, plan: &Plan) -> Result<Scenario, Failure> {
     }
     let Some(origin) = origin else {
         return Err(
-            Failure::new("nothing says which server is meant").next("name it: millrace load http://HOST/")
+            Failure::new("no server is named").next("name one: millrace load http://HOST/")
         );
     };
     if let Some(path) = &source.replay {
@@ -47,13 +47,13 @@ fn urls(texts: &[String]) -> Result<Vec<Url>, Failure> {
     let mut urls = Vec::new();
     for text in texts {
         let with_scheme = if text.contains("://") { text.clone() } else { format!("http://{text}") };
-        urls.push(Url::parse(&with_scheme).or_fail(|| format!("{text} can't be loaded"))?);
+        urls.push(Url::parse(&with_scheme).or_fail(|| format!("cannot test {text}"))?);
     }
     if let Some(first) = urls.first().map(|url: &Url| &url.origin)
         && let Some(other) = urls.iter().map(|url| &url.origin).find(|other| *other != first)
     {
-        return Err(Failure::new(format!("{other} is another server than {first}"))
-            .next("a load test is of one server: run one for each"));
+        return Err(Failure::new(format!("{other} is not the same server as {first}"))
+            .next("a load test has one target server: run one test for each"));
     }
     Ok(urls)
 }
@@ -90,12 +90,12 @@ fn of_sitemap(
     let pages: Vec<Url> = pages.iter().take(MOST_URLS).filter_map(|url| Url::parse(url).ok()).collect();
     // A sitemap names the public host; the server under test is the one of the command line.
     let Some(origin) = origin.or(pages.first().map(|url| &url.origin)).cloned() else {
-        return Err(Failure::new(format!("{place} is no sitemap with pages in it"))
-            .next("give the site's sitemap.xml as a file or a URL, or a list of URLs with --urls-from"));
+        return Err(Failure::new(format!("{place} is not a sitemap with pages"))
+            .next("give the site's sitemap.xml as a file or URL, or a list of URLs with --urls-from"));
     };
     if pages.is_empty() {
-        return Err(Failure::new(format!("there is no page in {place}"))
-            .next("give the site's sitemap.xml as a file or a URL, or a list of URLs with --urls-from"));
+        return Err(Failure::new(format!("{place} lists no pages"))
+            .next("give the site's sitemap.xml as a file or URL, or a list of URLs with --urls-from"));
     }
     Ok(Scenario::weighted(origin, pages.into_iter().map(|url| (1, url.target)).collect()))
 }
@@ -107,14 +107,14 @@ fn at(url: &Url, origin: Option<&Origin>) -> Url {
 
 fn fetch(url: &Url, args: &LoadArgs, plan: &Plan) -> Result<String, Failure> {
     let address = super::check_target(args, &url.origin)?;
-    let content = engine::fetch(plan, url, address).or_fail(|| format!("{url} can't be fetched"))?;
+    let content = engine::fetch(plan, url, address).or_fail(|| format!("cannot fetch {url}"))?;
     Ok(String::from_utf8_lossy(&content).into_owned())
 }
 
 fn of_recording(path: &Path) -> Result<Scenario, Failure> {
     let recording = har::read(&read(path)?).map_err(|problem| wrong(path, &[problem]))?;
     if recording.foreign > 0 {
-        eprintln!("millrace: {} requests to other servers are left out", recording.foreign);
+        eprintln!("millrace: skipped {} requests to other servers", recording.foreign);
     }
     Ok(recording.scenario)
 }
@@ -123,21 +123,21 @@ fn of_log(path: &Path, origin: &Origin, source: &SourceArgs) -> Result<Scenario,
     let replay =
         access_log::read(&read(path)?, origin, source.speed).map_err(|problem| wrong(path, &[problem]))?;
     if replay.other_methods > 0 {
-        eprintln!("millrace: {} requests that were neither GET nor HEAD are left out", replay.other_methods);
+        eprintln!("millrace: skipped {} requests that are neither GET nor HEAD", replay.other_methods);
     }
     if let Some(problem) = &replay.first_unreadable {
-        eprintln!("millrace: {} lines of {} are left out; {problem}", replay.unreadable, path.display());
+        eprintln!("millrace: skipped {} lines of {}; {problem}", replay.unreadable, path.display());
     }
     Ok(replay.scenario)
 }
 
 /// The text of a file; bytes that are no UTF-8 are replaced, as they occur in logs.
 pub fn read(path: &Path) -> Result<String, Failure> {
-    let bytes = std::fs::read(path).or_fail(|| format!("{} can't be read", path.display()))?;
+    let bytes = std::fs::read(path).or_fail(|| format!("cannot read {}", path.display()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn wrong(path: &Path, problems: &[Problem]) -> Failure {
-    let failure = Failure::new(format!("{} can't be used", path.display()));
+    let failure = Failure::new(format!("cannot use {}", path.display()));
     problems.iter().fold(failure, |failure, problem| failure.detail(problem.to_string()))
 }

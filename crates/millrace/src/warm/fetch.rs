@@ -9,34 +9,34 @@ use crate::failure::Failure;
 use crate::http::form;
 use std::time::Duration;
 
-/// Progress is told so often where nobody sees a terminal.
+/// How often progress is printed without a terminal.
 pub const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// What the server made of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Why it was not kept, or what is wrong with the URL.
+    /// Why it is not cached, or what is wrong with the URL.
     pub detail: String,
     /// The content, where it was asked for and may be a sitemap.
     pub content: Option<String>,
 }
 
-/// What came of a URL.
+/// The outcome for a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was made, and is kept now.
+    /// It was generated and is cached now.
     Stored,
-    /// It was kept already.
+    /// It was already cached.
     Hit,
-    /// It was made, and can't be kept.
+    /// It was generated and is not cacheable.
     NotKept,
-    /// PHP is at work for visitors: try again.
+    /// PHP is busy with visitors: try again.
     Busy,
     /// PHP failed.
     Failed,
-    /// It is not of this server.
+    /// It is not on this server.
     Foreign,
 }
 
@@ -48,7 +48,7 @@ pub fn fetch(admin: &AdminArgs, url: &str, content: bool) -> Result<Fetched, Fai
     let form = form(&[("url", url), ("content", if content { "1" } else { "0" })]);
     let answer = admin::ask(admin, "POST", "/warm", &form)?;
     match answer.status {
-        200 => read(&answer.text()).ok_or_else(|| Failure::new("the server's answer makes no sense")),
+        200 => read(&answer.text()).ok_or_else(|| Failure::new("the server's response is invalid")),
         422 => Ok(Fetched {
             outcome: Outcome::Foreign,
             detail: answer.text().trim_end().to_owned(),
@@ -69,7 +69,7 @@ fn read(text: &str) -> Option<Fetched> {
     let outcome = match value("outcome")?.as_str() {
         "stored" => Outcome::Stored,
         "hit" => Outcome::Hit,
-        "not kept" => Outcome::NotKept,
+        "not cached" => Outcome::NotKept,
         "busy" => Outcome::Busy,
         "failed" => Outcome::Failed,
         _ => return None,
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn answers() {
         let fetched =
-            read("outcome: not kept\nstatus: 200\ndetail: private\n\n<urlset/>\n\nmore").expect("an answer");
+            read("outcome: not cached\nstatus: 200\ndetail: private\n\n<urlset/>\n\nmore").expect("an answer");
         assert_eq!(
             (fetched.outcome, fetched.detail.as_str(), fetched.content.as_deref()),
             (Outcome::NotKept, "private", Some("<urlset/>\n\nmore"))

@@ -1,4 +1,4 @@
-//! `warm`: has the running server make pages before somebody asks for them.
+//! `warm`: has the running server fetch pages into its cache before visitors request them.
 //!
 //! The server fetches each page itself, as a visitor without cookies would, and only when a PHP worker is idle; if none
 //! is, it says "busy" and this waits a while. Nothing else bounds the pace, so a warm-up takes what the visitors leave.
@@ -37,9 +37,9 @@ pub fn warm(args: &WarmArgs) -> Result<(), Failure> {
     }
     let counts = result?;
     if counts.warmed() == 0 {
-        let failure = Failure::new("not one page was warmed").detail(counts.reasons());
+        let failure = Failure::new("no page was cached").detail(counts.reasons());
         return Err(
-            failure.next("ask for one of them with curl -I: its Cache-Status field says why it is not kept")
+            failure.next("request one of them with curl -I: its Cache-Status header field says why it is not cached")
         );
     }
     say(&counts.summary(began.elapsed()))

@@ -47,7 +47,7 @@ struct Job {
     sitemap: Option<u8>,
 }
 
-/// What came of it so far.
+/// The results so far.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     known: usize,
@@ -69,7 +69,7 @@ impl<'a> Run<'a> {
         Run { ask, most, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Works with so many threads until the list is empty; `tell` is told of progress.
+    /// Works with `threads` threads until the list is empty; calls `tell` with the progress.
     ///
     /// # Errors
     /// That of the server, if it no longer answers.
@@ -177,7 +177,7 @@ impl State {
             Sitemap::Index(urls) if depth < DEEPEST => {
                 urls.into_iter().take(MOST_SITEMAPS).for_each(|url| self.add(url, Some(depth + 1), most));
             }
-            Sitemap::Index(_) => self.counts.reason("sitemap not read", "too many levels".to_owned()),
+            Sitemap::Index(_) => self.counts.reason("sitemap not read", "nested too deeply".to_owned()),
         }
     }
 }
@@ -187,13 +187,13 @@ impl Counts {
         let what = match fetched.outcome {
             Outcome::Stored => return self.stored += 1,
             Outcome::Hit => return self.hits += 1,
-            Outcome::NotKept => "not kept",
-            Outcome::Busy => "left out",
+            Outcome::NotKept => "not cached",
+            Outcome::Busy => "skipped",
             Outcome::Failed => "failed",
-            Outcome::Foreign => "not of this server",
+            Outcome::Foreign => "not on this server",
         };
         let detail = match fetched.outcome {
-            Outcome::Busy => "no PHP worker was idle for a minute".to_owned(),
+            Outcome::Busy => "no PHP worker was idle within a minute".to_owned(),
             _ => fetched.detail,
         };
         self.reason(what, detail);
@@ -208,7 +208,7 @@ impl Counts {
         *self.reasons.entry((what, detail)).or_default() += 1;
     }
 
-    /// Pages that are kept now.
+    /// Pages that are cached now.
     pub fn warmed(&self) -> usize {
         self.stored + self.hits
     }
@@ -217,7 +217,7 @@ impl Counts {
     pub fn progress(&self) -> String {
         let others = self.done - self.warmed();
         format!(
-            "{} of {} pages: {} made, {} kept already, {others} not kept",
+            "{} of {} pages: {} generated, {} already cached, {others} not cached",
             self.done, self.known, self.stored, self.hits
         )
     }
@@ -228,11 +228,11 @@ impl Counts {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// What came of it all.
+    /// The final summary.
     pub fn summary(&self, took: Duration) -> String {
         let warm = if self.warmed() == 1 { "page is" } else { "pages are" };
         let mut text = format!(
-            "{} {warm} warm after {:.1} s: {} were made, {} were kept already",
+            "{} {warm} cached after {:.1} s: {} generated, {} already cached",
             self.warmed(),
             took.as_secs_f64(),
             self.stored,
@@ -246,7 +246,7 @@ impl Counts {
             ));
         }
         if self.left_out > 0 {
-            text.push_str(&format!("; {} more were left out: raise --most", self.left_out));
+            text.push_str(&format!("; {} more skipped: raise --most", self.left_out));
         }
         let reasons = self.reasons();
         if reasons.is_empty() { text } else { format!("{text}\n{reasons}") }
@@ -305,7 +305,7 @@ mod tests {
         let text = counts.summary(Duration::from_millis(1500));
         assert_eq!(
             text,
-            "69 pages are warm after 1.5 s: 69 were made, 0 were kept already; 3 sitemaps read\n7 not kept: why"
+            "69 pages are cached after 1.5 s: 69 generated, 0 already cached; 3 sitemaps read\n7 not cached: why"
         );
     }
 

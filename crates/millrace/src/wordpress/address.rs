@@ -22,20 +22,20 @@ impl SiteAddress {
         };
         let bad = |why: &str| {
             Failure::new(format!("--url {url}: {why}"))
-                .next("write it like --url https://example.com or --url http://127.0.0.1:8080")
+                .next("example: --url https://example.com or --url http://127.0.0.1:8080")
         };
-        let (scheme, rest) = url.split_once("://").ok_or_else(|| bad("http:// or https:// is missing"))?;
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| bad("it must begin with http:// or https://"))?;
         let scheme = match scheme.to_ascii_lowercase().as_str() {
             "http" => "http",
             "https" => "https",
-            _ => return Err(bad("only http and https can be served")),
+            _ => return Err(bad("it must begin with http:// or https://")),
         };
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         if rest.contains(['/', '?', '#']) {
-            return Err(bad("a site is served at the top of a host name, not below a path"));
+            return Err(bad("it must not have a path: Millrace serves a site at the root of a host name"));
         }
         if rest.contains('@') {
-            return Err(bad("no user or password belongs in it"));
+            return Err(bad("it must not have a user or password"));
         }
         let authority = rest.to_ascii_lowercase();
         check_authority(&authority).map_err(bad)?;
@@ -92,11 +92,11 @@ fn check_authority(authority: &str) -> Result<(), &'static str> {
     if let Some(port) = port
         && !port.parse::<u16>().is_ok_and(|number| number > 0)
     {
-        return Err("the port isn't a number from 1 to 65535");
+        return Err("the port is not a number from 1 to 65535");
     }
     if let Some(address) = host.strip_prefix('[') {
-        let address = address.strip_suffix(']').ok_or("a bracket is missing around the IPv6 address")?;
-        return address.parse::<std::net::Ipv6Addr>().map(|_| ()).map_err(|_| "that isn't an IPv6 address");
+        let address = address.strip_suffix(']').ok_or("an IPv6 address needs brackets around it")?;
+        return address.parse::<std::net::Ipv6Addr>().map(|_| ()).map_err(|_| "the IPv6 address is invalid");
     }
     let label = |l: &str| {
         (1..=63).contains(&l.len())
@@ -105,7 +105,7 @@ fn check_authority(authority: &str) -> Result<(), &'static str> {
             && !l.ends_with('-')
     };
     if host.is_empty() || host.len() > 253 || !host.split('.').all(label) {
-        return Err("that isn't a host name (write international names in their xn-- form)");
+        return Err("the host name is invalid (write international names in their xn-- form)");
     }
     Ok(())
 }

@@ -45,7 +45,7 @@ pub fn check_prefix(prefix: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::new(format!(
-        "--table-prefix {prefix}: WordPress takes 1 to 20 letters, digits and underscores"
+        "--table-prefix {prefix}: WordPress accepts 1 to 20 letters, digits and underscores"
     )))
 }
 
@@ -59,7 +59,7 @@ pub fn write(folder: &Path, database: &Database, prefix: &str, address: &SiteAdd
         .mode(0o640)
         .open(&path)
         .and_then(|mut file| file.write_all(text.as_bytes()))
-        .or_fail(|| format!("can't write {}", path.display()))
+        .or_fail(|| format!("cannot write {}", path.display()))
 }
 
 fn compose(database: &Database, prefix: &str, address: &SiteAddress) -> Result<String, Failure> {

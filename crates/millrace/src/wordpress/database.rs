@@ -1,6 +1,7 @@
 //! The database of a new site: `--db`.
 
 use crate::failure::Failure;
+use std::fmt;
 use std::io::{self, Read};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
@@ -41,6 +42,45 @@ pub enum Server {
     Socket(PathBuf),
 }
 
+/// Why a text is no address of a database.
+#[derive(Debug, PartialEq, Eq)]
+enum NotDatabase {
+    /// It begins with another scheme.
+    Scheme(String),
+    NoUser,
+    NoName,
+    /// The name of the database is empty or has a slash in it.
+    Name,
+    NoHost,
+    Port(String),
+    /// The path of a socket is relative.
+    Socket,
+    /// An option other than `socket`.
+    Option(String),
+    /// A % without two hexadecimal digits.
+    Percent,
+    NotUtf8,
+}
+
+impl fmt::Display for NotDatabase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NotDatabase::Scheme(text) => return write!(f, "WordPress cannot use {text}"),
+            NotDatabase::NoUser => "the user is missing (USER:PASSWORD@)",
+            NotDatabase::NoName => "the name of the database is missing (/NAME)",
+            NotDatabase::Name => "the name of the database is missing or has a slash in it",
+            NotDatabase::NoHost => "the database's host is missing",
+            NotDatabase::Port(port) => return write!(f, "{port} is not a port"),
+            NotDatabase::Socket => "socket needs a full path",
+            NotDatabase::Option(other) => {
+                return write!(f, "{other} is not an option of a database address; the only one is socket");
+            }
+            NotDatabase::Percent => "a % must be followed by two hexadecimal digits",
+            NotDatabase::NotUtf8 => "the user, password and name must be UTF-8",
+        })
+    }
+}
+
 impl Database {
     /// Reads `--db`.
     ///
@@ -69,24 +109,22 @@ impl Database {
             Server::Tcp(host, port) => (format!("{host}:{port}"), greet_tcp(host, *port)),
             Server::Socket(path) => (path.display().to_string(), greet_unix(path)),
         };
-        let unreachable = |why: String| {
+        let unreachable = |why: io::Error| {
             Failure::new(format!("no MySQL or MariaDB answers at {place}: {why}")).next(
                 "is the server running, and does it listen there? (`systemctl status mariadb`); \
                  or try --db sqlite, which needs no server",
             )
         };
-        let greeting = greeting.map_err(|error| unreachable(error.to_string()))?;
-        check_greeting(&greeting).map_err(unreachable)
+        greeting.and_then(|greeting| check_greeting(&greeting)).map_err(unreachable)
     }
 }
 
-fn parse_mysql(text: &str) -> Result<Mysql, String> {
-    let rest =
-        text.strip_prefix("mysql://").ok_or(format!("{text} is no database that WordPress can use"))?;
+fn parse_mysql(text: &str) -> Result<Mysql, NotDatabase> {
+    let rest = text.strip_prefix("mysql://").ok_or_else(|| NotDatabase::Scheme(text.to_owned()))?;
     let (rest, query) = rest.split_once('?').map_or((rest, None), |(a, b)| (a, Some(b)));
-    let (credentials, rest) = rest.rsplit_once('@').ok_or("the user is missing (USER:PASSWORD@)")?;
+    let (credentials, rest) = rest.rsplit_once('@').ok_or(NotDatabase::NoUser)?;
     let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
-    let (place, name) = rest.split_once('/').ok_or("the name of the database is missing (/NAME)")?;
+    let (place, name) = rest.split_once('/').ok_or(NotDatabase::NoName)?;
     let mysql = Mysql {
         user: decode(user)?,
         password: decode(password)?,
@@ -94,41 +132,41 @@ fn parse_mysql(text: &str) -> Result<Mysql, String> {
         name: decode(name)?,
     };
     if mysql.user.is_empty() {
-        return Err("the user is missing (USER:PASSWORD@)".into());
+        return Err(NotDatabase::NoUser);
     }
     if mysql.name.is_empty() || mysql.name.contains('/') {
-        return Err("the name of the database is missing or has a slash in it".into());
+        return Err(NotDatabase::Name);
     }
     Ok(mysql)
 }
 
-fn parse_server(place: &str, query: Option<&str>) -> Result<Server, String> {
+fn parse_server(place: &str, query: Option<&str>) -> Result<Server, NotDatabase> {
     match query.map(|q| q.split_once('=').unwrap_or((q, ""))) {
         Some(("socket", path)) => {
             let path = PathBuf::from(decode(path)?);
             let full = path.is_absolute();
-            return full.then_some(Server::Socket(path)).ok_or("socket needs a full path".into());
+            return full.then_some(Server::Socket(path)).ok_or(NotDatabase::Socket);
         }
         Some((other, _)) => {
-            return Err(format!("{other} is no option of a database address; only socket is"));
+            return Err(NotDatabase::Option(other.to_owned()));
         }
         None => {}
     }
     let (host, port) = match place.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => {
             let number = port.parse::<u16>().ok().filter(|p| *p > 0);
-            (host, number.ok_or(format!("{port} isn't a port"))?)
+            (host, number.ok_or_else(|| NotDatabase::Port(port.to_owned()))?)
         }
         _ => (place, 3306),
     };
     if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c == '/') {
-        return Err("the host of the database is missing".into());
+        return Err(NotDatabase::NoHost);
     }
     Ok(Server::Tcp(host.to_owned(), port))
 }
 
 /// Percent-decoding (RFC 3986, section 2.1).
-fn decode(text: &str) -> Result<String, String> {
+fn decode(text: &str) -> Result<String, NotDatabase> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, tail)) = rest.split_first() {
@@ -139,15 +177,15 @@ fn decode(text: &str) -> Result<String, String> {
         }
         let digits = tail.get(..2).and_then(|d| std::str::from_utf8(d).ok());
         let byte = digits.filter(|d| !d.starts_with('+')).and_then(|d| u8::from_str_radix(d, 16).ok());
-        bytes.push(byte.ok_or("a % must be followed by two hexadecimal digits")?);
+        bytes.push(byte.ok_or(NotDatabase::Percent)?);
         rest = &tail[2..];
     }
-    String::from_utf8(bytes).map_err(|_| "user, password and name must be UTF-8".into())
+    String::from_utf8(bytes).map_err(|_| NotDatabase::NotUtf8)
 }
 
 fn greet_tcp(host: &str, port: u16) -> io::Result<Vec<u8>> {
     let name = host.trim_start_matches('[').trim_end_matches(']');
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     for address in (name, port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, PATIENCE) {
             Ok(stream) => {
@@ -172,7 +210,7 @@ fn read_packet(mut stream: impl Read) -> io::Result<Vec<u8>> {
     stream.read_exact(&mut head)?;
     let length = usize::from(head[0]) | usize::from(head[1]) << 8;
     if head[2] != 0 {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "what answers there isn't MySQL"));
+        return Err(not_mysql());
     }
     let mut payload = vec![0; length];
     stream.read_exact(&mut payload)?;
@@ -180,12 +218,16 @@ fn read_packet(mut stream: impl Read) -> io::Result<Vec<u8>> {
 }
 
 /// The first packet is either the handshake, which starts with the protocol version 10, or an error packet.
-fn check_greeting(payload: &[u8]) -> Result<(), String> {
+fn check_greeting(payload: &[u8]) -> io::Result<()> {
     match payload.first() {
         Some(10) => Ok(()),
-        Some(0xff) => Err(String::from_utf8_lossy(payload.get(3..).unwrap_or_default()).into_owned()),
-        _ => Err("what answers there isn't MySQL".into()),
+        Some(0xff) => Err(io::Error::other(String::from_utf8_lossy(payload.get(3..).unwrap_or_default()))),
+        _ => Err(not_mysql()),
     }
+}
+
+fn not_mysql() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "what answers there isn't MySQL")
 }
 
 #[cfg(test)]
@@ -218,21 +260,23 @@ mod tests {
 
     #[test]
     fn wrong_database_addresses() {
-        for bad in [
-            "",
-            "postgres://u:p@h/d",
-            "mysql://h/d",
-            "mysql://u:p@h",
-            "mysql://u:p@h/",
-            "mysql://:p@h/d",
-            "mysql://u:p@/d",
-            "mysql://u:p@h:0/d",
-            "mysql://u:p@h:x/d",
-            "mysql://u:%zz@h/d",
-            "mysql://u:p@h/d/e",
-            "mysql://u:p@h/d?socket=rel",
-            "mysql://u:p@h/d?charset=utf8",
+        for (bad, why) in [
+            ("", NotDatabase::Scheme(String::new())),
+            ("postgres://u:p@h/d", NotDatabase::Scheme("postgres://u:p@h/d".to_owned())),
+            ("mysql://h/d", NotDatabase::NoUser),
+            ("mysql://u:p@h", NotDatabase::NoName),
+            ("mysql://u:p@h/", NotDatabase::Name),
+            ("mysql://:p@h/d", NotDatabase::NoUser),
+            ("mysql://u:p@/d", NotDatabase::NoHost),
+            ("mysql://u:p@h:0/d", NotDatabase::Port("0".to_owned())),
+            ("mysql://u:p@h:x/d", NotDatabase::Port("x".to_owned())),
+            ("mysql://u:%zz@h/d", NotDatabase::Percent),
+            ("mysql://u:%ff@h/d", NotDatabase::NotUtf8),
+            ("mysql://u:p@h/d/e", NotDatabase::Name),
+            ("mysql://u:p@h/d?socket=rel", NotDatabase::Socket),
+            ("mysql://u:p@h/d?charset=utf8", NotDatabase::Option("charset".to_owned())),
         ] {
+            assert_eq!(parse_mysql(bad), Err(why), "{bad}");
             assert!(Database::parse(bad).is_err(), "{bad} was taken");
         }
     }

@@ -35,14 +35,14 @@ impl Digest {
             return Ok(());
         }
         Err(Failure::new(format!(
-            "{} isn't the expected file: its digest is {found}, not {expected}",
+            "{} is not the expected file: its digest is {found}, expected {expected}",
             path.display()
         )))
     }
 }
 
 fn digest<D: sha2::Digest>(path: &Path) -> Result<String, Failure> {
-    let unreadable = || format!("can't read {}", path.display());
+    let unreadable = || format!("cannot read {}", path.display());
     let mut file = File::open(path).or_fail(unreadable)?;
     let mut state = D::new();
     let mut piece = vec![0_u8; 1 << 20];
@@ -59,7 +59,7 @@ pub fn cache_dir() -> Result<PathBuf, Failure> {
     let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
     let dir = base.unwrap_or_else(std::env::temp_dir).join("millrace");
-    fs::create_dir_all(&dir).or_fail(|| format!("can't make the folder for downloads, {}", dir.display()))?;
+    fs::create_dir_all(&dir).or_fail(|| format!("cannot create the download folder {}", dir.display()))?;
     Ok(dir)
 }
 
@@ -72,10 +72,10 @@ pub fn text(url: &str) -> Result<String, Failure> {
 /// The right to download to `path`: waits until no other process has it. It ends with the file that is returned.
 pub fn turn(path: &Path) -> Result<File, Failure> {
     let path = path.with_extension("lock");
-    let explain = || format!("can't lock {}", path.display());
+    let explain = || format!("cannot lock {}", path.display());
     let lock = File::create(&path).or_fail(explain)?;
     if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-        super::step("Waiting for another millrace that is downloading the same");
+        super::step("Waiting for another millrace process that downloads the same file");
         rustix::fs::flock(&lock, FlockOperation::LockExclusive).map_err(io::Error::from).or_fail(explain)?;
     }
     Ok(lock)
@@ -123,7 +123,7 @@ pub fn installed(name: &str) -> bool {
 /// Runs a helper program to its end; its last line of complaint becomes the error.
 pub fn run(command: &mut Command, what: &str) -> Result<Output, Failure> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output().or_fail(|| format!("can't run {name}"))?;
+    let output = command.stdin(Stdio::null()).output().or_fail(|| format!("cannot run {name}"))?;
     if output.status.success() {
         return Ok(output);
     }

@@ -15,7 +15,8 @@ use super::address::SiteAddress;
 use super::database::Database;
 use crate::args::WordPressArgs;
 use crate::failure::{Explain, Failure};
-use crate::http::{Answer, Ask, exchange, form};
+use crate::http::{Ask, exchange, form};
+use millrace_wire::response::{self, Response};
 use served::Served;
 use std::path::Path;
 use std::time::Duration;
@@ -43,13 +44,13 @@ impl FirstUser {
             || !args.admin.chars().all(name_ok)
         {
             return Err(Failure::new(format!(
-                "--admin {}: WordPress doesn't take that user name",
+                "--admin {}: WordPress rejects this user name",
                 args.admin
             ))
             .next("use 1 to 60 letters, digits, spaces, or any of _ - . @"));
         }
         if args.title.trim().is_empty() {
-            return Err(Failure::new("--title is empty").next("give the site a title, or leave --title out"));
+            return Err(Failure::new("--title is empty").next("give the site a title, or omit --title"));
         }
         let email = match &args.email {
             Some(email) => check_email(email)?.to_owned(),
@@ -75,8 +76,8 @@ fn check_email(email: &str) -> Result<&str, Failure> {
                 .all(|l| !l.is_empty() && l.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-'))
     });
     let refuse = || {
-        Failure::new(format!("--email {email}: that isn't an e-mail address"))
-            .next("write it like me@example.com")
+        Failure::new(format!("--email {email}: not an e-mail address"))
+            .next("example: --email me@example.com")
     };
     good.then_some(email).ok_or_else(refuse)
 }
@@ -105,7 +106,7 @@ pub fn run(site: &Path, address: &SiteAddress, database: &Database, user: &First
         }
         if began && matches!(database, Database::Mysql(_)) {
             failure = failure
-                .detail("WordPress may have made tables in the database already; they are still there");
+                .detail("WordPress may have created tables in the database; they are still there");
         }
         failure
     })
@@ -156,14 +157,14 @@ impl Visitor<'_> {
         {
             return Ok(());
         }
-        Err(unexpected("the new user can't log in", &page))
+        Err(unexpected("cannot log in as the new user", &page))
     }
 
     fn set_permalinks(&mut self) -> Result<(), Failure> {
         const PAGE: &str = "/wp-admin/options-permalink.php";
         let page = self.get(PAGE)?;
         let nonce =
-            nonce(&page.text()).ok_or_else(|| unexpected("the permalink settings don't open", &page))?;
+            nonce(&page.text()).ok_or_else(|| unexpected("cannot open the permalink settings", &page))?;
         let answer = self.post(
             PAGE,
             &[
@@ -180,20 +181,20 @@ impl Visitor<'_> {
         if check.status != 200
             || !check.field("Content-Type").is_some_and(|kind| kind.starts_with("application/json"))
         {
-            return Err(unexpected("the permalinks can't be set", &answer));
+            return Err(unexpected("cannot set the permalinks", &answer));
         }
         Ok(())
     }
 
-    fn get(&mut self, target: &str) -> Result<Answer, Failure> {
+    fn get(&mut self, target: &str) -> Result<Response, Failure> {
         self.ask("GET", target, &[])
     }
 
-    fn post(&mut self, target: &str, pairs: &[(&str, &str)]) -> Result<Answer, Failure> {
+    fn post(&mut self, target: &str, pairs: &[(&str, &str)]) -> Result<Response, Failure> {
         self.ask("POST", target, &form(pairs))
     }
 
-    fn ask(&mut self, method: &str, target: &str, body: &[u8]) -> Result<Answer, Failure> {
+    fn ask(&mut self, method: &str, target: &str, body: &[u8]) -> Result<Response, Failure> {
         let mut fields = vec![("User-Agent", "Millrace".to_owned())];
         if self.address.is_https() {
             fields.push(("X-Forwarded-Proto", "https".into()));
@@ -208,13 +209,14 @@ impl Visitor<'_> {
         }
         let ask = Ask { method, target, fields: &fields, body };
         let answer = exchange(self.served.address(), self.address.authority(), &ask, PATIENCE)
-            .or_fail(|| format!("no answer to {method} {target}"))?;
+            .or_fail(|| format!("no response to {method} {target}"))?;
         self.take_cookies(&answer);
         Ok(answer)
     }
 
-    fn take_cookies(&mut self, answer: &Answer) {
-        for (_, value) in answer.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("Set-Cookie")) {
+    fn take_cookies(&mut self, answer: &Response) {
+        for value in response::values(&answer.head, "Set-Cookie") {
+            let value = String::from_utf8_lossy(value);
             let pair = value.split(';').next().unwrap_or_default();
             if let Some((name, value)) = pair.split_once('=') {
                 self.cookies.retain(|(known, _)| known != name);
@@ -230,12 +232,12 @@ fn nonce(page: &str) -> Option<String> {
     rest.split_once('"').map(|(value, _)| value.to_owned())
 }
 
-fn cannot_install(page: &Answer) -> Failure {
-    let failure = unexpected("WordPress can't be installed", page);
+fn cannot_install(page: &Response) -> Failure {
+    let failure = unexpected("cannot install WordPress", page);
     let text = page.text();
     if text.contains("already installed") {
         return failure
-            .next("the database holds a WordPress already: use another database, or another --table-prefix");
+            .next("the database already contains a WordPress: use another database, or another --table-prefix");
     }
     if text.contains("mysqli") || text.contains("MySQL extension") {
         return failure.next("install PHP's MySQL extension (Debian: apt-get install php-mysql)");
@@ -244,15 +246,15 @@ fn cannot_install(page: &Answer) -> Failure {
         return failure.next("install PHP's SQLite extension (Debian: apt-get install php-sqlite3)");
     }
     if text.contains("database connection") || text.contains("select database") {
-        return failure.next("check user, password and database name of --db; the database must exist");
+        return failure.next("check the user, password and database name of --db; the database must exist");
     }
     failure
 }
 
 /// What went wrong, in WordPress's words.
-fn unexpected(what: &str, page: &Answer) -> Failure {
+fn unexpected(what: &str, page: &Response) -> Failure {
     let words = words(&page.text());
-    let said = if words.is_empty() { format!("an empty page with status {}", page.status) } else { words };
+    let said = if words.is_empty() { format!("empty response with status {}", page.status) } else { words };
     Failure::new(format!("{what}: {said}"))
 }
 
@@ -288,8 +290,8 @@ fn words(page: &str) -> String {
 mod tests {
     use super::*;
 
-    fn page(status: u16, body: &str) -> Answer {
-        Answer { status, fields: Vec::new(), body: body.as_bytes().to_vec() }
+    fn page(status: u16, body: &str) -> Response {
+        Response { status, head: Vec::new(), content: body.as_bytes().to_vec() }
     }
 
     #[test]
@@ -298,9 +300,9 @@ mod tests {
                     <h1>Error establishing a database connection</h1>\n<p>This&nbsp;means&#8230;</p></body></html>";
         let failure = cannot_install(&page(500, html)).to_string();
         assert!(failure.contains(": Error establishing a database connection This means"), "{failure}");
-        assert!(failure.contains("next: check user, password"), "{failure}");
+        assert!(failure.contains("next: check the user, password"), "{failure}");
         assert!(!failure.contains('<'), "{failure}");
-        assert!(cannot_install(&page(502, "")).to_string().contains("an empty page with status 502"));
+        assert!(cannot_install(&page(502, "")).to_string().contains("empty response with status 502"));
         assert!(words(&"long ".repeat(1000)).len() < 520);
     }
 

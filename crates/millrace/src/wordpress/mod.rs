@@ -51,7 +51,7 @@ pub fn create(args: &WordPressArgs) -> Result<(), Failure> {
     }
     config::write(place.staging(), &database, &args.table_prefix, &address)?;
     if !args.no_install {
-        step("Installing it: database, first user, permalinks");
+        step("Installing: database, first user, permalinks");
         install::run(place.staging(), &address, &database, &user)?;
     }
     let dir = place.finish()?;
@@ -76,14 +76,14 @@ impl Password {
             None => return Ok(Password { text: random::password()?, made_up: true }),
             Some("-") => {
                 let mut line = String::new();
-                std::io::stdin().lock().read_line(&mut line).or_fail(|| "can't read the password".into())?;
+                std::io::stdin().lock().read_line(&mut line).or_fail(|| "cannot read the password".into())?;
                 line.trim_end_matches(['\r', '\n']).to_owned()
             }
             Some(text) => text.to_owned(),
         };
         if text.chars().count() < 8 {
             return Err(Failure::new("the password has fewer than 8 characters")
-                .next("give a longer one, or leave --password out and one is made up"));
+                .next("give a longer one, or omit --password to have one generated"));
         }
         Ok(Password { text, made_up: false })
     }
@@ -91,15 +91,15 @@ impl Password {
 
 fn announce(args: &WordPressArgs, address: &SiteAddress, password: &Password, version: &str, dir: &Path) {
     let url = address.base();
-    let mut text = format!("WordPress {version} is in {}\n\n  address   {url}/\n", dir.display());
+    let mut text = format!("Installed WordPress {version} in {}\n\n  address   {url}/\n", dir.display());
     if args.no_install {
         text.push_str(&format!(
-            "  install   {url}/wp-admin/install.php (WordPress asks for title, user and password)\n"
+            "  install   {url}/wp-admin/install.php (asks for title, user and password)\n"
         ));
     } else {
         text.push_str(&format!("  log in    {url}/wp-login.php\n  user      {}\n", args.admin));
         if password.made_up {
-            text.push_str(&format!("  password  {}   (shown only now: keep it)\n", password.text));
+            text.push_str(&format!("  password  {}   (not shown again)\n", password.text));
         }
     }
     text.push_str(&format!("\nnext: millrace serve {}", dir.display()));

@@ -34,7 +34,7 @@ impl Place {
         };
         let staging = if inside { dir.join(".part") } else { beside(&dir)? };
         if staging.join(MARK).exists() {
-            fs::remove_dir_all(&staging).or_fail(|| format!("can't remove {}", staging.display()))?;
+            fs::remove_dir_all(&staging).or_fail(|| format!("cannot remove {}", staging.display()))?;
         }
         let make = || -> std::io::Result<()> {
             if let Some(parent) = staging.parent() {
@@ -43,7 +43,7 @@ impl Place {
             fs::create_dir(&staging)?;
             fs::write(staging.join(MARK), "")
         };
-        make().or_fail(|| format!("can't make {}", staging.display()))?;
+        make().or_fail(|| format!("cannot create {}", staging.display()))?;
         Ok(Place { dir, staging, inside, done: false })
     }
 
@@ -65,7 +65,7 @@ impl Place {
             }
             fs::remove_dir(&self.staging)
         };
-        swap().or_fail(|| format!("can't move the finished site to {}", self.dir.display()))?;
+        swap().or_fail(|| format!("cannot move the new site to {}", self.dir.display()))?;
         self.done = true;
         Ok(self.dir.clone())
     }
@@ -86,11 +86,11 @@ fn refuse_full(dir: &Path, entries: fs::ReadDir) -> Result<(), Failure> {
         let entry = entry.or_fail(|| dir.display().to_string())?;
         if !(entry.file_name() == ".part" && entry.path().join(MARK).exists()) {
             return Err(Failure::new(format!(
-                "{} isn't empty ({} is in it)",
+                "{} is not empty (it contains {})",
                 dir.display(),
                 entry.file_name().to_string_lossy()
             ))
-            .next("name a folder that doesn't exist yet; it will be made"));
+            .next("name a folder that does not exist; Millrace creates it"));
         }
     }
     Ok(())
@@ -99,7 +99,7 @@ fn refuse_full(dir: &Path, entries: fs::ReadDir) -> Result<(), Failure> {
 fn beside(dir: &Path) -> Result<PathBuf, Failure> {
     let mut name = dir
         .file_name()
-        .ok_or_else(|| Failure::new(format!("{} is no name for a site", dir.display())))?
+        .ok_or_else(|| Failure::new(format!("{} is not a folder name", dir.display())))?
         .to_owned();
     name.push(".part");
     Ok(dir.with_file_name(name))
@@ -146,7 +146,7 @@ mod tests {
         let scratch = Scratch::new();
         fs::write(scratch.path().join("mine"), "x").expect("written");
         let error = Place::prepare(scratch.path()).expect_err("not empty");
-        assert!(error.to_string().contains("isn't empty (mine is in it)"), "{error}");
+        assert!(error.to_string().contains("is not empty (it contains mine)"), "{error}");
         Place::prepare(&scratch.path().join("mine")).expect_err("a file");
         assert_eq!(names(scratch.path()), ["mine"]);
     }

@@ -40,7 +40,7 @@ pub fn package() -> Result<PathBuf, Failure> {
     if !fetch::installed("npm") {
         return Err(Failure::new("npm is not installed").next("apt-get install npm"));
     }
-    super::step(&format!("Downloading {PACKAGE} by npm (158 MB)"));
+    super::step(&format!("Downloading {PACKAGE} with npm (158 MB)"));
     // npm names the file itself; a folder of its own keeps a half-written one from being taken for whole.
     let folder = path.with_extension("part");
     let _ = fs::remove_dir_all(&folder);

@@ -30,11 +30,11 @@ pub fn hex() -> Result<String, Failure> {
 fn text(length: usize, alphabet: &[u8]) -> Result<String, Failure> {
     // Bytes from here on would favour the first characters of the alphabet.
     let even = 256 - 256 % alphabet.len();
-    let mut source = File::open("/dev/urandom").or_fail(|| "can't get randomness for keys".into())?;
+    let mut source = File::open("/dev/urandom").or_fail(|| "cannot get random bytes for keys".into())?;
     let mut out = String::with_capacity(length);
     let mut bytes = [0_u8; 64];
     while out.len() < length {
-        source.read_exact(&mut bytes).or_fail(|| "can't get randomness for keys".into())?;
+        source.read_exact(&mut bytes).or_fail(|| "cannot get random bytes for keys".into())?;
         let chosen = bytes.iter().map(|b| usize::from(*b)).filter(|b| *b < even);
         out.extend(chosen.take(length - out.len()).map(|b| alphabet[b % alphabet.len()] as char));
     }

@@ -33,7 +33,7 @@ pub struct Obtained {
 pub fn obtain(staging: &Path, from: Option<&Path>, version: Option<&str>) -> Result<Obtained, Failure> {
     let (origin, sqlite_plugin) = match from {
         Some(path) => {
-            super::step(&format!("Taking WordPress from {}", path.display()));
+            super::step(&format!("Using WordPress from {}", path.display()));
             from_path(path, staging)?;
             (path.display().to_string(), None)
         }
@@ -52,18 +52,18 @@ fn download(staging: &Path, version: Option<&str>) -> Result<(String, Option<Vec
     };
     if version.is_some_and(|version| version != playground::VERSION) {
         return Err(first.next(format!(
-            "is that version right, and this machine online? Without --version any WordPress will do;\n\
-             or give the files: --from wordpress-{}.zip",
+            "check the version and the internet connection; without --version, Millrace uses any version that it can \
+             download;\nor give the files: --from wordpress-{}.zip",
             version.unwrap_or_default()
         )));
     }
-    super::step("wordpress.org can't be reached; trying the npm package instead");
+    super::step("cannot reach wordpress.org; trying the npm package");
     match playground::package().and_then(|package| playground::unpack(&package, staging)) {
         Ok(plugin) => Ok(("an npm package (@wp-playground/wordpress-builds)".into(), Some(plugin))),
-        Err(second) => Err(Failure::new("WordPress can't be downloaded")
+        Err(second) => Err(Failure::new("cannot download WordPress")
             .detail(first.what())
             .detail(second.what())
-            .next("connect this machine to the internet, or give the files: --from wordpress.zip")),
+            .next("check the internet connection, or give the files: --from wordpress.zip")),
     }
 }
 
@@ -71,7 +71,7 @@ fn download(staging: &Path, version: Option<&str>) -> Result<(String, Option<Vec
 fn from_wordpress_org(version: Option<&str>) -> Result<PathBuf, Failure> {
     let version = version.unwrap_or("latest");
     if !version.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-') {
-        return Err(Failure::new(format!("{version} is no version of WordPress")));
+        return Err(Failure::new(format!("{version} is not a version of WordPress")));
     }
     let name =
         if version == "latest" { "latest.tar.gz".into() } else { format!("wordpress-{version}.tar.gz") };
@@ -99,7 +99,7 @@ fn published(url: &str) -> Result<Digest, Failure> {
     if hex.len() == 40 && hex.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Ok(Digest::Sha1(hex.to_owned()));
     }
-    Err(Failure::new(format!("{url}.sha1 holds no SHA-1")))
+    Err(Failure::new(format!("{url}.sha1 contains no SHA-1 digest")))
 }
 
 fn from_path(path: &Path, staging: &Path) -> Result<(), Failure> {
@@ -123,7 +123,7 @@ fn from_path(path: &Path, staging: &Path) -> Result<(), Failure> {
 /// Unpacks a .zip or a .tar.gz with WordPress at its top or in its one folder.
 fn unpack_archive(path: &Path, staging: &Path) -> Result<(), Failure> {
     let unpacked = staging.join(".unpacked");
-    let open = || File::open(path).or_fail(|| format!("can't open {}", path.display()));
+    let open = || File::open(path).or_fail(|| format!("cannot open {}", path.display()));
     let mut magic = [0_u8; 2];
     open()?.read_exact(&mut magic).or_fail(|| path.display().to_string())?;
     match &magic {
@@ -131,7 +131,7 @@ fn unpack_archive(path: &Path, staging: &Path) -> Result<(), Failure> {
         b"\x1f\x8b" => unpack::tar_gz(open()?, &unpacked, &mut unpack::everything)?,
         _ => {
             return Err(Failure::new(format!("{} is neither a .zip nor a .tar.gz", path.display()))
-                .next("give an archive of wordpress.org, or a folder with WordPress in it"));
+                .next("give an archive from wordpress.org, or a folder that contains WordPress"));
         }
     }
     let root = [unpacked.clone(), unpacked.join("wordpress")]
@@ -159,8 +159,8 @@ fn lift(from: &Path, into: &Path) -> std::io::Result<()> {
 const VERSION_FILE: &str = "wp-includes/version.php";
 
 fn no_wordpress(path: &Path) -> Failure {
-    Failure::new(format!("there is no WordPress in {} ({VERSION_FILE} is missing)", path.display()))
-        .next("give an archive of wordpress.org, or a folder with WordPress in it")
+    Failure::new(format!("{} contains no WordPress ({VERSION_FILE} is missing)", path.display()))
+        .next("give an archive from wordpress.org, or a folder that contains WordPress")
 }
 
 fn version_in(root: &Path) -> Result<String, Failure> {

@@ -34,7 +34,7 @@ pub fn put_drop_in(site: &Path, archive: Option<Vec<u8>>) -> Result<(), Failure>
     unpack::zip(Cursor::new(archive), &plugin, &mut below_top_folder)?;
     let template = plugin.join("db.copy");
     let text = fs::read_to_string(&template)
-        .or_fail(|| format!("the SQLite plugin has no {}", template.display()))?;
+        .or_fail(|| format!("the SQLite plugin has no file {}", template.display()))?;
     let drop_in = content.join("db.php");
     let translator = fs::read_to_string(plugin.join(TRANSLATOR)).unwrap_or_default();
     let filled = take_turns(fill_in(&text)?, &translator);
@@ -48,9 +48,9 @@ fn download() -> Result<Vec<u8>, Failure> {
     if fetched.is_ok() || path.exists() {
         return fs::read(&path).or_fail(|| path.display().to_string());
     }
-    super::step("wordpress.org can't be reached for the SQLite plugin; trying the npm package instead");
+    super::step("cannot reach wordpress.org for the SQLite plugin; trying the npm package");
     let package = playground::package().map_err(|error| {
-        error.next("connect this machine to the internet, or use a MySQL server: --db mysql://...")
+        error.next("check the internet connection, or use a MySQL server: --db mysql://...")
     })?;
     playground::sqlite_plugin(&package)
 }
@@ -70,9 +70,9 @@ fn fill_in(template: &str) -> Result<String, Failure> {
         .replace("{SQLITE_PLUGIN}", &format!("{PLUGIN}/load.php"));
     if text == template || text.contains("{SQLITE_") {
         return Err(Failure::new(
-            "this version of the SQLite plugin is laid out in a way that Millrace doesn't know",
+            "Millrace does not support the file layout of this version of the SQLite plugin",
         )
-        .next("please report it; meanwhile a MySQL server works: --db mysql://USER:PASSWORD@HOST/NAME"));
+        .next("please report this; meanwhile use a MySQL server: --db mysql://USER:PASSWORD@HOST/NAME"));
     }
     Ok(text)
 }

@@ -33,7 +33,7 @@ pub fn zip(archive: impl Read + Seek, into: &Path, route: Route<'_>) -> Result<(
             .or_fail(|| "the zip archive is damaged".into())?;
         if entry.is_symlink() {
             return Err(Failure::new(format!(
-                "the archive holds a link, {}; that is not safe",
+                "the archive contains a link, {}, which is not safe",
                 name.display()
             )));
         }
@@ -66,7 +66,7 @@ pub fn walk_tar_gz(
         let kind = entry.header().entry_type();
         if kind.is_symlink() || kind.is_hard_link() {
             return Err(Failure::new(format!(
-                "the archive holds a link, {}; that is not safe",
+                "the archive contains a link, {}, which is not safe",
                 name.display()
             )));
         }
@@ -87,7 +87,7 @@ fn copy_level(from: &Path, below: &Path, out: &mut Out<'_>, route: Route<'_>) ->
     let folder = from.join(below);
     // Links that lead in a circle end here; WordPress itself goes 9 levels deep.
     if below.components().count() > 40 {
-        return Err(Failure::new(format!("{} goes too deep: is there a circle of links?", folder.display())));
+        return Err(Failure::new(format!("{} is nested too deeply: do links form a loop?", folder.display())));
     }
     for entry in fs::read_dir(&folder).or_fail(|| folder.display().to_string())? {
         let name = below.join(entry.or_fail(|| folder.display().to_string())?.file_name());
@@ -123,7 +123,7 @@ impl<'a> Out<'a> {
     pub fn write(&mut self, name: &Path, content: &mut dyn Read) -> Result<(), Failure> {
         let mut parts = name.components().peekable();
         if parts.peek().is_none() || !parts.all(|part| matches!(part, Component::Normal(_))) {
-            return Err(Failure::new(format!("the archive holds a file outside itself, {}", name.display())));
+            return Err(Failure::new(format!("the archive contains a file with a path outside of it, {}", name.display())));
         }
         self.files += 1;
         let path = self.into.join(name);
@@ -131,7 +131,7 @@ impl<'a> Out<'a> {
         let copied = save(&path, &mut content.take(left + 1)).or_fail(|| path.display().to_string())?;
         self.bytes += copied;
         if copied > left || self.files > FILES_LIMIT {
-            return Err(Failure::new("the archive is far too big for a WordPress"));
+            return Err(Failure::new("the archive is too large for a WordPress"));
         }
         Ok(())
     }

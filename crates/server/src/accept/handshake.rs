@@ -104,7 +104,7 @@ pub fn begin(thread: &Rc<AcceptThread>, socket: TcpStream, ends: Ends, permit: P
         thread.clock.read();
         let failed = |why: &dyn std::fmt::Display| {
             thread.stats.add(Counter::TlsFailures, 1);
-            thread.process.log.debug(format_args!("a handshake with {} failed: {why}", shown(&ends)));
+            thread.process.log.debug(format_args!("TLS handshake with {} failed: {why}", shown(&ends)));
         };
         match done {
             // It has seen the certificate that it wanted to see, and has nothing to say (RFC 8737 section 3).
@@ -123,7 +123,7 @@ pub fn begin(thread: &Rc<AcceptThread>, socket: TcpStream, ends: Ends, permit: P
                 );
             }
             Ok(Err(Failure::Broken(error))) => failed(&error),
-            Ok(Err(Failure::PlainHttp)) => failed(&"it speaks HTTP"),
+            Ok(Err(Failure::PlainHttp)) => failed(&"the client speaks plain HTTP"),
             Err(_) => thread.stats.add(Counter::TlsTimeouts, 1),
         }
     });

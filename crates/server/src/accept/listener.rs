@@ -143,7 +143,7 @@ fn remove_stale_socket(path: &Path) -> io::Result<()> {
         return Ok(());
     }
     match std::os::unix::net::UnixStream::connect(path) {
-        Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another server answers there")),
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another server is listening there")),
         Err(_) => std::fs::remove_file(path),
     }
 }

@@ -159,16 +159,16 @@ async fn rest_after(thread: &AcceptThread, error: &io::Error) {
     let cure = match lack {
         Lack::Descriptors => {
             thread.stats.add(Counter::AcceptNoDescriptors, 1);
-            "raise the limit of open files (ulimit -n, LimitNOFILE=, fs.file-max) or lower server.connections"
+            "raise the limit of open files (ulimit -n, LimitNOFILE=, fs.file-max), or lower server.connections"
         }
         Lack::Memory => {
             thread.stats.add(Counter::AcceptNoMemory, 1);
-            "the kernel has no memory for more: lower server.connection_memory, or see net.ipv4.tcp_mem"
+            "the kernel is out of memory for connections: lower server.connection_memory, or raise net.ipv4.tcp_mem"
         }
     };
     // The log says the same only once in a while.
     thread.process.log.warn(format_args!(
-        "cannot accept a connection: {error}. Those that are idle are closed to make room, the others go on; {cure}"
+        "cannot accept a connection: {error}; closing idle connections to make room; {cure}"
     ));
     let pause = if room::free_descriptors(thread) > 0 { SHORT_PAUSE } else { PAUSE };
     tokio::time::sleep(pause).await;

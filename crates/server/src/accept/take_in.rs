@@ -23,7 +23,7 @@ pub async fn take_in(thread: Rc<AcceptThread>, mut entry: Entry) {
             }
             _ => {
                 thread.stats.add(Counter::AcceptNoDescriptors, 1);
-                thread.process.log.warn(format_args!("a connection was lost: no descriptor is left for it"));
+                thread.process.log.warn(format_args!("lost a connection: out of file descriptors"));
                 room::free_descriptors(&thread);
             }
         }

@@ -31,7 +31,7 @@ pub async fn open(settings: &plan::Acme, store: &Store, client: &Client) -> Resu
     };
     let (credentials, email) = parse(&kept).ok_or_else(|| {
         on_disk(format!(
-            "the kept account ({FILE}) is damaged: restore it from a backup, or remove it to have a new one"
+            "the stored ACME account ({FILE}) is damaged: restore it from a backup, or delete it to register a new one"
         ))
     })?;
     let shown = json!(credentials);

@@ -24,17 +24,17 @@ pub struct Standing {
     pub failed: u64,
 }
 
-/// Written by the keeper, read by whoever asks.
+/// State of the certificates: the keeper writes it, the admin address reads it.
 #[derive(Debug, Default)]
 pub struct Board(Mutex<Vec<Standing>>);
 
 impl Board {
-    /// As it was written last.
+    /// The latest state.
     pub fn read(&self) -> Vec<Standing> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Writes it anew.
+    /// Replaces the state.
     pub fn write(&self, all: Vec<Standing>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = all;
     }

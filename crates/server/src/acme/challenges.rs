@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::tls::{Issued, Pair};
 
-/// Where an authority looks.
+/// The path that a certificate authority requests.
 const FOLDER: &[u8] = b"/.well-known/acme-challenge/";
 
 /// Tokens of the orders under way, and what is answered to each.
@@ -37,18 +37,18 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// None yet.
+    /// No challenges.
     pub fn new(challenges: Arc<Challenges>, issued: Arc<Issued>) -> Answers {
         Answers { challenges, issued, tokens: Vec::new(), names: Vec::new() }
     }
 
-    /// Whoever asks for `token` by HTTP gets `text`.
+    /// Answers HTTP requests for `token` with `text`.
     pub fn by_http(&mut self, token: &str, text: &str) {
         self.challenges.locked().insert(token.to_owned(), text.to_owned());
         self.tokens.push(token.to_owned());
     }
 
-    /// Whoever asks for `name` by the protocol of the challenge is shown a certificate with `digest`.
+    /// Answers TLS handshakes for `name` with the challenge's protocol by a certificate with `digest`.
     ///
     /// # Errors
     /// The name can't stand in a certificate.

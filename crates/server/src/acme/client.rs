@@ -1,7 +1,6 @@
 //! HTTP to the authority, for the crate instant-acme: one request a connection, one after the other. Its own client would bring
 //! thirty crates along; this is all that an order of a few dozen requests needs.
 
-use std::fmt;
 use std::future::Future;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -14,7 +13,7 @@ use bytes::Bytes;
 use http::header::{RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, response};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
-use millrace_wire::chunked;
+use millrace_wire::response::{Collector, fields};
 
 use super::failure::{Cause, Failure};
 use crate::context::Clock;
@@ -26,7 +25,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 const EXCHANGE: Duration = Duration::from_secs(60);
 /// No answer comes near this; bytes.
 const MOST: usize = 1 << 20;
-/// Who asks (RFC 8555 section 6.1).
+/// The User-Agent header field (RFC 8555 section 6.1).
 const WHO: &str = concat!("millrace/", env!("CARGO_PKG_VERSION"), " instant-acme");
 
 /// A client that believes some servers.
@@ -94,7 +93,7 @@ impl Client {
             Err(error) => Err(io::Error::other(error)),
         };
         done.map_err(|error| {
-            let text = format!("the certificate authority can't be asked ({host}): {error}");
+            let text = format!("cannot reach the certificate authority ({host}): {error}");
             Error::Other(Box::new(Failure::new(Cause::Unreachable, text)))
         })
     }
@@ -103,7 +102,7 @@ impl Client {
 /// An error without the document that says which (RFC 7807): from something in front of the authority.
 fn nameless(status: StatusCode) -> Error {
     let cause = if status == StatusCode::TOO_MANY_REQUESTS { Cause::RateLimited } else { Cause::Unreachable };
-    let text = format!("the certificate authority answers {status} and doesn't say why");
+    let text = format!("the certificate authority responded with {status} and gave no reason");
     Error::Other(Box::new(Failure::new(cause, text)))
 }
 
@@ -124,7 +123,7 @@ fn blocking(
 ) -> io::Result<(response::Parts, Vec<u8>)> {
     let deadline = Clock::default().now() + EXCHANGE;
     if uri.scheme_str() != Some("https") {
-        return Err(io::Error::other(format!("{uri} is no https URL")));
+        return Err(io::Error::other(format!("{uri} is not an https URL")));
     }
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     let socket = connect(host, uri.port_u16().unwrap_or(443))?;
@@ -138,7 +137,7 @@ fn blocking(
 }
 
 fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     for address in (host, port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, CONNECT) {
             Ok(socket) => return Ok(socket),
@@ -174,76 +173,32 @@ fn read_answer(
     method: &Method,
     deadline: Instant,
 ) -> io::Result<(response::Parts, Vec<u8>)> {
-    let (mut bytes, mut piece) = (Vec::new(), [0_u8; 8 << 10]);
-    loop {
-        if let Some(answer) = parse(&bytes, method, false)? {
-            return Ok(answer);
-        }
-        if bytes.len() > MOST {
-            return Err(wrong("the answer is too long"));
-        }
+    let (mut collector, mut piece) = (Collector::new(method == Method::HEAD, MOST), [0_u8; 8 << 10]);
+    let answer = loop {
         if Clock::default().now() > deadline {
             return Err(io::ErrorKind::TimedOut.into());
         }
         match stream.read(&mut piece) {
-            Ok(0) => break,
-            Ok(read) => bytes.extend_from_slice(&piece[..read]),
+            Ok(0) => break collector.end()?,
+            Ok(read) => {
+                if let Some(answer) = collector.feed(&piece[..read])? {
+                    break answer;
+                }
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            // Many servers close without saying so by TLS. Whether something is missing shows below.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+            // Many servers close without saying so by TLS. Whether something is missing, the framing tells.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break collector.end()?,
             Err(error) => return Err(error),
         }
+    };
+    let mut head = http::Response::builder().status(answer.status);
+    for (name, value) in fields(&answer.head) {
+        head = head.header(name, value);
     }
-    parse(&bytes, method, true)?.ok_or_else(|| wrong("the answer was cut short"))
-}
-
-/// The answer, as far as `bytes` are all of it; `None`: something is missing.
-fn parse(bytes: &[u8], method: &Method, ended: bool) -> io::Result<Option<(response::Parts, Vec<u8>)>> {
-    let Some(end) = memchr::memmem::find(bytes, b"\r\n\r\n") else { return Ok(None) };
-    let (parts, content) = (read_head(&bytes[..end])?, &bytes[end + 4..]);
-    let field = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
-    if method == Method::HEAD || matches!(parts.status.as_u16(), 204 | 304) {
-        return Ok(Some((parts, Vec::new())));
-    }
-    if field("transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) {
-        return Ok(unchunked(content)?.map(|content| (parts, content)));
-    }
-    match field("content-length").map(usize::from_str) {
-        Some(Ok(length)) if content.len() >= length => Ok(Some((parts, content[..length].to_vec()))),
-        Some(Ok(_)) => Ok(None),
-        Some(Err(_)) => Err(wrong("its Content-Length is no number")),
-        None => Ok(ended.then(|| (parts, content.to_vec()))),
-    }
-}
-
-fn read_head(head: &[u8]) -> io::Result<response::Parts> {
-    let text = std::str::from_utf8(head).map_err(|_| wrong("what answers does not speak HTTP"))?;
-    let mut lines = text.split("\r\n");
-    let status =
-        lines.next().and_then(|line| line.strip_prefix("HTTP/1.")).and_then(|line| line.split(' ').nth(1));
-    let mut response = http::Response::builder().status(status.unwrap_or_default());
-    for (name, value) in lines.filter_map(|line| line.split_once(':')) {
-        response = response.header(name, value.trim());
-    }
-    let response = response.body(()).map_err(|_| wrong("what answers does not speak HTTP"))?;
-    Ok(response.into_parts().0)
-}
-
-fn unchunked(mut coded: &[u8]) -> io::Result<Option<Vec<u8>>> {
-    let (mut decoder, mut content) = (chunked::Decoder::default(), Vec::new());
-    while !coded.is_empty() && !decoder.is_done() {
-        let (taken, piece) = decoder.decode(coded).map_err(|error| wrong(error.0))?;
-        content.extend_from_slice(piece);
-        coded = &coded[taken..];
-    }
-    Ok(decoder.is_done().then_some(content))
-}
-
-fn wrong(what: impl fmt::Display) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, what.to_string())
+    Ok((head.body(()).map_err(io::Error::other)?.into_parts().0, answer.content))
 }
 
 #[cfg(test)]

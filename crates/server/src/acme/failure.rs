@@ -10,66 +10,67 @@ const RATE_LIMITED: &str = "urn:ietf:params:acme:error:rateLimited";
 const BAD_NONCE: &str = "urn:ietf:params:acme:error:badNonce";
 const NO_ACCOUNT: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
 
-/// Whose fault it is, as far as we know.
+/// What kind of failure it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The authority can't be reached, or is not itself.
+    /// The certificate authority is unreachable, or its TLS certificate is invalid.
     Unreachable,
-    /// It has been asked too often.
+    /// A rate limit of the authority is exceeded.
     RateLimited,
-    /// It has looked at a name and did not find us.
+    /// The authority could not validate a name: it does not lead to this server.
     NotFoundThere,
-    /// It doesn't know our account.
+    /// The authority does not know the account.
     NoAccount,
-    /// It does not want to.
+    /// The authority rejects the order.
     Refused,
-    /// The folder where certificates are kept.
+    /// The folder for certificates is not usable.
     Disk,
 }
 
-/// Why.
+/// Why there is no certificate.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Whose fault.
+    /// The kind of failure.
     pub cause: Cause,
-    /// What has happened.
+    /// The error, for the log.
     pub text: String,
-    /// When the authority wants to be asked again.
+    /// How long the authority asks to wait.
     pub retry_after: Option<Duration>,
-    /// Names that are the reason, if some are.
+    /// Names that failed, if the failure is about some of them.
     pub names: Vec<String>,
 }
 
 impl Failure {
-    /// Something that is not the authority's answer.
+    /// A failure without a response of the authority.
     pub fn new(cause: Cause, text: impl Into<String>) -> Failure {
         Failure { cause, text: text.into(), retry_after: None, names: Vec::new() }
     }
 
-    /// The same, if the authority has said for how long it wants to be left alone.
+    /// Adds how long the authority asks to wait.
     pub fn not_before(self, pause: Option<Duration>) -> Failure {
         Failure { retry_after: pause.or(self.retry_after), ..self }
     }
 
-    /// What to do.
+    /// What the administrator can do.
     pub fn advice(&self) -> &'static str {
         match self.cause {
             Cause::Unreachable => {
-                "this machine has to reach the certificate authority by HTTPS: look at its DNS, its firewall and its clock"
+                "this machine must reach the certificate authority over HTTPS: check its DNS, firewall and clock"
             }
             Cause::RateLimited => {
-                "nothing helps but to wait; while you try things out use acme.directory = \"staging\", whose limits are wide \
-                 (Let's Encrypt: https://letsencrypt.org/docs/rate-limits/)"
+                "wait until the rate limit expires; for tests, use acme.directory = \"staging\", which has higher \
+                 limits (Let's Encrypt: https://letsencrypt.org/docs/rate-limits/)"
             }
             Cause::NotFoundThere => {
-                "every name has to lead to this machine (DNS: A and AAAA records), and port 80 or port 443 has to reach \
-                 Millrace from everywhere: look at firewalls, port forwarding and other web servers, then `millrace reload`"
+                "every name must point to this machine (DNS: A and AAAA records), and port 80 or port 443 must reach \
+                 Millrace from the internet: check firewalls, port forwarding and other web servers, then run \
+                 `millrace reload`"
             }
-            Cause::NoAccount => "a new account is made",
+            Cause::NoAccount => "Millrace registers a new account",
             Cause::Refused => {
-                "correct the names or the settings under [acme] if that is the reason, then `millrace reload`"
+                "if the names or the settings in [acme] are wrong, correct them, then run `millrace reload`"
             }
-            Cause::Disk => "it is tried again by itself",
+            Cause::Disk => "Millrace retries automatically",
         }
     }
 }
@@ -89,14 +90,14 @@ impl From<Error> for Failure {
                     Some(NO_ACCOUNT) => Cause::NoAccount,
                     _ => Cause::Refused,
                 };
-                let text = format!("the certificate authority says: {}", told(&problem));
+                let text = format!("the certificate authority reports: {}", told(&problem));
                 // Bad luck several times in a row: a new nonce is all that it takes (RFC 8555 section 6.5). So is a new account.
                 let is_soon = cause == Cause::NoAccount || problem.r#type.as_deref() == Some(BAD_NONCE);
                 let retry_after = is_soon.then_some(Duration::from_secs(1));
                 Failure { cause, text, retry_after, names: names(&problem) }
             }
             Error::Timeout(_) => {
-                Failure::new(Cause::Refused, "the certificate authority takes too long to decide")
+                Failure::new(Cause::Refused, "the certificate authority takes too long to validate the order")
             }
             Error::Other(error) => match error.downcast::<Failure>() {
                 // What our own client has found out.
@@ -104,7 +105,7 @@ impl From<Error> for Failure {
                 Err(error) => Failure::new(Cause::Refused, error.to_string()),
             },
             Error::Json(error) => {
-                Failure::new(Cause::Unreachable, format!("what answers is no certificate authority: {error}"))
+                Failure::new(Cause::Unreachable, format!("the server at acme.directory is not a certificate authority: {error}"))
             }
             error => Failure::new(Cause::Refused, error.to_string()),
         }

@@ -15,23 +15,23 @@ const SAVE_AGAIN: Duration = Duration::from_secs(60);
 /// What an authority says on when to ask again is held to be in these bounds.
 const ASK: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(24 * 3600));
 
-/// What is to be done next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Write to the disk what could not be written before.
     Save,
     /// Ask the authority when the certificate should be renewed.
     Ask,
-    /// Order one.
+    /// Order a certificate.
     Order,
 }
 
 /// A certificate that is looked after.
 #[derive(Debug)]
 pub struct Job {
-    /// What there should be.
+    /// The certificate that the configuration asks for.
     pub wanted: Wanted,
-    /// What there is.
+    /// The certificate in use.
     pub kept: Option<Kept>,
     /// The same as it should be on the disk, if it is not.
     pub unsaved: Option<Vec<u8>>,
@@ -44,7 +44,7 @@ pub struct Job {
     /// Names that the next order does without, so that one that leads elsewhere does not keep the others from theirs.
     without: Vec<String>,
     save_at: SystemTime,
-    /// When it is ordered.
+    /// When the next order is due.
     due: SystemTime,
     /// When all names are ordered again, after an order without some.
     all_due: SystemTime,
@@ -85,7 +85,7 @@ impl Job {
         }
     }
 
-    /// The same after a reload: somebody may have helped.
+    /// After a reload: tries again soon, because the cause of failures may be fixed.
     pub fn again(mut self, now: SystemTime) -> Job {
         if self.failures > 0 && self.held.is_none_or(|held| held <= now) {
             self.due = now;
@@ -143,7 +143,7 @@ impl Job {
         self.failures.saturating_sub(u32::from(!self.without.is_empty()))
     }
 
-    /// A certificate has come.
+    /// A certificate was issued.
     pub fn came(&mut self, kept: Kept, pem: Option<Vec<u8>>, now: SystemTime, random: f64) {
         if self.without.is_empty() {
             (self.due, self.problem, self.failures) = (kept.life.renewal(random), None, 0);
@@ -205,7 +205,7 @@ impl Job {
         is_first
     }
 
-    /// Nothing is known of that.
+    /// The authority gave no renewal information.
     pub fn heard_nothing(&mut self, now: SystemTime) {
         self.ask_at = now + schedule::ASK_EVERY;
     }
@@ -218,7 +218,7 @@ impl Job {
         }
     }
 
-    /// For the board.
+    /// The state for the admin address.
     pub fn standing(&self) -> Standing {
         let is_missing =
             |name: &&String| self.kept.as_ref().is_some_and(|kept| !kept.covers(std::slice::from_ref(*name)));

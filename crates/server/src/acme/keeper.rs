@@ -31,7 +31,7 @@ pub fn run(concern: Concern, is_start: bool) {
     let built = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     match built {
         Ok(runtime) => runtime.block_on(Keeper::new(concern).keep(is_start)),
-        Err(error) => concern.process.log.error(format_args!("no certificates come: {error}")),
+        Err(error) => concern.process.log.error(format_args!("cannot obtain certificates: {error}")),
     }
 }
 
@@ -103,8 +103,8 @@ impl Keeper {
         let kept = store.as_ref().and_then(|store| Kept::load(store, &wanted.id).ok().flatten());
         if kept.is_none() {
             self.concern.process.log.warn(format_args!(
-                "there is no certificate for {} yet: a self-signed one, which browsers don't believe, serves until it has come \
-                 from {}",
+                "no certificate for {} yet: serving a self-signed certificate, which browsers reject, until {} \
+                 issues one",
                 wanted.names.join(", "),
                 self.settings.directory
             ));
@@ -130,8 +130,8 @@ impl Keeper {
         {
             let why = problem.map(|problem| format!(": {problem}")).unwrap_or_default();
             self.concern.process.log.warn(format_args!(
-                "no certificate for {} came before the server was started{why}\n  tried again in {}; `millrace reload` tries at \
-                 once, unless the authority has said otherwise",
+                "obtaining a certificate for {} failed before the server was restarted{why}\n  next attempt in {}; \
+                 `millrace reload` retries at once, unless the certificate authority asked to wait",
                 job.wanted.names.join(", "),
                 in_words(pause)
             ));
@@ -174,7 +174,7 @@ impl Keeper {
         let (info, again) = match answer {
             Ok(answer) => answer,
             Err(error) => {
-                self.concern.process.log.debug(format_args!("nothing is known of when to renew: {error}"));
+                self.concern.process.log.debug(format_args!("no renewal information from the certificate authority: {error}"));
                 return job.heard_nothing(now);
             }
         };
@@ -182,7 +182,7 @@ impl Keeper {
         if job.heard(Window { start, end }, again, now, random()) {
             let why = info.explanation_url.map(|url| format!(" ({url})")).unwrap_or_default();
             self.concern.process.log.warn(format_args!(
-                "the certificate authority wants the certificate for {} renewed now: it may have been revoked{why}",
+                "the certificate authority requests renewal of the certificate for {} now: it may be revoked{why}",
                 job.wanted.names.join(", ")
             ));
         }
@@ -191,7 +191,7 @@ impl Keeper {
     async fn order(&mut self, index: usize) {
         let ordered = tokio::time::timeout(ORDER, self.obtain(index)).await;
         let result = ordered.unwrap_or_else(|_| {
-            Err(Failure::new(Cause::Unreachable, "the certificate authority takes too long, all in all"))
+            Err(Failure::new(Cause::Unreachable, "the certificate authority takes too long to issue the certificate"))
         });
         match result {
             Ok((pem, kept)) => self.succeeded(index, pem, kept),
@@ -203,7 +203,7 @@ impl Keeper {
     async fn obtain(&mut self, index: usize) -> Result<(Option<Vec<u8>>, Kept), Failure> {
         let terms = self.concern.terms.get();
         let Some(terms) = terms.as_ref() else {
-            return Err(Failure::new(Cause::Refused, "there is no HTTPS"));
+            return Err(Failure::new(Cause::Refused, "HTTPS is not enabled"));
         };
         let store = self.store()?;
         store.prepare().map_err(on_disk)?;
@@ -251,7 +251,7 @@ impl Keeper {
     }
 
     fn store(&self) -> Result<Store, Failure> {
-        Store::of(&self.settings).ok_or_else(|| on_disk("acme.dir names no folder".to_owned()))
+        Store::of(&self.settings).ok_or_else(|| on_disk("acme.dir is not a folder".to_owned()))
     }
 
     /// It serves from now on, whether it can be kept or not.
@@ -259,7 +259,7 @@ impl Keeper {
         let now = self.now();
         let job = &mut self.jobs[index];
         self.concern.process.log.info(format_args!(
-            "a certificate for {} has come: it is valid until {} and will be renewed before",
+            "obtained a certificate for {}: valid until {}, renewal is automatic",
             job.to_order().names.join(", "),
             httpdate::fmt_http_date(kept.life.ends)
         ));
@@ -284,7 +284,7 @@ impl Keeper {
         match &written {
             Ok(()) => store.remove(&order::pending(&job.wanted.id)),
             Err(why) => self.concern.process.log.error(format_args!(
-                "the certificate for {} serves, but would be lost at a restart: {why}",
+                "the certificate for {} is in use, but will be lost on restart: {why}",
                 job.wanted.names.join(", ")
             )),
         }
@@ -309,16 +309,16 @@ impl Keeper {
         }
         let meanwhile = match &job.kept {
             _ if job.is_partial() => {
-                format!("; until then there will be one for {}", job.to_order().names.join(", "))
+                format!("; until then, Millrace requests one for {}", job.to_order().names.join(", "))
             }
             Some(kept) if kept.life.ends > now => {
-                format!("; the one that serves is valid until {}", httpdate::fmt_http_date(kept.life.ends))
+                format!("; the certificate in use is valid until {}", httpdate::fmt_http_date(kept.life.ends))
             }
             _ => String::new(),
         };
         let advice = failure.advice();
         let text = format_args!(
-            "no certificate for {names}: {failure}\n  {advice}\n  tried again in {pause}{meanwhile}"
+            "cannot obtain a certificate for {names}: {failure}\n  {advice}\n  next attempt in {pause}{meanwhile}"
         );
         match meanwhile.is_empty() {
             true => self.concern.process.log.error(text),

@@ -30,7 +30,7 @@ impl Kept {
         let Some(bytes) = store.read(&file)? else { return Ok(None) };
         Kept::parse(&bytes)
             .map(Some)
-            .map_err(|why| format!("the kept certificate {file} can't be used: {why}"))
+            .map_err(|why| format!("cannot use the stored certificate {file}: {why}"))
     }
 
     /// A key with its certificate and chain, in PEM.
@@ -40,7 +40,7 @@ impl Kept {
     pub fn parse(pem: &[u8]) -> Result<Kept, String> {
         let pair = Pair::from_pem(pem)?;
         let (_, parsed) = x509_parser::parse_x509_certificate(pair.end_entity())
-            .map_err(|error| format!("the certificate can't be read: {error}"))?;
+            .map_err(|error| format!("cannot parse the certificate: {error}"))?;
         let validity = parsed.validity();
         let life = Life { begins: moment(validity.not_before), ends: moment(validity.not_after) };
         let id =

@@ -96,7 +96,7 @@ pub fn attend(concern: &Concern, is_start: bool) {
     match std::thread::Builder::new().name("acme".to_owned()).spawn(move || keeper::run(theirs, is_start)) {
         Ok(_) => acme.kept.store(true, Ordering::Release),
         Err(error) => {
-            concern.process.log.error(format_args!("no certificates come: no thread can be started: {error}"))
+            concern.process.log.error(format_args!("cannot obtain certificates: cannot start a thread: {error}"))
         }
     }
 }

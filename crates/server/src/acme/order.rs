@@ -25,17 +25,17 @@ const DECIDE: RetryPolicy = RetryPolicy::new()
     .backoff(1.5)
     .timeout(Duration::from_secs(120));
 
-/// What it takes.
+/// What an order needs.
 pub struct Ordering<'a> {
-    /// Who asks.
+    /// The account that orders.
     pub account: &'a Account,
     /// Where what must not be lost is kept.
     pub store: &'a Store,
-    /// What is asked for.
+    /// The certificate to order.
     pub wanted: Wanted,
     /// The certificate that it comes in the place of (RFC 9773 section 5).
     pub replaces: Option<CertificateIdentifier<'static>>,
-    /// How names are proven.
+    /// The challenge type that proves control of the names.
     pub challenge: ChallengeType,
 }
 
@@ -63,7 +63,7 @@ impl Ordering<'_> {
         let pem = (key.serialize_pem() + &chain).into_bytes();
         let kept = Kept::parse(&pem).map_err(|why| Failure::new(Cause::Refused, why))?;
         if !kept.covers(&self.wanted.names) {
-            return Err(Failure::new(Cause::Refused, "the certificate that has come is for other names"));
+            return Err(Failure::new(Cause::Refused, "the issued certificate is for other names"));
         }
         Ok((pem, kept))
     }
@@ -125,7 +125,7 @@ impl Ordering<'_> {
                 let kind = format!("{:?}", self.challenge);
                 return Err(Failure::new(
                     Cause::Refused,
-                    format!("the authority does not offer {kind} for {name}"),
+                    format!("the certificate authority does not offer {kind} for {name}"),
                 ));
             };
             let proof = challenge.key_authorization();
@@ -164,11 +164,11 @@ impl Ordering<'_> {
         // An order that has failed is of no use.
         self.store.remove(&self.pending());
         let text = if said.is_empty() {
-            whole.unwrap_or_else(|| "it doesn't say why".to_owned())
+            whole.unwrap_or_else(|| "no reason given".to_owned())
         } else {
             said.join("; ")
         };
-        let text = format!("the certificate authority has looked and says: {text}");
+        let text = format!("the certificate authority could not validate the names: {text}");
         Failure { names, ..Failure::new(Cause::NotFoundThere, text) }
     }
 
@@ -206,7 +206,7 @@ fn copy(key: &KeyPair) -> Result<KeyPair, Failure> {
 }
 
 fn cryptography(error: rcgen::Error) -> Failure {
-    Failure::new(Cause::Refused, format!("no key or request for a certificate can be made: {error}"))
+    Failure::new(Cause::Refused, format!("cannot create a key or certificate request: {error}"))
 }
 
 fn on_disk(why: String) -> Failure {

@@ -28,7 +28,7 @@ pub struct Retry {
     pub next: SystemTime,
     /// That is the authority's own word.
     pub is_held: bool,
-    /// What went wrong last.
+    /// The last error.
     pub problem: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl Retry {
         Retry::parse(&store.read(&file(id)).ok()??, concerns)
     }
 
-    /// Keeps it.
+    /// Saves it to the folder.
     ///
     /// # Errors
     /// With what to do.

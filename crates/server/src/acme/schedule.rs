@@ -9,7 +9,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(60);
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
 /// How long at most if the authority says how long; Let's Encrypt's longest limits are those of a week.
 pub const LONGEST_HELD: Duration = Duration::from_secs(30 * 24 * 3600);
-/// So many orders may be cut off in the middle, by restarts, before that is waited out like failures.
+/// Orders that restarts may interrupt in a row before interruptions count as failures.
 const CUT_OFF: u32 = 2;
 /// So often the authority's own word on a pause is taken as it is; then ours counts too, if it is longer.
 const BELIEVED: u32 = 3;
@@ -21,9 +21,9 @@ pub const ASK_EVERY: Duration = Duration::from_secs(6 * 3600);
 /// When a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
-    /// From here.
+    /// Start.
     pub begins: SystemTime,
-    /// To here.
+    /// End.
     pub ends: SystemTime,
 }
 
@@ -71,7 +71,8 @@ pub fn pause(failures: u32, retry_after: Option<Duration>, random: f64) -> Durat
     }
 }
 
-/// How long to wait before the next order if this one is cut off: it is the `interrupted`th in a row, after so many failures.
+/// How long to wait before the next order if a restart interrupts this one: it is the `interrupted`th in a row, after
+/// `failures` failures.
 pub fn pause_if_cut_off(failures: u32, interrupted: u32, random: f64) -> Duration {
     match interrupted.saturating_sub(CUT_OFF) {
         0 => Duration::ZERO,

@@ -63,7 +63,7 @@ impl Store {
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(file),
             Err(_) => {
-                Err(format!("another server gets certificates into {} just now", self.folder.display()))
+                Err(format!("another server is obtaining certificates in {}", self.folder.display()))
             }
         }
     }
@@ -109,14 +109,14 @@ impl Store {
 
     fn cannot(&self, what: &str, error: &io::Error) -> String {
         let cure = match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room there",
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space there",
             io::ErrorKind::PermissionDenied => {
-                "let the server's user read and write there (chown), or set acme.dir"
+                "give the server's user read and write permission (chown), or set acme.dir"
             }
-            io::ErrorKind::ReadOnlyFilesystem => "set acme.dir to a folder that can be written",
-            _ => "see to it, or set acme.dir to another folder",
+            io::ErrorKind::ReadOnlyFilesystem => "set acme.dir to a writable folder",
+            _ => "fix this, or set acme.dir to another folder",
         };
-        format!("can't {what} {}, where certificates are kept: {error}; {cure}", self.folder.display())
+        format!("cannot {what} {}, where certificates are stored: {error}; {cure}", self.folder.display())
     }
 }
 
@@ -169,7 +169,7 @@ mod tests {
         let dir = Dir::new("acme-no-store");
         fs::write(dir.path("file"), "").unwrap();
         let said = Store { folder: dir.path("file/b") }.prepare().unwrap_err();
-        assert!(said.contains("can't write to") && said.contains("acme.dir"), "{said}");
+        assert!(said.contains("cannot write to") && said.contains("acme.dir"), "{said}");
     }
 
     #[test]

@@ -2,15 +2,16 @@
 
 use std::fmt::Write;
 
-use super::json::Json;
+use serde_json::{Value, json};
+
 use super::status::grouped;
 use crate::context::stats::{BackendStatus, PoolStatus};
 
-/// For people: a line for the pool, one for each backend.
+/// Status text: a line for the pool, and one for each backend.
 pub fn write(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
     writeln!(
         text,
-        "  {:<12}PHP by FastCGI; at most {} connections: {} idle, {} running; {} requests wait",
+        "  {:<12}PHP over FastCGI; up to {} connections: {} idle, {} running; {} requests waiting",
         pool.name, pool.most, pool.idle, pool.running, pool.waiting
     )?;
     for backend in &pool.backends {
@@ -33,16 +34,16 @@ pub fn write(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
     Ok(())
 }
 
-/// For programs.
-pub fn json(backend: &BackendStatus) -> Json {
-    Json::object([
-        ("address", backend.address.as_str().into()),
-        ("up", backend.up.into()),
-        ("connections", backend.connections.into()),
-        ("connections_most", backend.most.into()),
-        ("busy", backend.busy.into()),
-        ("requests", backend.requests.into()),
-        ("failures", backend.failures.into()),
-        ("trouble", backend.trouble.clone().into()),
-    ])
+/// Status as JSON.
+pub fn json(backend: &BackendStatus) -> Value {
+    json!({
+        "address": backend.address,
+        "up": backend.up,
+        "connections": backend.connections,
+        "connections_most": backend.most,
+        "busy": backend.busy,
+        "requests": backend.requests,
+        "failures": backend.failures,
+        "trouble": backend.trouble,
+    })
 }

@@ -3,30 +3,31 @@
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::json::Json;
+use serde_json::{Value, json};
+
 use super::status::duration;
 use crate::acme::Standing;
 use crate::context::stats::{Exposition, Row, table};
 
 /// The member `certificates` of the status in JSON.
-pub fn json(all: &[Standing]) -> Json {
-    let time = |time: Option<SystemTime>| Json::from(time.map(|time| since_1970(Some(time))));
+pub fn json(all: &[Standing]) -> Value {
+    let time = |time: Option<SystemTime>| time.map(|time| since_1970(Some(time)));
     let one = |standing: &Standing| {
-        Json::object([
-            ("names", standing.names.iter().map(String::as_str).collect()),
-            ("missing", standing.missing.iter().map(String::as_str).collect()),
-            ("ends", time(standing.ends)),
-            ("next", time(standing.next)),
-            ("problem", standing.problem.clone().into()),
-            ("failures", u64::from(standing.failures).into()),
-            ("issued", standing.issued.into()),
-            ("failed", standing.failed.into()),
-        ])
+        json!({
+            "names": standing.names,
+            "missing": standing.missing,
+            "ends": time(standing.ends),
+            "next": time(standing.next),
+            "problem": standing.problem,
+            "failures": standing.failures,
+            "issued": standing.issued,
+            "failed": standing.failed,
+        })
     };
     all.iter().map(one).collect()
 }
 
-/// Lines for people; none if no certificate is looked after.
+/// Status text; empty without certificates obtained by ACME.
 pub fn write(text: &mut String, all: &[Standing], now: SystemTime) -> std::fmt::Result {
     if all.is_empty() {
         return Ok(());
@@ -36,29 +37,29 @@ pub fn write(text: &mut String, all: &[Standing], now: SystemTime) -> std::fmt::
         let until = |time: SystemTime| duration(time.duration_since(now).unwrap_or_default());
         let has = match standing.ends {
             Some(ends) if ends > now => format!("valid for {}", until(ends)),
-            Some(_) => "NO LONGER VALID".to_owned(),
-            None => "MISSING: a self-signed one serves, which browsers don't believe".to_owned(),
+            Some(_) => "EXPIRED".to_owned(),
+            None => "MISSING: serving a self-signed certificate, which browsers reject".to_owned(),
         };
         let next = match (standing.next, &standing.problem, standing.ends) {
             (None, ..) => String::new(),
-            (Some(next), Some(_), _) => format!("; tried again in {}", until(next)),
-            (Some(next), None, Some(_)) => format!("; renewed in {}", until(next)),
-            (Some(_), None, None) => "; it is being asked for".to_owned(),
+            (Some(next), Some(_), _) => format!("; next attempt in {}", until(next)),
+            (Some(next), None, Some(_)) => format!("; renewal in {}", until(next)),
+            (Some(_), None, None) => "; being requested".to_owned(),
         };
         let but = match standing.missing.is_empty() {
             true => String::new(),
-            false => format!(", BUT NOT FOR {}", standing.missing.join(", ")),
+            false => format!(", NOT VALID FOR {}", standing.missing.join(", ")),
         };
         writeln!(text, "  {}: {has}{but}{next}", standing.names.join(", "))?;
         if let Some(problem) = &standing.problem {
-            let plural = if standing.failures == 1 { "try" } else { "tries" };
+            let plural = if standing.failures == 1 { "attempt" } else { "attempts" };
             writeln!(text, "    {} {plural} failed: {problem}", standing.failures)?;
         }
     }
     Ok(())
 }
 
-/// For Prometheus.
+/// Metrics for Prometheus.
 pub fn expose(out: &mut Exposition, all: &[Standing]) {
     let mut family = |row: &Row, value: fn(&Standing) -> u64| {
         out.family(row);
@@ -102,9 +103,9 @@ mod tests {
         write(&mut text, &[good, bad, part, dead], now).unwrap();
         assert_eq!(
             text,
-            "\nCertificates\n  a.example, b.example: valid for 2 d 2 h; renewed in 2 h 1 min\n  \
-             a.example, b.example: MISSING: a self-signed one serves, which browsers don't believe; tried again in 1 min 5 s\n    \
-             2 tries failed: no\n  a.example, b.example: valid for 2 d 2 h, BUT NOT FOR b.example; tried again in 1 min 5 s\n    2 tries failed: no\n  a.example, b.example: NO LONGER VALID; tried again in 1 min 5 s\n    2 tries failed: no\n"
+            "\nCertificates\n  a.example, b.example: valid for 2 d 2 h; renewal in 2 h 1 min\n  \
+             a.example, b.example: MISSING: serving a self-signed certificate, which browsers reject; next attempt in 1 min 5 s\n    \
+             2 attempts failed: no\n  a.example, b.example: valid for 2 d 2 h, NOT VALID FOR b.example; next attempt in 1 min 5 s\n    2 attempts failed: no\n  a.example, b.example: EXPIRED; next attempt in 1 min 5 s\n    2 attempts failed: no\n"
         );
     }
 }

@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
-use super::json::Json;
+use serde_json::{Value, json};
+
 use super::machine::Machine;
 use super::status::{bytes, grouped};
 use crate::context::budget::Budget;
 use crate::context::stats::Counter;
 
-/// What connections do, each state by its name, with its counter. Who is in none of them has no connection.
+/// States of connections, with their counters. Every connection is in exactly one of them.
 const STATES: [(&str, Counter); 5] = [
     ("idle", Counter::ConnectionsIdle),
     ("reading", Counter::ConnectionsReading),
@@ -17,7 +18,7 @@ const STATES: [(&str, Counter); 5] = [
     ("handshaking", Counter::ConnectionsShaking),
 ];
 
-/// What is known of connections at one moment.
+/// A snapshot of the connections.
 pub struct Connections {
     states: [u64; STATES.len()],
     awaiting_php: u64,
@@ -33,12 +34,12 @@ pub struct Connections {
     used: u64,
     most: Option<u64>,
     written: Option<u64>,
-    /// How `written` was found, if nobody has written it.
+    /// How `written` was computed, if it is a default.
     how: Option<String>,
 }
 
 impl Connections {
-    /// From the counters and the budget; `how` it was found, if nobody has written it.
+    /// Reads the counters and the budget; `how` the budget was computed, if it is a default.
     pub fn gather(value: &dyn Fn(Counter) -> u64, budget: &Budget, how: Option<String>) -> Connections {
         Connections {
             states: STATES.map(|(_, counter)| value(counter)),
@@ -59,7 +60,7 @@ impl Connections {
         }
     }
 
-    /// How many there are.
+    /// Open connections, in all states.
     pub fn open(&self) -> u64 {
         self.states.iter().sum()
     }
@@ -68,46 +69,41 @@ impl Connections {
         self.used.checked_div(self.open())
     }
 
-    /// By state, for programs.
-    pub fn states_json(&self) -> Json {
-        let mut members: Vec<(String, Json)> = STATES
-            .iter()
-            .zip(self.states)
-            .map(|((name, _), count)| ((*name).to_owned(), count.into()))
-            .collect();
+    /// Connections by state, as JSON.
+    pub fn states_json(&self) -> Value {
+        let states = STATES.iter().zip(self.states).map(|((name, _), count)| (*name, count));
         let more = [("awaiting_php", self.awaiting_php), ("tls", self.encrypted), ("h2", self.h2)];
-        members.extend(more.map(|(name, count)| (name.to_owned(), count.into())));
-        Json::Object(members)
+        states.chain(more).collect()
     }
 
-    /// Their memory, for programs.
-    pub fn memory_json(&self) -> Json {
-        Json::object([
-            ("used_bytes", self.used.into()),
-            ("budget_bytes", self.most.into()),
-            ("written_bytes", self.written.into()),
-            ("bytes_each", self.each().into()),
-            ("found", self.how.clone().into()),
-        ])
+    /// Memory of connections, as JSON.
+    pub fn memory_json(&self) -> Value {
+        json!({
+            "used_bytes": self.used,
+            "budget_bytes": self.most,
+            "written_bytes": self.written,
+            "bytes_each": self.each(),
+            "found": self.how,
+        })
     }
 
-    /// Queues of those who have not been accepted, for programs.
-    pub fn queues_json(&self, machine: &Machine) -> Json {
-        Json::object([
-            ("waiting", self.waiting.into()),
-            ("dropped", self.dropped.into()),
-            ("overflows_of_machine", machine.listen_overflows.into()),
-            ("drops_of_machine", machine.listen_drops.into()),
-        ])
+    /// Listen queues, as JSON.
+    pub fn queues_json(&self, machine: &Machine) -> Value {
+        json!({
+            "waiting": self.waiting,
+            "dropped": self.dropped,
+            "overflows_of_machine": machine.listen_overflows,
+            "drops_of_machine": machine.listen_drops,
+        })
     }
 
-    /// For people; so many were accepted a second lately.
+    /// Status text; `lately` is the number of connections accepted per second in the last minute.
     pub fn write(&self, text: &mut String, machine: &Machine, lately: f64) -> std::fmt::Result {
         let [idle, reading, running, writing, shaking] = self.states.map(grouped);
         writeln!(
             text,
-            "{:<14}{} open: {idle} idle, {reading} reading, {running} running, {writing} writing, {shaking} in a TLS handshake; {} \
-             requests wait for PHP; {} encrypted, {} of HTTP/2",
+            "{:<14}{} open: {idle} idle, {reading} reading, {running} running, {writing} writing, {shaking} in a TLS \
+             handshake; {} requests waiting for PHP; {} TLS, {} HTTP/2",
             "Connections",
             grouped(self.open()),
             grouped(self.awaiting_php),
@@ -116,8 +112,8 @@ impl Connections {
         )?;
         writeln!(
             text,
-            "{:<14}{} accepted, {lately:.1}/s in the last minute, {} refused, {} timed out; {} closed to make room, {} answered 503 \
-             for want of it",
+            "{:<14}{} accepted, {lately:.1}/s in the last minute, {} refused, {} timed out; {} closed to make room, \
+             {} answered with 503 for lack of memory",
             "",
             grouped(self.accepted),
             grouped(self.refused),
@@ -132,13 +128,13 @@ impl Connections {
     fn write_memory(&self, text: &mut String) -> std::fmt::Result {
         let each = self.each().map_or(String::new(), |each| format!(", {} each", bytes(each)));
         let Some(most) = self.most else {
-            return writeln!(text, "{:<14}{} for connections{each}; no bound", "Memory", bytes(self.used));
+            return writeln!(text, "{:<14}{} for connections{each}; no limit", "Memory", bytes(self.used));
         };
         writeln!(text, "{:<14}{} of {} for connections{each}", "Memory", bytes(self.used), bytes(most))?;
         match self.written {
             Some(written) if written > most => writeln!(
                 text,
-                "{:<14}{} were meant, but others have taken the machine's memory",
+                "{:<14}configured: {}, but other programs use the machine's memory",
                 "",
                 bytes(written)
             ),
@@ -147,9 +143,9 @@ impl Connections {
     }
 
     fn write_queues(&self, text: &mut String, machine: &Machine) -> std::fmt::Result {
-        write!(text, "{:<14}{} wait to be accepted", "Listen queues", grouped(self.waiting))?;
+        write!(text, "{:<14}{} connections waiting to be accepted", "Listen queues", grouped(self.waiting))?;
         if self.dropped > 0 {
-            write!(text, "; {} attempts lost, for a queue was full", grouped(self.dropped))?;
+            write!(text, "; {} connection attempts lost because a queue was full", grouped(self.dropped))?;
         }
         let of_machine = [("overflows", machine.listen_overflows), ("drops", machine.listen_drops)];
         let of_machine: Vec<String> = of_machine
@@ -159,7 +155,7 @@ impl Connections {
             })
             .collect();
         if !of_machine.is_empty() {
-            write!(text, "; {} since boot, of all programs", of_machine.join(", "))?;
+            write!(text, "; of all programs since boot: {}", of_machine.join(", "))?;
         }
         writeln!(text)
     }

@@ -38,7 +38,7 @@ pub enum Connection {
     Unix(UnixStream),
 }
 
-/// What it wants.
+/// A request of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Asked {
     /// Method; HEAD is shown as GET.
@@ -81,7 +81,7 @@ fn decoded(text: &[u8]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What it gets.
+/// The response.
 #[derive(Debug)]
 pub struct Answer {
     status: u16,
@@ -91,24 +91,24 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Plain text.
+    /// A response of plain text.
     pub fn text(status: u16, content: impl Into<String>) -> Answer {
         Answer::new(status, "text/plain; charset=utf-8", content.into())
     }
 
-    /// JSON.
+    /// A response of JSON.
     pub fn json(content: String) -> Answer {
         Answer::new(200, "application/json", content)
     }
 
-    /// With a media type of its own.
+    /// A response of another media type.
     pub fn new(status: u16, media_type: &'static str, content: String) -> Answer {
         Answer { status, media_type, allow: None, content }
     }
 
-    /// 405 with the methods there are.
+    /// 405 with the allowed methods.
     pub fn not_allowed(allow: &'static str) -> Answer {
-        Answer { allow: Some(allow), ..Answer::text(405, format!("Allowed here: {allow}\n")) }
+        Answer { allow: Some(allow), ..Answer::text(405, format!("Allowed methods: {allow}\n")) }
     }
 
     fn bytes(&self, with_content: bool) -> Vec<u8> {
@@ -154,7 +154,7 @@ enum Read {
     Refused(u16, &'static str),
 }
 
-/// A head and all of its content.
+/// Reads the header section and the whole content.
 async fn read(connection: &mut Connection) -> io::Result<Read> {
     let mut bytes = Vec::new();
     let mut head = Head::default();
@@ -174,7 +174,7 @@ async fn read_content(connection: &mut Connection, head: Head, mut content: Vec<
     let length = match head.framing() {
         Framing::None => 0,
         Framing::Length(length) if length <= CONTENT => length,
-        _ => return Ok(Read::Refused(413, "the admin address takes no more than 64 KB of content")),
+        _ => return Ok(Read::Refused(413, "the admin address accepts at most 64 KB of content")),
     };
     if head.expects_continue() {
         connection.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
@@ -196,25 +196,25 @@ async fn write(connection: &mut Connection, bytes: &[u8]) {
     .await;
 }
 
-/// Takes what is left of a request that was refused.
+/// Reads the rest of a rejected request.
 async fn drain(connection: &mut Connection) {
     let mut rest = connection.take(CONTENT);
     let mut nowhere = tokio::io::sink();
     let _ = tokio::time::timeout(LINGER, tokio::io::copy(&mut rest, &mut nowhere)).await;
 }
 
-/// What a browser sends on behalf of a page.
+/// Whether a browser sent the request on behalf of a web page.
 fn refused(head: &Head, over_tcp: bool) -> Option<Answer> {
     if !over_tcp {
         return None;
     }
     if !is_loopback(head.authority()) {
-        return Some(Answer::text(421, "Ask for this address by 127.0.0.1, [::1] or localhost.\n"));
+        return Some(Answer::text(421, "Use 127.0.0.1, [::1] or localhost as the host name of the admin address.\n"));
     }
     let own = |site: &str| matches!(site, "none" | "same-origin");
     let by_a_page = head.field("Origin").is_some()
         || head.field("Sec-Fetch-Site").is_some_and(|site| !std::str::from_utf8(site).is_ok_and(own));
-    by_a_page.then(|| Answer::text(403, "Web pages can't use the admin address.\n"))
+    by_a_page.then(|| Answer::text(403, "Web pages cannot use the admin address.\n"))
 }
 
 /// Whether an authority (host, and port if there is one) names this machine itself.

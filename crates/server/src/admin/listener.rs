@@ -31,7 +31,7 @@ enum Kind {
     },
 }
 
-/// A socket's name in the file system, and which file it was when we made it.
+/// A socket's path, and the identity (device, inode) of the file that we created there.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
@@ -52,8 +52,8 @@ impl Listener {
     /// yet, with 0700; a file that a crashed server has left is replaced.
     ///
     /// # Errors
-    /// In words for people: the address is not a loopback address; another server lives there; the folder belongs to
-    /// somebody else; the system says no.
+    /// A message for the log: the address is not a loopback address; another server uses it; the folder belongs to
+    /// another user; a system call failed.
     pub fn bind(address: &Address) -> io::Result<Listener> {
         let kind = match address {
             Address::Tcp(address) => Kind::Tcp(bind_tcp(*address)?),
@@ -94,7 +94,7 @@ fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             format!(
-                "the admin address {address} could be reached from other machines; use a loopback address like \
+                "the admin address {address} is reachable from other machines; use a loopback address such as \
                  127.0.0.1:{} or a Unix socket",
                 address.port()
             ),
@@ -111,7 +111,7 @@ fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
 fn bind_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     let shown = path.display();
     make_folder(path)?;
-    let what = format!("cannot make the admin socket {shown}");
+    let what = format!("cannot create the admin socket {shown}");
     let address = socket2::SockAddr::unix(path).map_err(|error| explained(&error, &what))?;
     let socket = || socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM.nonblocking(), None);
     let mut made = socket().map_err(|error| explained(&error, &what))?;
@@ -134,10 +134,11 @@ fn bind_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     finish().map_err(|error| explained(&error, &what))
 }
 
-/// The folder of the socket, made if it isn't there. One that others may write to could hold a socket of theirs.
+/// Creates the folder of the socket if it does not exist. In a folder that other users can write to, the socket could
+/// be theirs.
 fn make_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
-    let what = || format!("cannot make the folder {} of the admin socket", folder.display());
+    let what = || format!("cannot create the folder {} of the admin socket", folder.display());
     match fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(explained(&error, &what())),
         _ => {}
@@ -149,31 +150,32 @@ fn make_folder(path: &Path) -> io::Result<()> {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             format!(
-                "the folder {} of the admin socket {}; set admin.listen to a socket in a folder of your own",
+                "the folder {} of the admin socket {}; set admin.listen to a socket in a folder that only you can \
+                 write to",
                 folder.display(),
-                if ours { "can be written to by everybody" } else { "belongs to another user" }
+                if ours { "is writable by all users" } else { "belongs to another user" }
             ),
         ));
     }
     Ok(())
 }
 
-/// Removes the socket of a server that is gone.
+/// Removes the socket of a server that no longer runs.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let shown = path.display();
     let taken = |why: String| Err(io::Error::new(io::ErrorKind::AddrInUse, why));
     if !fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket()) {
-        return taken(format!("the admin socket {shown} can't be made: there is a file of that name"));
+        return taken(format!("cannot create the admin socket {shown}: a file with this name exists"));
     }
     match blocking::UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(|error| explained(&error, &format!("cannot replace {shown}")))
         }
         Ok(_) => taken(format!(
-            "another Millrace runs with the admin socket {shown}; stop it, or give this one its own with \
-             --set admin.listen=unix:PATH, or none with --set admin.listen=off"
+            "another Millrace is using the admin socket {shown}; stop it, or give this one another with --set \
+             admin.listen=unix:PATH, or none with --set admin.listen=off"
         )),
-        Err(error) => Err(explained(&error, &format!("cannot tell whether a server runs behind {shown}"))),
+        Err(error) => Err(explained(&error, &format!("cannot check whether a server uses the admin socket {shown}"))),
     }
 }
 
@@ -208,7 +210,7 @@ mod tests {
         let address = Address::Unix(path.clone());
         let living = Listener::bind(&address).unwrap();
         let error = Listener::bind(&address).unwrap_err();
-        assert!(error.to_string().contains("another Millrace runs"), "{error}");
+        assert!(error.to_string().contains("another Millrace is using"), "{error}");
 
         // A crash leaves the file and nobody behind it.
         let Kind::Unix { listener, _file } = living.kind else { unreachable!() };
@@ -221,7 +223,7 @@ mod tests {
         drop(again);
         assert!(path.exists(), "what somebody else put there stays");
         let error = Listener::bind(&address).unwrap_err();
-        assert!(error.to_string().contains("there is a file of that name"), "{error}");
+        assert!(error.to_string().contains("a file with this name exists"), "{error}");
     }
 
     #[tokio::test]
@@ -231,14 +233,14 @@ mod tests {
         fs::create_dir(&folder).unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
         let error = Listener::bind(&Address::Unix(folder.join("a.sock"))).unwrap_err();
-        assert!(error.to_string().contains("can be written to by everybody"), "{error}");
+        assert!(error.to_string().contains("is writable by all users"), "{error}");
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o1777)).unwrap();
         Listener::bind(&Address::Unix(folder.join("a.sock"))).unwrap();
 
         let long = dir.path(&"x".repeat(120));
         assert!(Listener::bind(&Address::Unix(long)).unwrap_err().to_string().contains("admin socket"));
         let nowhere = dir.path("a/b/c.sock");
-        assert!(Listener::bind(&Address::Unix(nowhere)).unwrap_err().to_string().contains("cannot make"));
+        assert!(Listener::bind(&Address::Unix(nowhere)).unwrap_err().to_string().contains("cannot create"));
     }
 
     #[tokio::test]

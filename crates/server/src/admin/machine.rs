@@ -12,16 +12,16 @@ pub struct Machine {
     pub cpu: Duration,
     /// Open file descriptors.
     pub descriptors: u64,
-    /// Most file descriptors at once; 0: no limit.
+    /// Maximum number of open file descriptors; 0: no limit.
     pub descriptor_limit: u64,
-    /// Connections that the kernel lost because a listening queue was full: of all programs, since boot. `None`: unknown.
+    /// Connections that the kernel lost because a listen queue was full: of all programs, since boot. `None`: unknown.
     pub listen_overflows: Option<u64>,
-    /// The same with all that it lost for other reasons while they were being made, such as want of memory.
+    /// Connections that the kernel lost before they were accepted, for any reason, such as lack of memory.
     pub listen_drops: Option<u64>,
 }
 
 impl Machine {
-    /// As it is now.
+    /// Reads the current values.
     pub fn read() -> Machine {
         let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `GET /metrics`: the table of counters, and what is measured when somebody asks.
+//! `GET /metrics`: the table of counters, and what is measured on request.
 
 use std::time::UNIX_EPOCH;
 
@@ -50,13 +50,13 @@ fn pools(out: &mut Exposition, pools: &[PoolStatus]) {
     out.family(&table::PHP_WORKERS);
     for pool in pools {
         for (state, count) in pool.workers() {
-            out.sample(&table::PHP_WORKERS, &[("pool", &pool.name), ("state", state)], count);
+            out.sample(&table::PHP_WORKERS, &[("site", &pool.name), ("state", state)], count);
         }
     }
     let mut amounts = |row: &Row, value: fn(&PoolStatus) -> u64| {
         out.family(row);
         for pool in pools {
-            out.sample(row, &[("pool", &pool.name)], value(pool));
+            out.sample(row, &[("site", &pool.name)], value(pool));
         }
     };
     amounts(&table::PHP_WORKERS_MOST, |pool| pool.most);
@@ -65,18 +65,18 @@ fn pools(out: &mut Exposition, pools: &[PoolStatus]) {
     amounts(&table::PHP_DATABASE_KEPT, |pool| pool.database.kept);
     amounts(&table::PHP_DATABASE_OPENED, |pool| pool.database.opened);
     amounts(&table::PHP_DATABASE_REUSED, |pool| pool.database.reused);
-    let mut of_lanes = |row: &Row, value: fn(&LaneStatus) -> f64| {
+    let mut of_pools = |row: &Row, value: fn(&LaneStatus) -> f64| {
         out.family(row);
         for (pool, lane) in pools.iter().flat_map(|pool| pool.lanes.iter().map(move |lane| (pool, lane))) {
-            out.sample(row, &[("pool", &pool.name), ("lane", &lane.name)], value(lane));
+            out.sample(row, &[("site", &pool.name), ("pool", &lane.name)], value(lane));
         }
     };
-    of_lanes(&table::PHP_LANE_RUNNING, |lane| lane.running as f64);
-    of_lanes(&table::PHP_LANE_LIMIT, |lane| lane.limit as f64);
-    of_lanes(&table::PHP_LANE_WAITING, |lane| lane.waiting as f64);
-    of_lanes(&table::PHP_LANE_WAITING_ROOM, |lane| lane.waiting_room as f64);
-    of_lanes(&table::PHP_LANE_EXPECTED_WAIT, |lane| lane.expected_wait.unwrap_or_default().as_secs_f64());
-    of_lanes(&table::PHP_LANE_SERVED, |lane| lane.served as f64);
-    of_lanes(&table::PHP_LANE_REFUSED, |lane| lane.refused as f64);
-    of_lanes(&table::PHP_LANE_LATE, |lane| lane.late as f64);
+    of_pools(&table::PHP_POOL_RUNNING, |lane| lane.running as f64);
+    of_pools(&table::PHP_POOL_LIMIT, |lane| lane.limit as f64);
+    of_pools(&table::PHP_POOL_WAITING, |lane| lane.waiting as f64);
+    of_pools(&table::PHP_POOL_WAITING_ROOM, |lane| lane.waiting_room as f64);
+    of_pools(&table::PHP_POOL_EXPECTED_WAIT, |lane| lane.expected_wait.unwrap_or_default().as_secs_f64());
+    of_pools(&table::PHP_POOL_SERVED, |lane| lane.served as f64);
+    of_pools(&table::PHP_POOL_REFUSED, |lane| lane.refused as f64);
+    of_pools(&table::PHP_POOL_LATE, |lane| lane.late as f64);
 }

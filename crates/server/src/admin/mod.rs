@@ -1,8 +1,8 @@
-//! The admin address: metrics for Prometheus, the status for people and programs, reload.
+//! The admin address: metrics for Prometheus, status, reload, purge and warm-up.
 //!
 //! ```text
-//!  GET /             what there is          GET /status         for people
-//!  GET /metrics      Prometheus text        GET /status.json    for programs
+//!  GET /             list of addresses      GET /status         status as text
+//!  GET /metrics      Prometheus text        GET /status.json    status as JSON
 //!  POST /reload      200 and warnings, or 422 and every problem of the new configuration
 //!  POST /purge       200 and how many pages, or 422 and what is wrong with the order
 //!  POST /warm        200 and what came of the URL, or 422 and what is wrong with it
@@ -16,7 +16,6 @@ mod backends;
 mod certificates;
 mod connections;
 mod http;
-mod json;
 mod listener;
 mod machine;
 mod metrics;
@@ -56,11 +55,11 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What the admin address shows and does.
 pub struct State {
-    /// Whose status it is.
+    /// The process that this is the admin address of.
     pub process: Arc<Service>,
-    /// When it was started.
+    /// Start time of the process.
     pub started: SystemTime,
-    /// The PHP pools as they are now.
+    /// Reads the current state of the PHP pools.
     pub pools: Box<dyn Fn() -> Vec<PoolStatus>>,
     /// Has an event loop fetch a page.
     pub fetch: Box<dyn Fn(Wanted) -> Fetching>,
@@ -68,10 +67,10 @@ pub struct State {
     pub reload: Box<dyn Fn() -> Reloading>,
 }
 
-/// A page on its way; or why it will not come.
+/// A warm-up fetch in progress; the error says why it failed.
 pub type Fetching = Pin<Box<dyn Future<Output = Result<Fetched, String>>>>;
 
-/// A reload on its way: the warnings of the new configuration, empty if there are none; or why the old one stays.
+/// A reload in progress: the warnings of the new configuration; the error says why the old one stays in force.
 pub type Reloading = Pin<Box<dyn Future<Output = Result<String, String>>>>;
 
 impl fmt::Debug for State {
@@ -105,7 +104,7 @@ pub async fn serve(listener: Listener, state: Rc<State>) {
             }
             Err(error) => {
                 // Out of descriptors, most likely: others need the next free one more.
-                state.process.log.warn(format_args!("the admin address cannot accept: {error}"));
+                state.process.log.warn(format_args!("cannot accept connections on the admin address: {error}"));
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }
@@ -135,11 +134,11 @@ async fn answer(state: &State, rates: &RefCell<Rates>, asked: &Asked) -> Answer 
         ("POST", "/warm") => warm(state, asked).await,
         (_, "/" | "/metrics" | "/status" | "/status.json") => Answer::not_allowed("GET, HEAD"),
         (_, "/reload" | "/purge" | "/warm") => Answer::not_allowed("POST"),
-        _ => Answer::text(404, format!("There is nothing at this address.\n\n{INDEX}")),
+        _ => Answer::text(404, format!("Not found.\n\n{INDEX}")),
     }
 }
 
-/// Follows an order to purge; says about how many pages it met.
+/// Purges pages; the response has the approximate number of pages purged.
 fn purge(state: &State, asked: &Asked) -> Answer {
     let setup = state.process.setup();
     match purge::Order::from_form(&setup, &asked.form()) {
@@ -151,7 +150,7 @@ fn purge(state: &State, asked: &Asked) -> Answer {
     }
 }
 
-/// Has a page fetched, unless PHP is busy; says what came of it.
+/// Fetches a page into the cache, unless PHP is busy.
 async fn warm(state: &State, asked: &Asked) -> Answer {
     let form = asked.form();
     let value = |name: &str| form.iter().find(|(n, _)| n == name).map_or("", |(_, v)| v.as_str());
@@ -165,14 +164,14 @@ async fn warm(state: &State, asked: &Asked) -> Answer {
 }
 
 const INDEX: &str = "\
-This is the admin address of Millrace.
+The admin address of Millrace
 
-  GET  /status        what it does, for people
-  GET  /status.json   the same for programs
-  GET  /metrics       the same for Prometheus
-  POST /reload        load the configuration again
-  POST /purge         throw kept pages away: a form with url, tag, all, site, hard
-  POST /warm          have a page made if PHP is idle: a form with url, content
+  GET  /status        status as text
+  GET  /status.json   status as JSON
+  GET  /metrics       metrics for Prometheus
+  POST /reload        reload the configuration
+  POST /purge         purge cached pages; form fields: url, tag, all, site, hard
+  POST /warm          fetch a page into the cache if PHP is idle; form fields: url, content
 ";
 
 #[cfg(test)]
@@ -214,7 +213,7 @@ mod tests {
             process: Service::new(process, setup, crate::cache::Cache::new(0, 1)),
             started: SystemTime::now() - Duration::from_secs(100),
             pools: Box::new(move || vec![pool.clone()]),
-            fetch: Box::new(|_| Box::pin(async { Err("the server is ending".to_owned()) })),
+            fetch: Box::new(|_| Box::pin(async { Err("the server is shutting down".to_owned()) })),
             reload: Box::new(|| Box::pin(async { Err("line 3: no such setting\n".to_owned()) })),
         }
     }
@@ -265,8 +264,8 @@ mod tests {
             let metrics = ask(&path, "GET /metrics").await;
             for part in [
                 "\nmillrace_requests_total 1234\n",
-                "\nmillrace_php_workers{pool=\"blog\",state=\"idle\"} 3\n",
-                "\nmillrace_php_lane_waiting{pool=\"blog\",lane=\"admin\"} 5\n",
+                "\nmillrace_php_workers{site=\"blog\",state=\"idle\"} 3\n",
+                "\nmillrace_php_pool_waiting{site=\"blog\",pool=\"admin\"} 5\n",
                 "\nmillrace_answer_seconds_sum{class=\"php\"} 0.04\n",
                 "\nContent-Type: text/plain; version=0.0.4",
             ] {
@@ -280,9 +279,9 @@ mod tests {
             let purged = send(&path, "/purge", "all=1&hard=1").await;
             assert!(purged.starts_with("HTTP/1.1 200 ") && purged.ends_with("\r\n\r\n0 pages\n"), "{purged}");
             let wrong = send(&path, "/purge", "url=x").await;
-            assert!(wrong.starts_with("HTTP/1.1 422 ") && wrong.contains("is no URL"), "{wrong}");
+            assert!(wrong.starts_with("HTTP/1.1 422 ") && wrong.contains("is not a URL"), "{wrong}");
             assert!(send(&path, "/warm", "url=ftp:x").await.starts_with("HTTP/1.1 422 "));
-            assert!(send(&path, "/warm", "url=http://x/").await.contains("the server is ending"));
+            assert!(send(&path, "/warm", "url=http://x/").await.contains("the server is shutting down"));
             assert!(ask(&path, "POST /status").await.starts_with("HTTP/1.1 405 "));
             assert!(ask(&path, "GET /nothing").await.starts_with("HTTP/1.1 404 "));
         };

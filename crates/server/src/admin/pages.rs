@@ -3,29 +3,29 @@
 use std::fmt::Write;
 
 use millrace_pages::{Usage, visitors};
+use serde_json::{Value, json};
 
-use super::json::Json;
 use super::status::{bytes, grouped, share};
 use crate::cache::{Disk, DiskUsage};
 use crate::context::stats::{Causes, Counter, Exposition, Purges, Row, table};
 use crate::serve::Service;
 
-/// Names behind requests that went around the cache that people are shown.
+/// Cookies, paths and arguments behind bypassed requests that the text shows.
 const NAMES_SHOWN: usize = 8;
 
-/// What the page cache holds and did, at one moment.
+/// A snapshot of the page cache.
 pub struct Figures {
     usage: Usage,
-    /// None: pages don't outlive the process.
+    /// `None`: no storage on disk.
     disk: Option<DiskUsage>,
     causes: Causes,
     purges: Purges,
-    /// What is known of visitors, of all sites together.
+    /// Known visitor cookies of all sites.
     visitors: visitors::Usage,
 }
 
 impl Figures {
-    /// Collects them.
+    /// Reads the current values.
     pub fn gather(process: &Service) -> Figures {
         Figures {
             usage: process.cache.usage(),
@@ -44,8 +44,8 @@ impl Figures {
         }
     }
 
-    /// For programs; `value` gives a counter.
-    pub fn json(&self, value: &dyn Fn(Counter) -> u64) -> Json {
+    /// Status as JSON; `value` reads a counter.
+    pub fn json(&self, value: &dyn Fn(Counter) -> u64) -> Value {
         let Usage {
             bytes,
             overhead,
@@ -60,59 +60,45 @@ impl Figures {
             expired,
             slimmed,
         } = self.usage;
-        let number = |n: usize| Json::from(n as u64);
-        let reasons =
-            self.causes.reasons().into_iter().map(|(reason, count)| (reason.to_owned(), count.into()));
-        let names = self.causes.top(usize::MAX).into_iter().map(|name| {
-            Json::object([
-                ("reason", name.reason.into()),
-                ("name", (*name.name).into()),
-                ("count", name.count.into()),
-            ])
-        });
-        Json::object([
-            ("pages", number(pages)),
-            ("bytes", number(bytes)),
-            ("overhead_bytes", number(overhead)),
-            ("budget_bytes", number(budget)),
-            ("tags", number(tags)),
-            ("uncacheable", number(marks)),
-            ("hits", value(Counter::CacheHits).into()),
-            ("stale", value(Counter::CacheStale).into()),
-            ("misses", value(Counter::CacheMisses).into()),
-            ("collapsed", value(Counter::CacheCollapsed).into()),
-            ("bypassed", value(Counter::CacheBypassed).into()),
-            ("passed", value(Counter::CachePassed).into()),
-            ("fills", value(Counter::CacheFills).into()),
-            ("fills_failed", value(Counter::CacheFillsFailed).into()),
-            ("wait_timeouts", value(Counter::CacheWaitTimeouts).into()),
-            ("fills_running", number(fills)),
-            ("prefix_purges_pending", number(bans)),
-            ("evicted", evicted.into()),
-            ("slimmed", slimmed.into()),
-            ("expired", expired.into()),
-            ("removed_by_purges", purged.into()),
-            ("purges", self.purges.orders.into()),
-            ("purged_pages", self.purges.pages.into()),
-            ("disk", self.disk.as_ref().map_or(Json::Null, disk_json)),
-            ("bypass_reasons", Json::Object(reasons.collect())),
-            ("bypass_names", names.collect()),
-        ])
+        let names = self.causes.top(usize::MAX).into_iter();
+        let names = names.map(|name| json!({ "reason": name.reason, "name": name.name, "count": name.count }));
+        json!({
+            "pages": pages,
+            "bytes": bytes,
+            "overhead_bytes": overhead,
+            "budget_bytes": budget,
+            "tags": tags,
+            "uncacheable": marks,
+            "hits": value(Counter::CacheHits),
+            "stale": value(Counter::CacheStale),
+            "misses": value(Counter::CacheMisses),
+            "collapsed": value(Counter::CacheCollapsed),
+            "bypassed": value(Counter::CacheBypassed),
+            "passed": value(Counter::CachePassed),
+            "fills": value(Counter::CacheFills),
+            "fills_failed": value(Counter::CacheFillsFailed),
+            "wait_timeouts": value(Counter::CacheWaitTimeouts),
+            "fills_running": fills,
+            "prefix_purges_pending": bans,
+            "evicted": evicted,
+            "slimmed": slimmed,
+            "expired": expired,
+            "removed_by_purges": purged,
+            "purges": self.purges.orders,
+            "purged_pages": self.purges.pages,
+            "disk": self.disk.as_ref().map(disk_json),
+            "bypass_reasons": self.causes.reasons().into_iter().collect::<Value>(),
+            "bypass_names": names.collect::<Value>(),
+        })
     }
 
-    /// What is known of visitors, for programs.
-    pub fn visitors_json(&self) -> Json {
+    /// Known visitor cookies as JSON.
+    pub fn visitors_json(&self) -> Value {
         let visitors::Usage { logins, carts, others, evicted } = self.visitors;
-        let number = |n: usize| Json::from(n as u64);
-        Json::object([
-            ("login", number(logins)),
-            ("cart", number(carts)),
-            ("other", number(others)),
-            ("evicted", evicted.into()),
-        ])
+        json!({ "login": logins, "cart": carts, "other": others, "evicted": evicted })
     }
 
-    /// For people; `value` gives a counter.
+    /// Status text; `value` reads a counter.
     pub fn write(&self, text: &mut String, value: &dyn Fn(Counter) -> u64) -> std::fmt::Result {
         let of = |counter| grouped(value(counter));
         let usage = &self.usage;
@@ -120,7 +106,7 @@ impl Figures {
         let asked = answered + value(Counter::CacheMisses) + value(Counter::CacheCollapsed);
         writeln!(
             text,
-            "\n{:<14}{} pages, {} of {}; {} of requests were hits",
+            "\n{:<14}{} pages, {} of {}; hits: {}",
             "Page cache",
             grouped(usage.pages as u64),
             bytes(usage.bytes as u64),
@@ -129,7 +115,7 @@ impl Figures {
         )?;
         writeln!(
             text,
-            "  {:<12}{} from fresh pages, {} from stale ones, {} made the page, {} waited for it, {} waited too long",
+            "  {:<12}{} fresh hits, {} stale hits, {} misses, {} waited for a page in progress, {} timed out waiting",
             "requests",
             of(Counter::CacheHits),
             of(Counter::CacheStale),
@@ -139,8 +125,8 @@ impl Figures {
         )?;
         writeln!(
             text,
-            "  {:<12}{} PHP runs, {} failed; {} pages gave up their plain form for others, {} all of it, {} were too old; \
-             {} purges met {} pages",
+            "  {:<12}{} PHP runs, {} failed; evicted: {} uncompressed copies, {} whole pages; {} expired; {} purges \
+             matched {} pages",
             "pages",
             of(Counter::CacheFills),
             of(Counter::CacheFillsFailed),
@@ -157,8 +143,8 @@ impl Figures {
         let visitors::Usage { logins, carts, others, evicted } = self.visitors;
         writeln!(
             text,
-            "  {:<12}{} logged in, {} with a cart or a session, {} others are known, {} were forgotten for others; PHP ran for {} \
-             who were proven, {} who were not yet; the cookies of {} requests meant nothing",
+            "  {:<12}known cookies: {} logged in, {} cart or session, {} other; {} evicted; PHP runs: {} for proven \
+             visitors, {} for unverified ones; {} requests treated as anonymous",
             "visitors",
             grouped(logins as u64),
             grouped(carts as u64),
@@ -180,8 +166,8 @@ impl Figures {
         let because = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
         writeln!(
             text,
-            "  {:<12}{} requests{because}; {} for what can't be kept",
-            "around it",
+            "  {:<12}{} requests{because}; {} known to be uncacheable",
+            "bypassed",
             of(Counter::CacheBypassed),
             of(Counter::CachePassed)
         )?;
@@ -198,7 +184,7 @@ impl Figures {
         Ok(())
     }
 
-    /// For Prometheus.
+    /// Metrics for Prometheus.
     pub fn expose(&self, out: &mut Exposition) {
         let usage = &self.usage;
         let disk = self.disk.unwrap_or_default();
@@ -237,23 +223,23 @@ impl Figures {
     }
 }
 
-fn disk_json(disk: &DiskUsage) -> Json {
-    Json::object([
-        ("bytes", disk.bytes.into()),
-        ("files", (disk.segments as u64).into()),
-        ("written", disk.written.into()),
-        ("rewritten", disk.rewritten.into()),
-        ("dropped", disk.dropped.into()),
-        ("loaded", disk.loaded.into()),
-        ("loading", disk.loading.into()),
-    ])
+fn disk_json(disk: &DiskUsage) -> Value {
+    json!({
+        "bytes": disk.bytes,
+        "files": disk.segments,
+        "written": disk.written,
+        "rewritten": disk.rewritten,
+        "dropped": disk.dropped,
+        "loaded": disk.loaded,
+        "loading": disk.loading,
+    })
 }
 
 fn write_disk(text: &mut String, disk: &DiskUsage) -> std::fmt::Result {
     let DiskUsage { written, dropped, loaded, .. } = *disk;
     writeln!(
         text,
-        "  {:<12}{}; {} pages written, {} not for want of room or time; {} read at the start{}",
+        "  {:<12}{}; {} pages written, {} dropped because the disk was full or slow; {} read at startup{}",
         "on disk",
         bytes(disk.bytes),
         grouped(written),
@@ -304,16 +290,16 @@ mod tests {
         assert_eq!(
             text,
             "
-Page cache    1,204 pages, 1.0 MiB of 1.0 GiB; 90.0 % of requests were hits
-  requests    90 from fresh pages, 0 from stale ones, 10 made the page, 0 waited for it, 0 waited too long
-  pages       0 PHP runs, 0 failed; 9 pages gave up their plain form for others, 7 all of it, 0 were too old; 2 purges met 40 pages
-  on disk     3.0 MiB; 1,300 pages written, 0 not for want of room or time; 900 read at the start so far
-  around it   1,501 requests: 1,500 cookie, 1 method; 0 for what can't be kept
+Page cache    1,204 pages, 1.0 MiB of 1.0 GiB; hits: 90.0 %
+  requests    90 fresh hits, 0 stale hits, 10 misses, 0 waited for a page in progress, 0 timed out waiting
+  pages       0 PHP runs, 0 failed; evicted: 9 uncompressed copies, 7 whole pages; 0 expired; 2 purges matched 40 pages
+  on disk     3.0 MiB; 1,300 pages written, 0 dropped because the disk was full or slow; 900 read at startup so far
+  bypassed    1,501 requests: 1,500 cookie, 1 method; 0 known to be uncacheable
               1,500 cookie wordpress_logged_in_x
-  visitors    3 logged in, 4 with a cart or a session, 1,005 others are known, 6 were forgotten for others; PHP ran for 70 who were proven, 8 who were not yet; the cookies of 0 requests meant nothing
+  visitors    known cookies: 3 logged in, 4 cart or session, 1,005 other; 6 evicted; PHP runs: 70 for proven visitors, 8 for unverified ones; 0 requests treated as anonymous
 "
         );
-        let json = figures.json(&value).to_string();
+        let json = format!("{:#}", figures.json(&value));
         for part in [
             "\"pages\": 1204",
             "\"hits\": 90",

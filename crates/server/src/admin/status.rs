@@ -1,4 +1,4 @@
-//! The status: gathered once, shown as text for people or as JSON for programs.
+//! The status: gathered once, shown as text or as JSON.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use millrace_settings::plan::{self, Address, CacheMode, Profile};
+use serde_json::{Value, json};
 
 use super::backends;
 use super::connections::Connections;
-use super::json::Json;
 use super::machine::Machine;
 use super::pages::Figures;
 use super::php;
@@ -34,7 +34,7 @@ struct Note {
     accepted: u64,
 }
 
-/// What happened in a second of the last minute.
+/// Rates per second over the last minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Lately {
     requests: f64,
@@ -43,7 +43,7 @@ struct Lately {
 }
 
 impl Rates {
-    /// Notes the counters as they are now.
+    /// Records the current counters.
     pub fn note(&mut self, now: Instant, stats: &Registry) {
         let (requests, sent) = (stats.value(Counter::Requests), stats.value(Counter::BytesSent));
         let accepted = stats.value(Counter::ConnectionsAccepted);
@@ -53,7 +53,7 @@ impl Rates {
         }
     }
 
-    /// What happened a second since the oldest note, which is at most a minute old.
+    /// Rates per second since the oldest note, which is at most a minute old.
     fn lately(&self, now: Instant, stats: &Registry) -> Lately {
         let Some(oldest) = self.notes.front() else { return Lately::default() };
         let seconds = (now - oldest.at).as_secs_f64();
@@ -66,7 +66,7 @@ impl Rates {
     }
 }
 
-/// What the server does, at one moment.
+/// A snapshot of the server.
 pub struct Status {
     counters: Vec<u64>,
     started: SystemTime,
@@ -109,46 +109,44 @@ pub fn gather(state: &State, rates: &Rates) -> Status {
 }
 
 impl Status {
-    /// For programs. Members are only ever added.
+    /// The status as JSON. Members are only ever added.
     pub fn json(&self) -> String {
         let since = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let requests = self.value(Counter::Requests);
-        let mut text = Json::object([
-            ("version", VERSION.into()),
-            ("pid", u64::from(std::process::id()).into()),
-            ("stage", self.stage_name().into()),
-            ("started", since(self.started).into()),
-            ("uptime_seconds", self.uptime.as_secs_f64().into()),
-            ("threads", (self.setup.plan.server.threads as u64).into()),
-            ("listen", self.setup.plan.server.listen.iter().map(shown).collect()),
-            ("connections_open", self.connections.open().into()),
-            ("connections", self.connections.states_json()),
-            ("connection_memory", self.connections.memory_json()),
-            ("listen_queues", self.connections.queues_json(&self.machine)),
-            ("connections_accepted_per_second", self.lately.accepted.into()),
-            ("listen_overflows", self.machine.listen_overflows.into()),
-            ("requests_per_second", self.lately.requests.into()),
-            ("requests_per_second_since_start", per_second(requests, self.uptime.as_secs_f64()).into()),
-            ("sent_bytes_per_second", self.lately.bytes.into()),
-            ("counters", self.counters_json()),
-            ("latency", self.latency_json()),
-            ("uploads", uploads::json(&self.uploads, Instant::now())),
-            ("memory_bytes", self.machine.memory.into()),
-            ("cpu_seconds", self.machine.cpu.as_secs_f64().into()),
-            ("open_descriptors", self.machine.descriptors.into()),
-            ("descriptor_limit", self.machine.descriptor_limit.into()),
-            ("cache", self.pages.json(&|counter| self.value(counter))),
-            ("visitors", self.pages.visitors_json()),
-            ("php", Json::List(self.pools.iter().map(php::json).collect())),
-            ("certificates", certificates::json(&self.certificates)),
-            ("sites", Json::List(self.setup.plan.sites.iter().map(site_json).collect())),
-        ])
-        .to_string();
-        text.push('\n');
-        text
+        let status = json!({
+            "version": VERSION,
+            "pid": std::process::id(),
+            "stage": self.stage_name(),
+            "started": since(self.started),
+            "uptime_seconds": self.uptime.as_secs_f64(),
+            "threads": self.setup.plan.server.threads,
+            "listen": self.setup.plan.server.listen.iter().map(shown).collect::<Value>(),
+            "connections_open": self.connections.open(),
+            "connections": self.connections.states_json(),
+            "connection_memory": self.connections.memory_json(),
+            "listen_queues": self.connections.queues_json(&self.machine),
+            "connections_accepted_per_second": self.lately.accepted,
+            "listen_overflows": self.machine.listen_overflows,
+            "requests_per_second": self.lately.requests,
+            "requests_per_second_since_start": per_second(requests, self.uptime.as_secs_f64()),
+            "sent_bytes_per_second": self.lately.bytes,
+            "counters": self.counters_json(),
+            "latency": self.latency_json(),
+            "uploads": uploads::json(&self.uploads, Instant::now()),
+            "memory_bytes": self.machine.memory,
+            "cpu_seconds": self.machine.cpu.as_secs_f64(),
+            "open_descriptors": self.machine.descriptors,
+            "descriptor_limit": self.machine.descriptor_limit,
+            "cache": self.pages.json(&|counter| self.value(counter)),
+            "visitors": self.pages.visitors_json(),
+            "php": self.pools.iter().map(php::json).collect::<Value>(),
+            "certificates": certificates::json(&self.certificates),
+            "sites": self.setup.plan.sites.iter().map(site_json).collect::<Value>(),
+        });
+        format!("{status:#}\n")
     }
 
-    /// For people.
+    /// The status as text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         // Writing to memory can't fail.
@@ -176,24 +174,22 @@ impl Status {
         }
     }
 
-    fn counters_json(&self) -> Json {
-        let members = TABLE.iter().zip(&self.counters);
-        Json::Object(members.map(|(row, &value)| (row.name.to_owned(), value.into())).collect())
+    fn counters_json(&self) -> Value {
+        TABLE.iter().zip(&self.counters).map(|(row, &value)| (row.name, value)).collect()
     }
 
-    fn latency_json(&self) -> Json {
+    fn latency_json(&self) -> Value {
         let class = |class: Class| {
             let (first, whole) = (&self.first_bytes[class as usize], &self.answers[class as usize]);
-            let value = Json::object([("first_byte", summary_json(first)), ("answer", summary_json(whole))]);
-            (class.name().to_owned(), value)
+            (class.name(), json!({ "first_byte": summary_json(first), "answer": summary_json(whole) }))
         };
-        Json::Object(Class::ALL.map(class).into())
+        Class::ALL.into_iter().map(class).collect()
     }
 
     fn write_head(&self, text: &mut String) -> std::fmt::Result {
         let plan = &self.setup.plan;
         let draining =
-            if self.stage == Stage::Draining { ", draining: it ends when all answers are sent" } else { "" };
+            if self.stage == Stage::Draining { ", shutting down: waiting for running requests" } else { "" };
         writeln!(
             text,
             "Millrace {VERSION}, process {}, up {}, {} event loops{draining}",
@@ -205,7 +201,7 @@ impl Status {
         writeln!(text, "{:<14}{}", "Listening", listen.join(", "))?;
         writeln!(
             text,
-            "{:<14}{} memory, {} s of processor time, {} of {} descriptors\n",
+            "{:<14}{} memory, {} s CPU time, {} of {} file descriptors\n",
             "Process",
             bytes(self.machine.memory),
             self.machine.cpu.as_secs(),
@@ -220,7 +216,7 @@ impl Status {
         let since_start = per_second(self.value(Counter::Requests), self.uptime.as_secs_f64());
         writeln!(
             text,
-            "{:<14}{}; {:.1}/s in the last minute, {since_start:.1}/s since the start; {} malformed",
+            "{:<14}{}; {:.1}/s in the last minute, {since_start:.1}/s since start; {} malformed",
             "Requests",
             of(Counter::Requests),
             self.lately.requests,
@@ -229,7 +225,7 @@ impl Status {
         writeln!(
             text,
             "{:<14}2xx {}, 3xx {}, 4xx {}, 5xx {}",
-            "Answers",
+            "Responses",
             of(Counter::Replies2xx),
             of(Counter::Replies3xx),
             of(Counter::Replies4xx),
@@ -246,7 +242,7 @@ impl Status {
         let (hits, misses) = (self.value(Counter::FileHits), self.value(Counter::FileMisses));
         writeln!(
             text,
-            "{:<14}{} files, {}; {} of look-ups were hits",
+            "{:<14}{} files, {}; hits: {}",
             "File cache",
             of(Counter::FileEntries),
             bytes(self.value(Counter::FileBytes)),
@@ -254,7 +250,7 @@ impl Status {
         )?;
         match self.value(Counter::LogDropped) {
             0 => Ok(()),
-            lost => writeln!(text, "{:<14}{} lines lost: see the error log", "Access log", grouped(lost)),
+            lost => writeln!(text, "{:<14}{} lines dropped: see the error log", "Access log", grouped(lost)),
         }
     }
 
@@ -262,14 +258,14 @@ impl Status {
         writeln!(
             text,
             "\n{:<14}{:>12}{:>12}{:>12}{:>12}{:>12}",
-            "Time taken", "answers", "mean", "50 % under", "90 % under", "99 % under"
+            "Response time", "responses", "mean", "50 % under", "90 % under", "99 % under"
         )?;
         for class in Class::ALL {
             let summary = &self.answers[class as usize];
             let under = |share| match summary.quantile(share) {
                 Some(time) => short(time),
                 None if summary.count() == 0 => "-".to_owned(),
-                None => "longer".to_owned(),
+                None => "over".to_owned(),
             };
             writeln!(
                 text,
@@ -289,8 +285,8 @@ impl Status {
         let of = |counter| grouped(self.value(counter));
         writeln!(
             text,
-            "\n{:<14}{} requests, {} failed, {} lost their worker, {} run again, {} took too long; refused: {} queue \
-             full, {} waited too long",
+            "\n{:<14}{} requests, {} failed, {} lost their worker, {} retried, {} timed out; refused: {} queue full, \
+             {} waited too long",
             "PHP",
             of(Counter::PhpRequests),
             of(Counter::PhpFailures),
@@ -319,8 +315,8 @@ impl Status {
                 if site.php.is_some() { "" } else { ", without PHP" },
                 match (site.php.is_some(), site.cache.mode) {
                     (false, _) | (true, CacheMode::Profile) => "",
-                    (true, CacheMode::Standard) => ", pages kept by standard fields only",
-                    (true, CacheMode::Off) => ", no pages kept",
+                    (true, CacheMode::Standard) => ", page cache by standard header fields only",
+                    (true, CacheMode::Off) => ", page cache off",
                 }
             )?;
         }
@@ -328,26 +324,26 @@ impl Status {
     }
 }
 
-fn summary_json(summary: &Summary) -> Json {
-    let seconds = |time: Option<Duration>| Json::from(time.map(|t| t.as_secs_f64()));
-    Json::object([
-        ("count", summary.count().into()),
-        ("mean_seconds", seconds(mean(summary))),
-        ("p50_seconds", seconds(summary.quantile(0.5))),
-        ("p90_seconds", seconds(summary.quantile(0.9))),
-        ("p99_seconds", seconds(summary.quantile(0.99))),
-    ])
+fn summary_json(summary: &Summary) -> Value {
+    let seconds = |time: Option<Duration>| time.map(|t| t.as_secs_f64());
+    json!({
+        "count": summary.count(),
+        "mean_seconds": seconds(mean(summary)),
+        "p50_seconds": seconds(summary.quantile(0.5)),
+        "p90_seconds": seconds(summary.quantile(0.9)),
+        "p99_seconds": seconds(summary.quantile(0.99)),
+    })
 }
 
-fn site_json(site: &plan::Site) -> Json {
-    Json::object([
-        ("names", site.names.iter().map(String::as_str).collect()),
-        ("default", site.default.into()),
-        ("root", site.root.display().to_string().into()),
-        ("profile", profile(site.profile).into()),
-        ("php", site.php.is_some().into()),
-        ("cache", cache_mode(site).into()),
-    ])
+fn site_json(site: &plan::Site) -> Value {
+    json!({
+        "names": site.names,
+        "default": site.default,
+        "root": site.root.display().to_string(),
+        "profile": profile(site.profile),
+        "php": site.php.is_some(),
+        "cache": cache_mode(site),
+    })
 }
 
 fn cache_mode(site: &plan::Site) -> &'static str {

@@ -4,30 +4,31 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::json::Json;
+use serde_json::{Value, json};
+
 use super::status::bytes;
 use crate::message::request::Upload;
 
-/// Those that the text names: the oldest.
+/// Uploads that the text lists: the oldest ones.
 const SHOWN: usize = 10;
 
 /// The member `uploads` of the status in JSON.
-pub fn json(uploads: &[Arc<Upload>], now: Instant) -> Json {
+pub fn json(uploads: &[Arc<Upload>], now: Instant) -> Value {
     let one = |upload: &Arc<Upload>| {
-        Json::object([
-            ("client", upload.client.map(|ip| ip.to_string()).into()),
-            ("method", (&*upload.method).into()),
-            ("host", (&*upload.host).into()),
-            ("path", (&*upload.path).into()),
-            ("received_bytes", upload.received().into()),
-            ("total_bytes", upload.total.into()),
-            ("seconds", seconds(upload, now).into()),
-        ])
+        json!({
+            "client": upload.client.map(|ip| ip.to_string()),
+            "method": upload.method,
+            "host": upload.host,
+            "path": upload.path,
+            "received_bytes": upload.received(),
+            "total_bytes": upload.total,
+            "seconds": seconds(upload, now),
+        })
     };
     uploads.iter().map(one).collect()
 }
 
-/// Lines for people; none if nothing is being uploaded.
+/// Status text; empty if nothing is being uploaded.
 pub fn write(text: &mut String, uploads: &[Arc<Upload>], now: Instant) -> std::fmt::Result {
     if uploads.is_empty() {
         return Ok(());

@@ -106,7 +106,7 @@ fn asked_for(aside: &Aside) -> String {
     let said = aside.fields.iter().find(|(name, _)| is_purge(name));
     match said {
         Some((name, value)) => format!("{name}: {}", value[..value.len().min(MOST)].escape_ascii()),
-        None => "what it may have changed".to_owned(),
+        None => "pages that it may have changed".to_owned(),
     }
 }
 

@@ -103,7 +103,7 @@ impl Exit {
     /// # Errors
     /// None was sent, or the table is full.
     pub fn listening(&self) -> io::Result<OwnedFd> {
-        receive(self.socket.as_fd())?.ok_or_else(|| io::Error::other("no descriptor is left"))
+        receive(self.socket.as_fd())?.ok_or_else(|| io::Error::other("out of file descriptors"))
     }
 
     /// Whether no connection may be passed on now.

@@ -20,7 +20,7 @@ pub fn announce(server: &Server, log: &Log) {
     let (gigabytes, about) = (most as f64 / f64::from(1 << 30), most / PLAIN_BYTES);
     if most > 0 && !server.connection_memory_is_written {
         log.info(format_args!(
-            "server.connection_memory: {gigabytes:.2} GB, room for about {about} idle connections: {}",
+            "server.connection_memory = {gigabytes:.2} GB, enough for about {about} idle connections: {}",
             server.memory_shares
         ));
     }

@@ -135,7 +135,8 @@ impl Server {
             .map_err(|e| StartError(format!("cannot start an event loop: {e}")))?;
         if crowd > 0 {
             process.log.info(format_args!(
-                "server.connections = {}, and no more than {descriptors} descriptors a table: {crowd} crowd loops hold them",
+                "server.connections = {} with {descriptors} file descriptors per table: using {crowd} crowd loops to \
+                 hold connections",
                 process.setup().plan.server.connections
             ));
         }
@@ -177,7 +178,7 @@ impl Server {
         let loops = self.loops.iter().filter(|event_loop| event_loop.is_crowd() == bound.is_crowd);
         for (event_loop, socket) in loops.zip(bound.sockets) {
             if let Err(error) = event_loop.listen(socket, is_closed.clone()) {
-                self.process.log.error(format_args!("an event loop does not listen on {shown}: {error}"));
+                self.process.log.error(format_args!("an event loop cannot listen on {shown}: {error}"));
             }
         }
         self.process.log.info(format_args!("listening on {shown}"));
@@ -190,13 +191,13 @@ impl Server {
         if setup.plan.https.kernel_tls && self.terms.get().is_some() {
             match tls::ability() {
                 Ok(able) => self.process.log.info(format_args!(
-                    "large files over HTTPS are enciphered by the kernel: {}",
+                    "kernel TLS is on for large files: {}",
                     able.shown()
                 )),
                 Err(why) => {
                     self.process
                         .log
-                        .info(format_args!("TLS of the kernel is not used for large files: {why}"));
+                        .info(format_args!("kernel TLS is off: {why}"));
                 }
             }
         }
@@ -272,7 +273,7 @@ impl Server {
                     Box::pin(async move {
                         match (sent, result.await) {
                             (Ok(()), Ok(fetched)) => Ok(fetched),
-                            _ => Err("the server is ending".to_owned()),
+                            _ => Err("the server is shutting down".to_owned()),
                         }
                     })
                 }),
@@ -282,7 +283,7 @@ impl Server {
                     Box::pin(async move {
                         match (sent, result.await) {
                             (Ok(()), Ok(result)) => result.map(|warnings| warnings.join("\n")),
-                            _ => Err("the server is ending".to_owned()),
+                            _ => Err("the server is shutting down".to_owned()),
                         }
                     })
                 }),
@@ -300,10 +301,10 @@ impl Server {
         match &result {
             Ok(warnings) => {
                 warnings.iter().for_each(|w| log.warn(format_args!("{w}")));
-                log.info(format_args!("the new configuration is in force"));
+                log.info(format_args!("reloaded the configuration"));
             }
             Err(why) => {
-                log.error(format_args!("the old configuration stays in force, the new one is wrong:\n{why}"))
+                log.error(format_args!("cannot reload the configuration, the old one stays in force:\n{why}"))
             }
         }
         result
@@ -315,12 +316,12 @@ impl Server {
             .plan
             .restart_needed(&plan)
             .iter()
-            .map(|key| format!("{key} has changed: it takes effect when Millrace is started again"))
+            .map(|key| format!("{key} has changed: restart Millrace to apply it"))
             .collect();
         let crowd = crowd::loops(plan.server.connections, self.descriptors);
         if crowd > self.crowd() {
             warnings.push(format!(
-                "server.connections needs {crowd} crowd loops, and there are {}: start Millrace again to have them",
+                "server.connections needs {crowd} crowd loops, but only {} are running: restart Millrace to start them",
                 self.crowd()
             ));
         }
@@ -335,7 +336,7 @@ impl Server {
         {
             if self.listeners.contains_key(address) {
                 return Err(format!(
-                    "{address:?} was for {} so far: start Millrace again to change that",
+                    "{address:?} is in use for {}: restart Millrace to change that",
                     if is_secure { "HTTP" } else { "HTTPS" }
                 ));
             }
@@ -379,7 +380,7 @@ impl Server {
     /// Accepts nothing more and lets what runs finish, for as long as the configuration says.
     async fn drain(&self, until: Instant) {
         let grace = self.process.setup().plan.server.shutdown_grace;
-        self.process.log.info(format_args!("ending: what runs may finish for {} s", grace.as_secs()));
+        self.process.log.info(format_args!("shutting down: waiting up to {} s for running requests", grace.as_secs()));
         self.process.set_stage(Stage::Draining);
         for active in self.listeners.values() {
             let _ = active.closed.send(true);
@@ -408,7 +409,7 @@ impl Server {
 
     /// A second signal: nobody waits any longer.
     async fn give_up(&mut self) {
-        self.process.log.warn(format_args!("ending at once"));
+        self.process.log.warn(format_args!("shutting down now, without waiting for running requests"));
         if let Some(task) = self.admin_task.take() {
             // Its socket file goes with it.
             task.abort();
@@ -423,7 +424,7 @@ impl Server {
     fn end(&mut self) {
         self.remove_sockets();
         self.process.cache.disk().close();
-        self.process.log.info(format_args!("ended"));
+        self.process.log.info(format_args!("shut down"));
         self.process.log.close();
     }
 
@@ -448,7 +449,7 @@ fn bind_admin(plan: &Plan, log: &Log) -> Result<Option<admin::Listener>, StartEr
         Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => Err(StartError(error.to_string())),
         Err(error) => {
             log.warn(format_args!(
-                "{error}\n`millrace status` and `millrace reload` will not find this server"
+                "{error}\n`millrace status` and `millrace reload` cannot reach this server"
             ));
             Ok(None)
         }
@@ -505,13 +506,14 @@ fn cannot_listen(address: &Address, error: &std::io::Error) -> String {
     };
     let cure = match error.kind() {
         std::io::ErrorKind::AddrInUse => {
-            "another program listens there: stop it, or choose another address with --listen"
+            "another program is using this address: stop it, or choose another address with --listen"
         }
         std::io::ErrorKind::PermissionDenied => {
-            "ports below 1024 need root or CAP_NET_BIND_SERVICE; a folder needs write permission"
+            "ports below 1024 require root or CAP_NET_BIND_SERVICE; a Unix socket requires write permission in its \
+             folder"
         }
         std::io::ErrorKind::AddrNotAvailable => {
-            "this machine has no such address: `ip addr` lists those it has"
+            "this machine does not have this address: `ip addr` lists its addresses"
         }
         std::io::ErrorKind::NotFound => "the folder of the socket does not exist: create it",
         _ => "choose another address with --listen",

@@ -180,7 +180,7 @@ pub fn note_loss(thread: &PhpThread, lease: &mut Lease, error: &io::Error) {
     if error.kind() == io::ErrorKind::InvalidData {
         worker.card.kill();
         let log = &thread.process.log;
-        log.error(format_args!("PHP worker {} sent garbage and is killed: {error}", worker.card.pid()));
+        log.error(format_args!("PHP worker {} sent invalid data, killing it: {error}", worker.card.pid()));
     }
     let late = worker.card.is_overdue();
     thread.stats.add(if late { Counter::PhpTimeouts } else { Counter::PhpLost }, 1);
@@ -447,11 +447,11 @@ fn refusal(thread: &PhpThread, script: &Script, failure: &Failure) -> Reply {
         Failure::Late => plain(504),
         Failure::TooLong => plain(431),
         Failure::Ours(error) => {
-            log.error(format_args!("a request for {name} could not be handed to PHP: {error}"));
+            log.error(format_args!("cannot pass a request for {name} to PHP: {error}"));
             plain(503)
         }
         Failure::NotBegun => {
-            log.error(format_args!("{ATTEMPTS} PHP workers in a row died before they ran {name}"));
+            log.error(format_args!("{ATTEMPTS} PHP workers in a row died before running {name}"));
             plain(502)
         }
         Failure::Begun | Failure::Garbage => plain(502),

@@ -90,7 +90,7 @@ impl Host {
             Ok((host, Errors { pipe, partial: Vec::new() }))
         };
         launch().map_err(|error: io::Error| {
-            format!("{} can't be started: {error}\n`{0} --check` says more", program.display())
+            format!("cannot start {}: {error}\nrun `{0} --check` for details", program.display())
         })
     }
 
@@ -257,9 +257,8 @@ fn program(setting: Option<&Path>) -> Result<PathBuf, String> {
     let candidates = beside.into_iter().chain(std::env::split_paths(&path).map(|dir| dir.join(PROGRAM)));
     candidates.into_iter().find(|file| file.is_file()).ok_or_else(|| {
         format!(
-            "the program {PROGRAM} is neither beside the server's own program nor in PATH\n\
-             `cargo build --release` builds it where PHP's embed library is installed (Debian: libphp-embed, php-dev); \
-             or set php.program to where it is"
+            "{PROGRAM} is neither next to the millrace program nor in PATH\n`cargo build --release` builds it if \
+             PHP's embed library is installed (Debian: libphp-embed, php-dev); or set php.program to its path"
         )
     })
 }
@@ -335,10 +334,10 @@ pub fn ending(status: ExitStatus) -> String {
                 15 => " (SIGTERM)",
                 _ => "",
             };
-            format!("was ended by signal {signal}{name}")
+            format!("was terminated by signal {signal}{name}")
         }
-        (Some(code), _) => format!("ended with status {code}"),
-        _ => "ended".to_owned(),
+        (Some(code), _) => format!("exited with status {code}"),
+        _ => "exited".to_owned(),
     }
 }
 
@@ -348,8 +347,8 @@ mod tests {
 
     #[test]
     fn endings_in_words() {
-        assert_eq!(ending(ExitStatus::from_raw(11)), "was ended by signal 11 (SIGSEGV)");
-        assert_eq!(ending(ExitStatus::from_raw(3 << 8)), "ended with status 3");
+        assert_eq!(ending(ExitStatus::from_raw(11)), "was terminated by signal 11 (SIGSEGV)");
+        assert_eq!(ending(ExitStatus::from_raw(3 << 8)), "exited with status 3");
     }
 
     #[test]

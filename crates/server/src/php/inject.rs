@@ -57,8 +57,8 @@ impl Injected {
             }
         }
         Err(format!(
-            "the PHP files that Millrace adds to a site can't be written anywhere:{problems}\n\
-             make one of these directories writable, or set TMPDIR to one that is"
+            "cannot write the PHP files that Millrace adds to sites:{problems}\nmake one of these folders writable, \
+             or set TMPDIR to a writable one"
         ))
     }
 

@@ -219,8 +219,8 @@ impl<M: Maker> Pump<M> {
 
     fn say_broken(&self, what: &str, error: &io::Error) {
         self.thread.process.log.error(format_args!(
-            "an answer that its client takes slowly can't be {what} in {}: {error}. Free some space there, or set \
-             server.spool_dir; until then such answers hold their PHP workers",
+            "a response to a slow client cannot be {what} in {}: {error}; free some space there, or set \
+             server.spool_dir; until then, such responses occupy their PHP workers",
             self.thread.plan().server.spool_dir.display()
         ));
     }
@@ -354,7 +354,7 @@ impl Maker for Leased {
                     // How it ended is told by its host, if it has ended.
                     let (pid, task) = (self.card.pid(), self.card.task());
                     thread.process.log.error(format_args!(
-                        "the answer to {task} breaks off: nothing more comes from PHP worker {pid} ({error})"
+                        "the response to {task} is incomplete: lost PHP worker {pid} ({error})"
                     ));
                 }
                 exchange::note_loss(thread, &mut self.lease, &error);

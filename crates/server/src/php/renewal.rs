@@ -87,7 +87,7 @@ impl Drop for Renewal {
     }
 }
 
-const ENDING: &str = "the server is ending";
+const ENDING: &str = "the server is shutting down";
 
 impl Shared {
     fn order(&self, order: Order) -> Result<(), String> {

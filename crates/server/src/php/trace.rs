@@ -20,7 +20,7 @@ const WAITS: &[(&str, &str)] = &[
     ("stream_socket_", "another server"),
     ("gethostby", "a name server"),
     ("dns_", "a name server"),
-    ("session_", "the session's lock"),
+    ("session_", "the session lock"),
     ("flock", "a lock"),
     ("exec", "another program"),
     ("shell_exec", "another program"),
@@ -76,7 +76,7 @@ impl fmt::Display for Trace {
     /// The frames, each on a line of its own with the line's end before it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.frames.is_empty() {
-            f.write_str("\n(no PHP backtrace was to be had)")?;
+            f.write_str("\n(no PHP backtrace available)")?;
         }
         self.frames.iter().try_for_each(|frame| write!(f, "\n{frame}"))
     }
@@ -117,6 +117,6 @@ mod tests {
     fn frames_follow_on_lines_of_their_own() {
         let trace = Trace::read(b"sleep()\n#0 sleep()\n#1 {main} in /x.php:2");
         assert_eq!(trace.to_string(), "\n#0 sleep()\n#1 {main} in /x.php:2");
-        assert_eq!(Trace::read(b"").to_string(), "\n(no PHP backtrace was to be had)");
+        assert_eq!(Trace::read(b"").to_string(), "\n(no PHP backtrace available)");
     }
 }

@@ -114,7 +114,7 @@ impl<'a> Intake<'a> {
         let path = request.raw_path();
         let length = length.map_or("more".to_owned(), |length| format!("{length} bytes"));
         self.thread.process.log.warn(format_args!(
-            "{} {} with {length} of content was refused, {} bytes are allowed: raise body_bytes in the site, or \
+            "rejected {} {} with {length} of content, the limit is {} bytes: raise body_bytes in the site, or \
              http.body_bytes",
             request.head.method(),
             String::from_utf8_lossy(&path[..path.len().min(200)]),
@@ -126,7 +126,7 @@ impl<'a> Intake<'a> {
     fn cannot_spool(&self, error: &io::Error) -> Trouble {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         self.thread.process.log.error(format_args!(
-            "cannot spool a request's content in {}: {error}. Free some space there, or set server.spool_dir",
+            "cannot spool a request's content in {}: {error}; free some space there, or set server.spool_dir",
             self.plan.server.spool_dir.display()
         ));
         // RFC 4918 section 11.5: there is no room for what the client has sent.

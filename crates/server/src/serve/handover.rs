@@ -70,7 +70,7 @@ pub async fn hand_over(
         }
         Err((status, why)) => {
             thread.process.log.warn(format_args!(
-                "{} asked for {field}: {}, answered {status}: {why}",
+                "{} sent {field}: {}, answered with {status}: {why}",
                 String::from_utf8_lossy(&script.filename),
                 String::from_utf8_lossy(name)
             ));
@@ -135,7 +135,7 @@ impl<'a> Search<'a> {
             return Ok(entry);
         }
         decoded.unwrap_or_else(|_| {
-            Err((404, "it is no path that begins with / and stays below the root".to_owned()))
+            Err((404, "it is not a path that begins with / and stays below the root".to_owned()))
         })
     }
 
@@ -146,7 +146,7 @@ impl<'a> Search<'a> {
             let first = String::from_utf8_lossy(first);
             return self.below_root(path, || {
                 format!(
-                    "there is no such file below {}. If it stands for a folder elsewhere, say so under [site.internal]: \
+                    "no such file below {}; to map the path to a folder elsewhere, add it to [site.internal]: \
                      \"/{first}/\" = \"/srv/{first}\"",
                     self.site.plan.root.display()
                 )
@@ -162,7 +162,7 @@ impl<'a> Search<'a> {
         let result = match read(name) {
             Some(path) => self.at_path(&path),
             None => {
-                Err((403, "a path with .. in it is not followed: give the real one (realpath())".to_owned()))
+                Err((403, "a path with .. in it is not allowed: send the real path (realpath())".to_owned()))
             }
         };
         match (result, memchr::memchr(b'%', name).and_then(|_| decoded(name))) {
@@ -190,15 +190,15 @@ impl<'a> Search<'a> {
         let Some((folder, rest)) = found else {
             let parent = path.parent().unwrap_or(path).display();
             let why = format!(
-                "it is neither below {} nor below one of site.sendfile_roots. If it may be sent, write \
-                 sendfile_roots = [\"{parent}\"] in the site",
+                "it is neither below {} nor below site.sendfile_roots; to allow it, set sendfile_roots = \
+                 [\"{parent}\"] in the site",
                 self.site.plan.root.display()
             );
             return Err((403, why));
         };
         let below = [b"/", rest.as_os_str().as_bytes()].concat();
         if folder.number == 0 {
-            return self.below_root(&below, || "there is no such file".to_owned());
+            return self.below_root(&below, || "no such file".to_owned());
         }
         self.below(folder, &below)
     }
@@ -208,8 +208,8 @@ impl<'a> Search<'a> {
     fn below_root(&self, path: &[u8], missing: impl FnOnce() -> String) -> Result<Entry, Refused> {
         let is_source = segment_ends(path).any(|end| path[..end].ends_with(b".php"));
         let never = || {
-            let why = "below the site's root, what visitors may never have is not sent: scripts, hidden files, databases. \
-                       Files that only scripts hand out have a folder in site.sendfile_roots or [site.internal]";
+            let why = "scripts, hidden files and databases below the site's root are never sent; put files that only \
+                       scripts hand out in a folder of site.sendfile_roots or [site.internal]";
             (403, why.to_owned())
         };
         if is_source || self.site.never_serves(path) {
@@ -226,15 +226,15 @@ impl<'a> Search<'a> {
         let Folder { number, path: root } = folder;
         match self.thread.files.find_handed(self.thread, self.site, number, root, path) {
             Node::File(entry) if !path.ends_with(b"/") => Ok(entry),
-            Node::Unavailable => Err((503, "the file can't be opened now".to_owned())),
+            Node::Unavailable => Err((503, "the file cannot be opened at the moment".to_owned())),
             Node::Directory => Err((403, format!("it is a folder below {}", root.display()))),
             _ => {
                 let path = String::from_utf8_lossy(path);
                 Err((
                     404,
                     format!(
-                        "{}{path} is not there, not readable for the server's user, or a symbolic link that leads \
-                         out of it (files.symlinks)",
+                        "{}{path} does not exist, is not readable by the server's user, or is a symbolic link to a \
+                         place outside (files.symlinks)",
                         root.display()
                     ),
                 ))

@@ -1,10 +1,10 @@
 //! The pipeline: from a [`Request`](crate::message::Request) to a [`Reply`](crate::message::Reply), the same for all protocols.
 //!
 //! ```text
-//!   respond ── ACME, certificates of clients, early data, PURGE
+//!   respond ── ACME, rules of the site, PURGE
 //!      └─ route ── Way ── files ───────────── Ready, or Later
 //!                   ├──── redirect, refuse ── Ready
-//!                   └──── PHP ── rules ── cache ── hit ─── Ready
+//!                   └──── PHP ── cache ── hit ─── Ready
 //!                                          ├────── miss ── Page: one run of PHP for all who wait
 //!                                          └────── Script: content in, PHP for this request alone
 //!   Exchange ── waits for what is not Ready: hand-over of files, compression
@@ -17,6 +17,7 @@ mod exchange;
 mod handover;
 mod pools;
 mod respond;
+mod rules;
 mod service;
 mod setup;
 

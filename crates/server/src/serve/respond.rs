@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use millrace_pages::{Hardness, Purge, Tag};
 
-use super::{ServeThread, leave};
+use super::{ServeThread, leave, rules};
 use crate::cache::{self, Consulted, Maker, Told, Waited, purge};
 use crate::context::stats::Class;
 use crate::files::{self, Answer};
@@ -42,12 +42,8 @@ fn decide(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, request: &Request) 
     if let Some(proof) = thread.service.acme.answer(request.head.method(), request.raw_path()) {
         return other(challenge(proof));
     }
-    if let Some(status) = route::stranger(site, request) {
-        return other(reply::plain(status));
-    }
-    // A copy of it would do the same once more.
-    if request.is_early() && !matches!(request.head.method(), "GET" | "HEAD") {
-        return other(reply::plain(425));
+    if let Some(reply) = rules::answer(site, request) {
+        return other(reply);
     }
     if purge::is_order(site, request) {
         return other(purge::answer(&thread.pages, &thread.setup(), site, request));

@@ -148,7 +148,7 @@ impl Network {
             Ok(false) => {}
             Ok(true) => self.has_changed.store(true, Ordering::Relaxed),
             Err((path, error)) => context.process.log.warn(format_args!(
-                "{} can't be read, so that it is not known whether the site is a network: {error}; site.network says it",
+                "cannot read {} to detect whether the site is a WordPress network: {error}; set site.network",
                 path.display()
             )),
         }

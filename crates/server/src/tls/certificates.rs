@@ -20,7 +20,7 @@ use super::{staple, terms};
 
 /// How long before it is made a self-signed certificate begins: clocks differ.
 const BEGINS_BEFORE: Duration = Duration::from_secs(24 * 3600);
-/// How long it lives. Clients refuse certificates of more than 825 days, whoever vouches for them.
+/// Its validity period. Clients reject certificates valid for more than 825 days, whatever their issuer.
 const LIFE: Duration = Duration::from_secs(824 * 24 * 3600);
 
 /// Names that a self-signed certificate has besides those of the sites.
@@ -92,12 +92,12 @@ impl Pair {
     pub fn load(certificate: &Path, key: &Path) -> Result<Pair, String> {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
             .and_then(Iterator::collect)
-            .map_err(|error| format!("the certificate {} can't be read: {error}", certificate.display()))?;
+            .map_err(|error| format!("cannot read the certificate {}: {error}", certificate.display()))?;
         if chain.is_empty() {
-            return Err(format!("{} holds no certificate: it has to be in PEM", certificate.display()));
+            return Err(format!("{} contains no certificate: it must be in PEM format", certificate.display()));
         }
         let private = PrivateKeyDer::from_pem_file(key)
-            .map_err(|error| format!("the key {} can't be read: {error}", key.display()))?;
+            .map_err(|error| format!("cannot read the key {}: {error}", key.display()))?;
         Pair::new(chain, private)
             .map_err(|error| format!("{} and {}: {error}", certificate.display(), key.display()))
     }
@@ -113,7 +113,7 @@ impl Pair {
         Ok(until)
     }
 
-    /// A certificate for these names that nobody but ourselves vouches for.
+    /// A self-signed certificate for these names.
     ///
     /// # Errors
     /// A name can't stand in a certificate.
@@ -127,7 +127,7 @@ impl Pair {
             Ok((parameters.self_signed(&key)?, key))
         };
         let (certificate, key) =
-            made().map_err(|error: rcgen::Error| format!("no self-signed certificate: {error}"))?;
+            made().map_err(|error: rcgen::Error| format!("cannot create a self-signed certificate: {error}"))?;
         Pair::new(vec![certificate.into()], PrivatePkcs8KeyDer::from(key.serialize_der()).into())
     }
 
@@ -138,11 +138,11 @@ impl Pair {
     pub fn from_pem(text: &[u8]) -> Result<Pair, String> {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(text)
             .collect::<Result<_, _>>()
-            .map_err(|error| format!("no certificate in PEM: {error}"))?;
+            .map_err(|error| format!("invalid certificate in PEM format: {error}"))?;
         if chain.is_empty() {
-            return Err("it holds no certificate".to_owned());
+            return Err("it contains no certificate".to_owned());
         }
-        let key = PrivateKeyDer::from_pem_slice(text).map_err(|error| format!("no key in PEM: {error}"))?;
+        let key = PrivateKeyDer::from_pem_slice(text).map_err(|error| format!("invalid key in PEM format: {error}"))?;
         Pair::new(chain, key)
     }
 
@@ -151,7 +151,7 @@ impl Pair {
     /// # Errors
     /// The name can't stand in a certificate.
     pub fn for_challenge(name: &str, digest: &[u8]) -> Result<Pair, String> {
-        let wrong = |why: &dyn fmt::Display| format!("no certificate for the challenge of {name}: {why}");
+        let wrong = |why: &dyn fmt::Display| format!("cannot create the certificate for the challenge of {name}: {why}");
         let made = || {
             let mut parameters = rcgen::CertificateParams::new(vec![name.to_owned()])?;
             parameters.custom_extensions = vec![rcgen::CustomExtension::new_acme_identifier(digest)];
@@ -182,12 +182,12 @@ impl Pair {
 
     fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Pair, String> {
         let names = EndEntityCert::try_from(&chain[0])
-            .map_err(|error| format!("not a certificate of version 3: {error}"))?
+            .map_err(|error| format!("not an X.509 version 3 certificate: {error}"))?
             .valid_dns_names()
             .map(str::to_ascii_lowercase)
             .collect();
         let key = CertifiedKey::from_der(chain, key, &terms::provider()).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => "the key is not the certificate's".to_owned(),
+            rustls::Error::InconsistentKeys(_) => "the key does not match the certificate".to_owned(),
             error => error.to_string(),
         })?;
         Ok(Pair { key: Arc::new(key), names })
@@ -199,7 +199,7 @@ impl Pair {
 struct Names {
     /// `*.example.com` stands here as `.example.com`.
     by_name: HashMap<String, Vec<Arc<CertifiedKey>>>,
-    /// For who asks for no known name.
+    /// For clients that ask for no known name.
     default: Vec<Arc<CertifiedKey>>,
 }
 
@@ -227,7 +227,7 @@ impl Names {
         names
     }
 
-    /// A certificate that nobody believes is for names that have none else.
+    /// A self-signed certificate is only for names that have no other.
     fn fill_in(&mut self, own: &Pair) {
         for name in &own.names {
             let covered = |at: usize| self.by_name.contains_key(&name[at..]);
@@ -369,10 +369,10 @@ mod tests {
         let (other, empty) = (at("other", &two.signing_key.serialize_pem()), at("empty", ""));
         assert!(Pair::load(&cert, &key).is_ok());
         let said = |cert: &Path, key: &Path| Pair::load(cert, key).unwrap_err();
-        assert!(said(&cert, &other).ends_with("the key is not the certificate's"), "{}", said(&cert, &other));
-        assert!(said(&empty, &key).contains("holds no certificate"));
+        assert!(said(&cert, &other).ends_with("the key does not match the certificate"), "{}", said(&cert, &other));
+        assert!(said(&empty, &key).contains("contains no certificate"));
         assert!(said(&cert, &empty).contains("the key"));
-        assert!(said(&folder.join("none"), &key).contains("can't be read"));
+        assert!(said(&folder.join("none"), &key).contains("cannot read the certificate"));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

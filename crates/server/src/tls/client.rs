@@ -20,7 +20,7 @@ const SYSTEM: &[&str] = &[
     "/etc/ssl/cert.pem",
 ];
 
-/// Whom we believe.
+/// The trusted certificate authorities.
 #[derive(Clone)]
 pub struct Trust(Arc<ClientConfig>);
 
@@ -39,23 +39,23 @@ impl Trust {
         let file = match file {
             Some(file) => file.to_owned(),
             None => system_certificates().ok_or(
-                "the system has no list of certificates that it trusts: install the package ca-certificates",
+                "the system has no trusted certificate authorities: install the package ca-certificates",
             )?,
         };
-        let unreadable = |error| format!("{} can't be read: {error}", file.display());
+        let unreadable = |error| format!("cannot read {}: {error}", file.display());
         let mut roots = RootCertStore::empty();
         let all = CertificateDer::pem_file_iter(&file).map_err(unreadable)?;
         // A system's list has some that are too old to be understood: one suffices here.
         roots.add_parsable_certificates(all.filter_map(Result::ok));
         if roots.is_empty() {
             return Err(format!(
-                "{} holds no certificate that can be used: it has to be in PEM",
+                "{} contains no usable certificate: it must be in PEM format",
                 file.display()
             ));
         }
         let builder = ClientConfig::builder_with_provider(terms::provider())
             .with_safe_default_protocol_versions()
-            .map_err(|error| format!("TLS can't be used: {error}"))?;
+            .map_err(|error| format!("cannot set up TLS: {error}"))?;
         Ok(Trust(Arc::new(builder.with_root_certificates(roots).with_no_client_auth())))
     }
 

@@ -52,7 +52,7 @@ pub(super) fn verifier(clients: &plan::Clients) -> Result<(Arc<dyn ClientCertVer
     let shown = clients.ca.display();
     let authorities: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&clients.ca)
         .and_then(Iterator::collect)
-        .map_err(|error| format!("the authorities of clients, {shown}, can't be read: {error}"))?;
+        .map_err(|error| format!("cannot read the certificate authorities for clients, {shown}: {error}"))?;
     let mut number = DefaultHasher::new();
     clients.required.hash(&mut number);
     let mut roots = RootCertStore::empty();
@@ -60,12 +60,12 @@ pub(super) fn verifier(clients: &plan::Clients) -> Result<(Arc<dyn ClientCertVer
         authority.as_ref().hash(&mut number);
         roots
             .add(authority)
-            .map_err(|error| format!("{shown} holds no certificate of an authority: {error}"))?;
+            .map_err(|error| format!("{shown} contains no certificate of an authority: {error}"))?;
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), terms::provider());
     let builder = if clients.required { builder } else { builder.allow_unauthenticated() };
     let verifier = builder.build().map_err(|error| {
-        format!("{shown} can't be used: {error}; it has to hold certificates of authorities in PEM")
+        format!("cannot use {shown}: {error}; it must contain certificates of authorities in PEM format")
     })?;
     Ok((verifier, number.finish()))
 }

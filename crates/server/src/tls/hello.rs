@@ -15,9 +15,9 @@ use super::{Terms, issued};
 /// The longest ClientHello, with the heads of its records. rustls takes no longer ones.
 const HELLO_BYTES: usize = 64 << 10;
 
-/// Said to who speaks HTTP where HTTPS is spoken.
+/// The response to a plain HTTP request on an HTTPS port.
 const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nServer: Millrace\r\nContent-Type: text/plain; charset=utf-8\r\n\
-Content-Length: 79\r\nConnection: close\r\n\r\nThis port speaks HTTPS, and the request came by HTTP. Write https:// instead.\r\n";
+Content-Length: 78\r\nConnection: close\r\n\r\nThis port speaks HTTPS, but the request is plain HTTP. Use https:// instead.\r\n";
 
 /// On what terms a connection is.
 pub struct Chosen {
@@ -39,7 +39,8 @@ pub fn speaks_http(socket: &TcpStream) -> io::Result<Option<bool>> {
     }
 }
 
-/// Tells who speaks HTTP what is spoken here, and waits until he has gone: what he still sends would break the answer off.
+/// Answers a plain HTTP request on an HTTPS port, and waits until the client closes: unread bytes would reset the
+/// connection and lose the response.
 pub async fn refuse_http(socket: &TcpStream) {
     let _ = socket.try_io(Interest::READABLE, || {
         Ok(rustix::net::recv(socket, &mut [0; 4096][..], RecvFlags::empty())?)

@@ -37,12 +37,12 @@ impl Issued {
         locked(&self.pairs).iter().any(|(known, _)| known == id)
     }
 
-    /// Whoever asks for `name` by the challenge protocol is shown this certificate.
+    /// Answers TLS handshakes for `name` with the challenge's protocol by this certificate.
     pub fn begin_challenge(&self, name: &str, pair: &Pair) {
         locked(&self.challenges).insert(name.to_owned(), pair.key().clone());
     }
 
-    /// That is over.
+    /// Removes the challenge's certificate.
     pub fn end_challenge(&self, name: &str) {
         locked(&self.challenges).remove(name);
     }

@@ -81,9 +81,9 @@ pub fn ability() -> &'static Result<Ability, String> {
         // The kernel would load its module for a superuser. Whether it shall is the administrator's affair.
         let layers = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_ulp");
         if layers.is_ok_and(|layers| !layers.split_ascii_whitespace().any(|layer| layer == "tls")) {
-            return Err("its module `tls` is not loaded (modprobe tls)".to_owned());
+            return Err("the kernel module `tls` is not loaded (modprobe tls)".to_owned());
         }
-        try_all().map_err(|error| format!("it was tried, without success: {error}"))
+        try_all().map_err(|error| format!("a test connection failed: {error}"))
     })
 }
 

@@ -25,20 +25,20 @@ pub(super) fn good_until(
     chain: &[CertificateDer<'_>],
     now: SystemTime,
 ) -> Result<SystemTime, String> {
-    let answer = Answer::read(answer).ok_or("it is no answer of an authority in DER")?;
-    let (_, certificate) = X509Certificate::from_der(&chain[0]).map_err(|_| "the certificate is none")?;
+    let answer = Answer::read(answer).ok_or("it is not an OCSP response in DER format")?;
+    let (_, certificate) = X509Certificate::from_der(&chain[0]).map_err(|_| "the certificate is invalid")?;
     let single = answer
         .singles
         .iter()
         .find(|single| without_zeros(single.serial) == without_zeros(certificate.raw_serial()))
-        .ok_or("it is about another certificate")?;
+        .ok_or("it is for another certificate")?;
     match single.status {
         0 => {}
-        1 => return Err("it says that the certificate has been revoked".into()),
-        _ => return Err("the authority does not know the certificate".into()),
+        1 => return Err("it states that the certificate is revoked".into()),
+        _ => return Err("the certificate authority does not know the certificate".into()),
     }
     if single.this_update > now + SLACK {
-        return Err("it is from the future".into());
+        return Err("it is not valid yet".into());
     }
     if single.next_update < now {
         return Err("it has expired".into());
@@ -56,7 +56,7 @@ struct Answer<'a> {
     /// AlgorithmIdentifier, without tag and length.
     algorithm: &'a [u8],
     signature: &'a [u8],
-    /// Who has signed it, if that is not the authority itself.
+    /// The certificate of the signer, if it is not the authority itself.
     signer: Option<&'a [u8]>,
     singles: Vec<Single<'a>>,
 }
@@ -104,7 +104,8 @@ impl<'a> Answer<'a> {
         })
     }
 
-    /// Signed by the authority, or by whom it has named for that (RFC 6960 section 4.2.2.2).
+    /// Checks that the authority, or a responder that it authorizes (RFC 6960 section 4.2.2.2), has signed the
+    /// response.
     fn check_signature(&self, issuer: &CertificateDer<'_>, now: SystemTime) -> Result<(), String> {
         let by = |certificate: &CertificateDer<'_>| {
             let Ok(certificate) = EndEntityCert::try_from(certificate) else { return false };
@@ -120,16 +121,16 @@ impl<'a> Answer<'a> {
         let signer = self
             .signer
             .map(CertificateDer::from)
-            .ok_or("the authority of the certificate has not signed it")?;
+            .ok_or("it is not signed by the certificate's issuer")?;
         let anchor =
-            anchor_from_trusted_cert(issuer).map_err(|error| format!("the authority is none: {error}"))?;
+            anchor_from_trusted_cert(issuer).map_err(|error| format!("the issuer's certificate is invalid: {error}"))?;
         let named = EndEntityCert::try_from(&signer).and_then(|certificate| {
             let time = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap_or_default());
             let known = terms::provider().signature_verification_algorithms.all;
             certificate.verify_for_usage(known, &[anchor], &[], time, OCSP_SIGNING, None, None).map(drop)
         });
-        named.map_err(|error| format!("who has signed it may not: {error}"))?;
-        if by(&signer) { Ok(()) } else { Err("its signature is wrong".into()) }
+        named.map_err(|error| format!("its signer is not authorized: {error}"))?;
+        if by(&signer) { Ok(()) } else { Err("its signature is invalid".into()) }
     }
 }
 

@@ -57,7 +57,7 @@ pub(super) struct Memory {
 impl Memory {
     fn new() -> Result<Memory, String> {
         let tickets = aws_lc_rs::Ticketer::new()
-            .map_err(|error| format!("TLS can't be used: no keys for session tickets: {error}"))?;
+            .map_err(|error| format!("cannot set up TLS: no keys for session tickets: {error}"))?;
         Ok(Memory { tickets, sessions: ServerSessionMemoryCache::new(SESSIONS) })
     }
 }
@@ -163,12 +163,12 @@ impl Terms {
                     self.refresh();
                     if is_new {
                         log.info(format_args!(
-                            "the certificates have been read again: their files have changed"
+                            "reloaded certificates: their files have changed"
                         ));
                     }
                 }
                 // Said once: as long as the files stay as they are, nothing is new.
-                Err(why) => log.error(format_args!("the old certificates stay in force: {why}")),
+                Err(why) => log.error(format_args!("cannot reload certificates, the old ones stay in force: {why}")),
             }
             *seen = now;
         }
@@ -201,7 +201,7 @@ fn config(
 ) -> Result<Arc<ServerConfig>, String> {
     let builder = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
-        .map_err(|error| format!("TLS can't be used: {error}"))?;
+        .map_err(|error| format!("cannot set up TLS: {error}"))?;
     let early = matches!(asks, Asks::Nobody { early: true });
     let builder = match asks {
         Asks::Nobody { .. } => builder.with_no_client_auth(),
@@ -295,7 +295,7 @@ fn load(https: &plan::Https, seen: &mut Seen) -> Result<Vec<Pair>, String> {
             match pair.staple(file, SystemTime::now()) {
                 Ok(until) => seen.good_until = Some(seen.good_until.map_or(until, |first| first.min(until))),
                 Err(why) => seen.unsaid.push(format!(
-                    "what the authority says of {} is not sent along, by {}: {why}",
+                    "not stapling an OCSP response for {} from {}: {why}",
                     files.cert.display(),
                     file.display()
                 )),

@@ -1,5 +1,5 @@
-//! The page cache: bounds that fit together, a folder that is nobody else's, memory that is there. Problems of values that
-//! several sites share are told once.
+//! The page cache: consistent bounds, a directory of its own, enough memory. A problem of a value that several sites share
+//! is reported once.
 
 use super::not_a_folder;
 use crate::environment::{Environment, Found};
@@ -26,7 +26,7 @@ pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &m
     }
 }
 
-/// A budget beyond the machine's memory ends in the kernel's hands.
+/// The kernel kills a server whose cache exceeds the machine's memory.
 fn memory(view: &View<'_>, problems: &mut Vec<Problem>) {
     const KEY: &str = "cache.memory";
     let (budget, memory) = (view.number(KEY), view.environment().memory);
@@ -35,11 +35,11 @@ fn memory(view: &View<'_>, problems: &mut Vec<Problem>) {
             format!("`{KEY}` leaves little of the machine's {} for PHP", size_text(memory & !0xf_ffff));
         let cure = format!("write {} or less", size_text((memory / 2) & !0xf_ffff));
         let problem = Problem::warning(What::Risky, title, cure);
-        problems.push(problem.at(view.at(KEY), "of memory that PHP's workers need as well"));
+        problems.push(problem.at(view.at(KEY), "of the memory that PHP workers need, too"));
     }
 }
 
-/// A time for answers that say nothing beyond the bound for those that do: the bound holds for both.
+/// A default time above the bound for times that a response sets: the bound applies to both.
 fn bounds_of_use(view: &View<'_>, problems: &mut Vec<Problem>) {
     let pairs = [
         ("cache.stale_while_revalidate", "cache.stale_max"),
@@ -60,7 +60,7 @@ fn bounds_of_use(view: &View<'_>, problems: &mut Vec<Problem>) {
         let (time, most) = (duration_text(time), duration_text(most));
         let cure = format!("lower `{key}` to {most} or less, or raise `{bound}` to {time} or more");
         let problem =
-            Problem::warning(What::Conflict, format!("`{key}` is more than `{bound}`, which holds"), cure);
+            Problem::warning(What::Conflict, format!("`{key}` is more than `{bound}`, which limits it"), cure);
         let problem = problem.at(view.at(key), time).at(view.at(bound), most.as_str());
         problems.push(match view.at(bound) {
             Some(_) => problem,
@@ -69,7 +69,7 @@ fn bounds_of_use(view: &View<'_>, problems: &mut Vec<Problem>) {
     }
 }
 
-/// The folder is made by the server; but nothing else may be in its place, and no site may serve it.
+/// The server creates the directory; but no file may be in its place, and no site may serve it.
 fn folder(view: &View<'_>, problems: &mut Vec<Problem>) {
     const KEY: &str = "cache.dir";
     let Some(dir) = view.path(KEY).filter(|_| view.at(KEY).is_some()) else { return };
@@ -78,10 +78,10 @@ fn folder(view: &View<'_>, problems: &mut Vec<Problem>) {
         found => problems.push(not_a_folder(KEY, &dir, found).at(view.at(KEY), "")),
     }
     if view.root().is_some_and(|root| dir.starts_with(root)) {
-        let title = format!("`{KEY}` is inside of a site's root");
-        let cure = "choose a folder that no site serves, or remove the line for the default";
+        let title = format!("`{KEY}` is inside a site's root");
+        let cure = "choose a directory that no site serves, or remove the line to use the default";
         let problem = Problem::error(What::Conflict, title, cure);
         problems
-            .push(problem.at(view.at(KEY), "anybody could ask for it").at(view.at("site.root"), "the root"));
+            .push(problem.at(view.at(KEY), "visitors could download it").at(view.at("site.root"), "the root"));
     }
 }

@@ -1,4 +1,4 @@
-//! HTTPS: certificates for where it is listened, and their files.
+//! HTTPS: certificates for its listeners, and their files.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crate::environment::{Environment, Found};
 use crate::plan::Address;
 use crate::problem::{Problem, What};
 use crate::resolve::View;
-use crate::written::{SiteWritten, Written};
+use crate::written::{WrittenTable, Written};
 
 /// Adds every problem of HTTPS.
 pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &mut Vec<Problem>) {
@@ -16,16 +16,16 @@ pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &m
         && !view.switch("https.self_signed")
         && !super::acme::is_on(written, environment)
     {
-        let cure = "add acme = true to have one come by itself, or [[tls]] with cert and key; for work on this machine, \
-                    https.self_signed = true";
+        let cure = "add acme = true to obtain one automatically, or [[tls]] with cert and key; for development on \
+                    this machine, https.self_signed = true";
         let problem = Problem::error(What::Missing, "HTTPS has no certificate", cure);
-        problems.push(problem.at(Some(at), "nobody could connect here"));
+        problems.push(problem.at(Some(at), "no client could connect here"));
     }
     for (address, span) in view.addresses("https.listen") {
         if let Address::Unix(_) = address {
             let cure =
-                "listen there by server.listen: what comes over a Unix socket has been deciphered by a proxy";
-            let problem = Problem::error(What::Conflict, "HTTPS has no place on a Unix socket", cure);
+                "use server.listen: a proxy that connects to a Unix socket has already decrypted its requests";
+            let problem = Problem::error(What::Conflict, "HTTPS cannot use a Unix socket", cure);
             problems.push(problem.at(view.at_element("https.listen", &span).as_ref(), "not encrypted"));
         }
     }
@@ -43,7 +43,7 @@ pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &m
     }
 }
 
-/// Whom certificates of clients are asked for needs an authority, and HTTPS.
+/// Client certificates need an authority, and HTTPS.
 fn clients(view: &View<'_>, problems: &mut Vec<Problem>) {
     let Some(at) = view.at("site.client_verify").filter(|_| view.choice("site.client_verify") != "off")
     else {
@@ -52,22 +52,22 @@ fn clients(view: &View<'_>, problems: &mut Vec<Problem>) {
     match view.path("site.client_ca") {
         Some(path) => present(view, "site.client_ca", &path, problems),
         None if view.at("site.client_ca").is_none() => {
-            let title = "certificates of clients are asked for, but nobody says whose count";
+            let title = "client certificates are requested, but no authority is configured";
             let cure = "set client_ca to a file with the certificate of your authority, in PEM";
-            problems.push(Problem::error(What::Missing, title, cure).at(Some(at), "by whose word?"));
+            problems.push(Problem::error(What::Missing, title, cure).at(Some(at), "which authority?"));
         }
         None => {}
     }
     if view.addresses("https.listen").is_empty() {
-        let title = "certificates of clients are asked for, but there is no HTTPS";
+        let title = "client certificates are requested, but HTTPS is off";
         let cure =
-            "set https.listen, and write a [[tls]]; a proxy in front has to check certificates by itself";
-        problems.push(Problem::error(What::Conflict, title, cure).at(Some(at), "over what?"));
+            "set https.listen and add a [[tls]]; a proxy in front must verify certificates itself";
+        problems.push(Problem::error(What::Conflict, title, cure).at(Some(at), "needs HTTPS"));
     }
 }
 
-/// The file has to be there. Whether it holds what it should is found out when it is used.
-fn file(one: &SiteWritten, view: &View<'_>, key: &str, problems: &mut Vec<Problem>) {
+/// The file must exist. Its contents are checked when it is used.
+fn file(one: &WrittenTable, view: &View<'_>, key: &str, problems: &mut Vec<Problem>) {
     let at = view.at(key);
     let Some(path) = view.path(key) else {
         if at.is_none() {
@@ -86,7 +86,7 @@ fn present(view: &View<'_>, key: &str, path: &Path, problems: &mut Vec<Problem>)
         Found::File => return,
         Found::Nothing => ("does not exist", "no such file"),
         Found::Denied => ("cannot be read", "permission denied"),
-        Found::Directory | Found::Other => ("is not a file", "a folder"),
+        Found::Directory | Found::Other => ("is not a file", "a directory"),
     };
     let title = format!("{} {why}", path.display());
     let cure = "correct the path, or let the server's user read it";

@@ -1,5 +1,5 @@
-//! PHP: workers that fit together, files that are there, and the user it runs as. Problems of values that several sites
-//! share are told once.
+//! PHP: consistent numbers of workers, existing files, and its user. A problem of a value that several sites share is
+//! reported once.
 
 use super::{bounds, pools};
 use crate::environment::{Environment, Found};
@@ -32,7 +32,7 @@ pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &m
     }
 }
 
-/// No more workers at the start, or idle, than there may be.
+/// Workers at start, and idle workers, must not exceed the maximum.
 fn workers(view: &View<'_>, problems: &mut Vec<Problem>) {
     const MOST: &str = "php.workers";
     let most = view.number(MOST);
@@ -52,7 +52,7 @@ fn workers(view: &View<'_>, problems: &mut Vec<Problem>) {
     }
 }
 
-/// With FastCGI, php-fpm has settings of its own; and its sockets are there, if it runs.
+/// With FastCGI, php-fpm has its own settings; and its sockets exist, if it runs.
 fn backends(view: &View<'_>, problems: &mut Vec<Problem>) {
     const KEY: &str = "php.fastcgi";
     for key in ["php.program", "php.ini_file", "php.ini", "php.user", "php.group"] {
@@ -67,9 +67,9 @@ fn backends(view: &View<'_>, problems: &mut Vec<Problem>) {
         let Backend::Unix(path) = &backend else { continue };
         let why = match view.environment().disk.look(path) {
             Found::Other => continue,
-            Found::Nothing => "there is no such socket",
-            Found::Denied => "it cannot be reached: permission denied",
-            Found::File | Found::Directory => "it is no socket",
+            Found::Nothing => "the socket does not exist",
+            Found::Denied => "permission denied",
+            Found::File | Found::Directory => "it is not a socket",
         };
         let title = format!("`{KEY}`: {}: {why}", path.display());
         let cure = "start php-fpm, or correct the path: `listen` in its pool's configuration, like /etc/php/8.2/fpm/pool.d/www.conf";
@@ -77,12 +77,12 @@ fn backends(view: &View<'_>, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Files that are named have to be there.
+/// Configured files must exist.
 fn files(view: &View<'_>, problems: &mut Vec<Problem>) {
     for (key, cure) in [
-        ("php.ini_file", "name an existing ini file, or remove the line for the distribution's"),
-        ("php.overload_page", "name an existing file, or remove the line for the server's own page"),
-        ("php.waiting_page", "name an existing file, or remove the line for the server's own page"),
+        ("php.ini_file", "name an existing ini file, or remove the line to use the distribution's"),
+        ("php.overload_page", "name an existing file, or remove the line to use the server's own page"),
+        ("php.waiting_page", "name an existing file, or remove the line to use the server's own page"),
         ("php.program", "build it with `cargo build --release`, correct the path, or remove the line"),
     ] {
         let Some(file) = view.path(key) else { continue };
@@ -97,7 +97,7 @@ fn files(view: &View<'_>, problems: &mut Vec<Problem>) {
     }
 }
 
-/// The script of the persistent workers has to be there, below the root or elsewhere.
+/// The script of persistent workers must exist, below the root or elsewhere.
 fn worker_script(view: &View<'_>, problems: &mut Vec<Problem>) {
     const KEY: &str = "php.worker_script";
     let Some(worker) = crate::resolve::worker_script(view) else { return };
@@ -109,7 +109,7 @@ fn worker_script(view: &View<'_>, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Only root can run PHP as somebody else, and shouldn't run it as itself.
+/// Only root can run PHP as another user, and should not run it as root.
 fn user(view: &View<'_>, problems: &mut Vec<Problem>) {
     let environment = view.environment();
     let user = view.text("php.user");
@@ -117,7 +117,7 @@ fn user(view: &View<'_>, problems: &mut Vec<Problem>) {
         if matches!(user.as_deref(), None | Some("root" | "0")) {
             let cure = "set php.user to the owner of the site's files, like \"www-data\"";
             let problem = Problem::warning(What::Risky, "PHP runs as root", cure).at(view.at("php.user"), "");
-            problems.push(problem.note("a hole in any plugin would own the whole machine"));
+            problems.push(problem.note("a hole in any plugin would give control of the whole machine"));
         }
         accounts(view, problems);
         return;
@@ -134,7 +134,7 @@ fn user(view: &View<'_>, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Users and groups that this machine's files don't have. A directory service may, so it is a warning.
+/// Users and groups that are not in this machine's files. A directory service may have them, so this is a warning.
 fn accounts(view: &View<'_>, problems: &mut Vec<Problem>) {
     for (key, file, noun) in [("php.user", "/etc/passwd", "user"), ("php.group", "/etc/group", "group")] {
         let Some(name) = view.text(key) else { continue };
@@ -147,7 +147,7 @@ fn accounts(view: &View<'_>, problems: &mut Vec<Problem>) {
     }
 }
 
-/// PHP drops a body that is over its own limit without a word; say so if both limits are written.
+/// PHP silently drops a body above its own limit: a warning if both limits are set.
 fn uploads(view: &View<'_>, problems: &mut Vec<Problem>) {
     const NAME: &str = "post_max_size";
     let most = view.number("site.body_bytes");
@@ -161,9 +161,9 @@ fn uploads(view: &View<'_>, problems: &mut Vec<Problem>) {
     }
     let title = format!("PHP's {NAME} = {} is less than `{key}` = {}", size_text(bytes), size_text(most));
     let cure = format!("raise {NAME} under [php.ini], or lower `{key}`");
-    let problem = Problem::warning(What::Conflict, title, cure).at(view.at(key), "the server takes this");
+    let problem = Problem::warning(What::Conflict, title, cure).at(view.at(key), "the server accepts this");
     problems
-        .push(problem.at(view.at("php.ini"), "PHP drops what is larger, and the script sees an empty form"));
+        .push(problem.at(view.at("php.ini"), "PHP drops a larger body, and the script sees an empty form"));
 }
 
 /// A size as PHP reads it: a number and perhaps K, M or G (zend_ini_parse_quantity, Zend/zend_ini.c).

@@ -1,11 +1,11 @@
-//! Pools of PHP workers: shares that fit together, and rules by which requests come to them.
+//! Pools of PHP workers: consistent shares, and rules that select their requests.
 
 use crate::plan::PhpPool;
 use crate::problem::{Problem, What};
 use crate::resolve::View;
 use crate::value::number_text;
 
-/// Most pools of a site.
+/// Maximum pools per site.
 const MOST: usize = 16;
 
 /// Adds every problem of the pools that this site sees.
@@ -13,8 +13,8 @@ pub(super) fn all(view: &View<'_>, problems: &mut Vec<Problem>) {
     let names = view.pool_names();
     if names.len() > MOST {
         let at = view.written_pools().nth(MOST - 1).map(|(_, at)| at);
-        let cure = "put requests that are much alike into one pool";
-        let title = format!("a site has at most {MOST} pools, and here are {}", names.len());
+        let cure = "combine pools with similar requests";
+        let title = format!("a site can have {MOST} pools, this one has {}", names.len());
         problems.push(Problem::error(What::OutOfBounds, title, cure).at(at, "one too many"));
     }
     for name in &names {
@@ -24,11 +24,11 @@ pub(super) fn all(view: &View<'_>, problems: &mut Vec<Problem>) {
     for (name, at) in view.written_pools() {
         if !view.is_reached(name) && (view.is_own_pool(name) || !view.is_reached_by_any(name)) {
             let title = format!("no request runs in the pool `{name}`");
-            let cure = "say which do, by `paths`, `cookies`, `arguments` or `methods`, or remove the pool";
+            let cure = "set its `paths`, `cookies`, `arguments` or `methods`, or remove the pool";
             let mut problem = Problem::error(What::Conflict, title, cure).at(Some(at), "no rule");
             if matches!(name, PhpPool::ADMIN | PhpPool::BACKGROUND) {
                 problem = problem
-                    .note("the profile `generic` knows nothing of this pool; `wordpress` and `drupal` do");
+                    .note("the profile `generic` has no rules for this pool; `wordpress` and `drupal` have some");
             }
             problems.push(problem);
         }
@@ -40,7 +40,7 @@ fn numbers(view: &View<'_>, name: &str, problems: &mut Vec<Problem>) {
     const ALL: &str = "php.workers";
     let [workers, keep] = ["php.pool.NAME.workers", "php.pool.NAME.keep"];
     let shown = |key: &str| key.replace("NAME", name);
-    // What PHP has as a whole is known here only if it is written.
+    // The number for PHP as a whole is known here only if it is set.
     if let (Some(own), Some(all)) = (view.written_count(workers), view.written_count(ALL))
         && own > all
     {
@@ -52,14 +52,14 @@ fn numbers(view: &View<'_>, name: &str, problems: &mut Vec<Problem>) {
     if let (Some(kept), Some(own)) = (view.written_count(keep), view.written_count(workers))
         && kept > own
     {
-        let cure = format!("lower `{}` to {own} or less: a pool keeps some of its own", shown(keep));
+        let cure = format!("lower `{}` to {own} or less: a pool can keep only its own workers", shown(keep));
         let title = format!("`{}` is more than `{}`", shown(keep), shown(workers));
         let problem = Problem::error(What::Conflict, title, cure);
         problems.push(problem.at(view.at(keep), number(kept)).at(view.at(workers), number(own)));
     }
 }
 
-/// What all keep has to be there, with one worker for those that keep nothing.
+/// The pools must not keep more workers than there are, with one left for pools that keep none.
 fn together(view: &View<'_>, names: &[String], problems: &mut Vec<Problem>) {
     const ALL: &str = "php.workers";
     const KEEP: &str = "php.pool.NAME.keep";
@@ -72,15 +72,15 @@ fn together(view: &View<'_>, names: &[String], problems: &mut Vec<Problem>) {
     if sum <= most {
         return;
     }
-    let title = format!("the pools keep {sum} workers, and of {all} they may keep {most}");
-    let cure = format!("raise `{ALL}` to {} or more, or have the pools keep fewer", sum + (all - most));
+    let title = format!("the pools keep {sum} workers, but of {all} they may keep only {most}");
+    let cure = format!("raise `{ALL}` to {} or more, or lower `keep` of the pools", sum + (all - most));
     let mut problem = Problem::error(What::Conflict, title, cure);
     for (name, keep) in kept {
         problem = problem.at(view.pool(name).at(KEEP), number(keep));
     }
     problem = problem.at(view.at(ALL), number(all));
     if !strict {
-        problem = problem.note("one worker is for all, so that a pool that keeps none gets its turn");
+        problem = problem.note("one worker remains for all pools, so that a pool that keeps none gets its turn");
     }
     problems.push(problem);
 }

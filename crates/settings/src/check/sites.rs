@@ -1,4 +1,4 @@
-//! The sites: their names among each other, their folders, front controllers and redirects.
+//! The sites: duplicate names, directories, front controllers and redirects.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::application;
 use crate::environment::{Environment, Found};
 use crate::problem::{At, Problem, Severity, What};
 use crate::resolve::View;
-use crate::written::{SiteWritten, Written};
+use crate::written::{WrittenTable, Written};
 
 /// Adds every problem of the sites.
 pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &mut Vec<Problem>) {
@@ -33,7 +33,7 @@ fn names(views: &[View<'_>], problems: &mut Vec<Problem>) {
             match seen.iter().find(|(other, _)| *other == name) {
                 None => seen.push((name, at)),
                 Some((_, first)) => {
-                    let title = format!("the name \"{name}\" is given twice");
+                    let title = format!("the name \"{name}\" is used twice");
                     let problem =
                         Problem::error(What::Duplicate, title, "remove one of the two, or rename it");
                     problems.push(problem.at(at.as_ref(), "again").at(first.as_ref(), "first here"));
@@ -57,21 +57,21 @@ fn defaults(written: &Written, views: &[View<'_>], problems: &mut Vec<Problem>) 
         if number != default && !chosen.contains(&number) && view.at("site.names").is_none() {
             let cure = "add a line like names = [\"example.com\", \"www.example.com\"], or default = true";
             let problem = Problem::error(What::Missing, "a site has no names", cure);
-            problems.push(problem.at(site.at.as_ref(), "no request would ever come here"));
+            problems.push(problem.at(site.at.as_ref(), "no request would reach this site"));
         }
     }
 }
 
-/// The folder has to be there.
-fn root(site: &SiteWritten, view: &View<'_>, problems: &mut Vec<Problem>) {
+/// The directory must exist.
+fn root(site: &WrittenTable, view: &View<'_>, problems: &mut Vec<Problem>) {
     const KEY: &str = "site.root";
     let at = view.at(KEY);
     let Some(root) = view.root() else {
-        // A root that was typed and wrong has been reported.
+        // A wrong root has been reported.
         if at.is_none() {
             let cure = "add a line like root = \"/srv/www/example\"";
             let problem = Problem::error(What::Missing, "a site has no root", cure);
-            problems.push(problem.at(site.at.as_ref(), "which folder?"));
+            problems.push(problem.at(site.at.as_ref(), "which directory?"));
         }
         return;
     };
@@ -83,37 +83,37 @@ fn root(site: &SiteWritten, view: &View<'_>, problems: &mut Vec<Problem>) {
         Found::Nothing => {
             let known = root.ancestors().skip(1).find(|dir| disk.look(dir) == Found::Directory);
             let label =
-                known.map(|dir| format!("{} is there, the rest is not", dir.display())).unwrap_or_default();
+                known.map(|dir| format!("{} exists, the rest does not", dir.display())).unwrap_or_default();
             let argument = at.is_some_and(|at| at.origin.is_argument());
-            let from = if argument { "the current directory" } else { "the configuration file's folder" };
+            let from = if argument { "the current directory" } else { "the directory of the configuration file" };
             let cure = format!("correct the path; a relative one starts at {from}");
             return problems.push(wrong(format!("the root {path} does not exist"), cure).at(at, label));
         }
         Found::Denied => {
             let cure =
-                "let the server's user enter the folders above it (chmod o+x), or start the server as root";
+                "let the server's user enter the directories above it (chmod o+x), or start the server as root";
             return problems.push(
                 wrong(format!("the root {path} cannot be reached"), cure.into()).at(at, "permission denied"),
             );
         }
         Found::File | Found::Other => {
             let cure = match root.parent() {
-                Some(parent) => format!("write the folder: \"{}\"", parent.display()),
-                None => "write a folder".to_owned(),
+                Some(parent) => format!("write the directory: \"{}\"", parent.display()),
+                None => "write a directory".to_owned(),
             };
             return problems
                 .push(wrong(format!("the root {path} is not a directory"), cure).at(at, "a file"));
         }
     }
     if root.parent().is_none() {
-        let cure = "name the folder of the site";
-        let problem = Problem::warning(What::Risky, "the root is the whole machine", cure);
-        problems.push(problem.at(at, "everything here could be asked for"));
+        let cure = "name the directory of the site";
+        let problem = Problem::warning(What::Risky, "the root is the whole file system", cure);
+        problems.push(problem.at(at, "visitors could request any file"));
     } else if let Some(folder) = application::public_folder(&root, disk) {
-        let title = format!("{path} looks like a project that is served from its folder `{folder}`");
+        let title = format!("{path} looks like a project with its public files in `{folder}`");
         let cure = format!("write \"{}\"", root.join(folder).display());
         let problem = Problem::warning(What::Risky, title, cure);
-        problems.push(problem.at(at, "its code and configuration could be asked for"));
+        problems.push(problem.at(at, "visitors could request its code and configuration"));
     }
 }
 
@@ -128,8 +128,8 @@ fn front_controller(view: &View<'_>, problems: &mut Vec<Problem>) {
                 Problem::error(What::Conflict, "`site.try_files = false` needs a front controller", cure);
             problems.push(
                 problem
-                    .at(view.at("site.try_files"), "no file is looked for")
-                    .at(at, "and no script answers"),
+                    .at(view.at("site.try_files"), "files are not looked up")
+                    .at(at, "no script answers"),
             );
         }
         return;
@@ -146,7 +146,7 @@ fn front_controller(view: &View<'_>, problems: &mut Vec<Problem>) {
     let outside = |root: &Path, real: &Path| !real.starts_with(root);
     match (disk.real(&root), disk.real(&file)) {
         (Some(root), Some(real)) if outside(&root, &real) && view.choice("files.symlinks") == "inside" => {
-            let title = format!("the front controller {script} is outside of the root");
+            let title = format!("the front controller {script} is outside the root");
             let cure = "put the script into the root, or set files.symlinks = \"follow\"";
             let label = format!("a link to {}", real.display());
             problems.push(Problem::error(What::Conflict, title, cure).at(at, label).note(bounds(KEY)));
@@ -163,7 +163,7 @@ fn front_controller(view: &View<'_>, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Folders that scripts hand files out of.
+/// Directories that scripts send files from.
 fn handed_out(view: &View<'_>, problems: &mut Vec<Problem>) {
     let roots = view.folders("site.sendfile_roots").into_iter().map(|dir| ("site.sendfile_roots", dir));
     let places = view.pairs("site.internal").into_iter().map(|(_, dir)| ("site.internal", dir.into()));
@@ -171,9 +171,9 @@ fn handed_out(view: &View<'_>, problems: &mut Vec<Problem>) {
         let at = view.at(key);
         match view.environment().disk.look(&dir) {
             Found::Directory if dir.parent().is_none() => {
-                let title = format!("`{key}`: a script could have any file of the machine sent");
-                let cure = "name the folder that holds the files";
-                problems.push(Problem::warning(What::Risky, title, cure).at(at, "the whole machine"));
+                let title = format!("`{key}`: scripts could send any file of the machine");
+                let cure = "name the directory of the files";
+                problems.push(Problem::warning(What::Risky, title, cure).at(at, "the whole file system"));
             }
             Found::Directory => {}
             found => problems
@@ -182,7 +182,7 @@ fn handed_out(view: &View<'_>, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Redirects that lead nowhere.
+/// Redirects to a name or scheme that the site does not have.
 fn redirect(view: &View<'_>, problems: &mut Vec<Problem>) {
     let names: Vec<String> = view.texts("site.names").into_iter().map(|(name, _)| name).collect();
     let matches = |host: &str| {
@@ -197,7 +197,7 @@ fn redirect(view: &View<'_>, problems: &mut Vec<Problem>) {
             _ => continue,
         };
         if !matches(&target) && name.parse::<std::net::Ipv4Addr>().is_err() && !name.starts_with('[') {
-            let title = format!("\"{name}\" is redirected to \"{target}\", which is no name of this site");
+            let title = format!("\"{name}\" is redirected to \"{target}\", which is not a name of this site");
             let cure = format!(
                 "add \"{target}\" to names, or set www = \"{}\"",
                 if adding { "remove" } else { "add" }
@@ -211,11 +211,11 @@ fn redirect(view: &View<'_>, problems: &mut Vec<Problem>) {
         && view.networks("server.trusted_proxies").is_empty()
         && view.addresses("https.listen").is_empty()
     {
-        let title = "every request is redirected to https, which this server does not speak";
+        let title = "every request is redirected to https, but HTTPS is off";
         let cure = "set https.listen; or put a TLS proxy in front and name it in server.trusted_proxies (\"127.0.0.1\" or \"unix\")";
         let problem = Problem::warning(What::Conflict, title, cure);
         problems.push(problem.at(view.at("site.redirect.https"), "").note(
-            "a request counts as https if a trusted proxy says so in X-Forwarded-Proto; otherwise it would be redirected for ever",
+            "a request counts as https if a trusted proxy says so in X-Forwarded-Proto; any other request would be redirected forever",
         ));
     }
 }

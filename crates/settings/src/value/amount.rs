@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Form, Raw, Read};
 use crate::problem::{What, shown};
 
-/// Sizes: KB is 1024 bytes, whatever the spelling.
+/// Sizes: KB is 1024 bytes in every spelling.
 const SIZES: &[(&str, u64)] = &[
     ("b", 1),
     ("k", 1 << 10),
@@ -187,7 +187,7 @@ pub(crate) fn number_text(number: u64) -> String {
     text
 }
 
-/// Why a text is not an amount.
+/// Why a string is not an amount.
 enum Unreadable {
     Number,
     Fraction,

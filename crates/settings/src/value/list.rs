@@ -1,4 +1,4 @@
-//! Lists and open tables. Each element that is wrong is reported, not only the first.
+//! Lists and open tables. Every wrong element is reported, not only the first.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use super::{Entry, Form, Raw, Read, Wrong, joined, name, number_text};
 use crate::plan::{Address, Backend, Network};
 use crate::problem::{What, shown};
 
-/// Fields that the server itself writes or that frame a message; a second writer would break it (RFC 9110 section 7.6.1,
+/// Header fields that the server writes or that frame a message; a second one would break the message (RFC 9110 section 7.6.1,
 /// RFC 9112 section 6).
 const OURS: &[&str] = &[
     "connection",
@@ -23,7 +23,7 @@ const OURS: &[&str] = &[
     "upgrade",
 ];
 
-/// Listening addresses; one alone may stand without brackets.
+/// Listening addresses; a single one needs no brackets.
 pub(super) fn addresses(raw: &Raw, base: &Path) -> Read<Vec<(Address, Range<usize>)>> {
     let list = elements(raw, "an address in quotes, like \"127.0.0.1:8080\"", |raw, text| {
         name::address(raw, text, base).map(|address| (address, raw.span.clone()))
@@ -31,7 +31,7 @@ pub(super) fn addresses(raw: &Raw, base: &Path) -> Read<Vec<(Address, Range<usiz
     not_empty(raw, list, "write at least one address, like [\"127.0.0.1:8080\"]")
 }
 
-/// Addresses to connect to; one alone may stand without brackets, and `word` for none.
+/// Addresses to connect to; a single one needs no brackets, and `word` means none.
 pub(super) fn backends(raw: &Raw, word: &str, base: &Path) -> Read<Vec<Backend>> {
     if raw.text() == Some(word) {
         return Ok(Vec::new());
@@ -46,11 +46,11 @@ pub(super) fn networks(raw: &Raw) -> Read<Vec<Network>> {
     elements(raw, "an address block in quotes, like \"10.0.0.0/8\"", name::network)
 }
 
-/// Names of files in a folder.
+/// Names of files in a directory.
 pub(super) fn file_names(raw: &Raw) -> Read<Vec<(String, Range<usize>)>> {
     let list = elements(raw, "a file name in quotes, like \"index.html\"", |raw, text| {
         if text.is_empty() || text.starts_with('.') || text.contains(['/', '\\', '\0']) {
-            let title = format!("cannot name \"{}\"", shown(text));
+            let title = format!("cannot contain \"{}\"", shown(text));
             let cure = "write the name of a file in the directory, without a path or a leading dot";
             return Err(raw.wrong(What::Malformed, title, "not a plain file name", cure));
         }
@@ -67,7 +67,7 @@ pub(super) fn host_names(raw: &Raw) -> Read<Vec<(String, Range<usize>)>> {
     not_empty(raw, list, "write a host name, or remove the line for a site that answers for every host")
 }
 
-/// Response fields (RFC 9110 section 5.1 and 5.5).
+/// Response header fields (RFC 9110 section 5.1 and 5.5).
 pub(super) fn fields(raw: &Raw) -> Read<Vec<(String, String)>> {
     let mut wrongs = Vec::new();
     let mut fields = Vec::new();
@@ -80,14 +80,14 @@ pub(super) fn fields(raw: &Raw) -> Read<Vec<(String, String)>> {
     if wrongs.is_empty() { Ok(fields) } else { Err(wrongs) }
 }
 
-/// Folders, absolute; relative ones start at `base`.
+/// Directories, made absolute; relative ones start at `base`.
 pub(super) fn folders(raw: &Raw, base: &Path) -> Read<Vec<PathBuf>> {
     let list =
-        elements(raw, "a folder in quotes, like \"/srv/private\"", |raw, text| folder(raw, text, base))?;
+        elements(raw, "a directory in quotes, like \"/srv/private\"", |raw, text| folder(raw, text, base))?;
     not_too_long(raw, list)
 }
 
-/// Beginnings of URL paths, each given a slash in front and at the end, and the folder that each stands for.
+/// URL path prefixes, with a slash at the start and the end, and the directory of each.
 pub(super) fn places(raw: &Raw, base: &Path) -> Read<Vec<(String, String)>> {
     let mut wrongs = Vec::new();
     let mut places: Vec<(String, String)> = Vec::new();
@@ -95,7 +95,7 @@ pub(super) fn places(raw: &Raw, base: &Path) -> Read<Vec<(String, String)>> {
         match place(entry, base) {
             Ok(place) if places.iter().any(|(path, _)| *path == place.0) => {
                 let at_name = Raw { form: Form::Text(String::new()), span: entry.span.clone() };
-                let title = format!("names {} twice", place.0);
+                let title = format!("contains {} twice", place.0);
                 wrongs.extend(at_name.wrong(What::Duplicate, title, "again", "remove one of the two"));
             }
             Ok(place) => places.push(place),
@@ -111,27 +111,27 @@ fn place(entry: &Entry, base: &Path) -> Read<(String, String)> {
     let Some(text) = entry.value.text() else {
         return Err(entry
             .value
-            .wrong_type(format!("needs a folder for {path}/"), "write the folder in quotes"));
+            .wrong_type(format!("needs a directory for {path}/"), "write the directory in quotes"));
     };
     let folder = folder(&entry.value, text, base)?;
-    // It was a text before.
+    // The path was a string in the source, so nothing is lost.
     Ok((format!("{path}/"), folder.to_string_lossy().into_owned()))
 }
 
 fn folder(raw: &Raw, text: &str, base: &Path) -> Read<PathBuf> {
     if text.is_empty() || text.contains('\0') {
-        let title = format!("cannot hold \"{}\"", shown(text));
+        let title = format!("cannot contain \"{}\"", shown(text));
         return Err(raw.wrong(
             What::Malformed,
             title,
-            "not a folder",
-            "write a folder, like \"/srv/private\"",
+            "not a directory",
+            "write a directory, like \"/srv/private\"",
         ));
     }
     Ok(joined(base, text))
 }
 
-/// PHP ini values. In TOML `opcache.enable = 1` is a table in a table; the name is put together again.
+/// PHP ini values. In TOML `opcache.enable = 1` is a table in a table; this restores the name.
 pub(super) fn ini(raw: &Raw) -> Read<Vec<(String, String)>> {
     let mut wrongs = Vec::new();
     let mut values = Vec::new();
@@ -166,15 +166,15 @@ fn variable(entry: &Entry) -> Read<(String, String)> {
         _ => {
             return Err(entry
                 .value
-                .wrong_type(format!("needs a text for {name}"), "write the value in quotes"));
+                .wrong_type(format!("needs a string for {name}"), "write the value in quotes"));
         }
     };
     if text.contains('\0') {
-        let title = format!("has an illegal value for {name}");
+        let title = format!("has an invalid value for {name}");
         return Err(entry.value.wrong(
             What::Malformed,
             title,
-            "holds a NUL byte",
+            "contains a NUL byte",
             "remove it: it would end the value",
         ));
     }
@@ -186,20 +186,20 @@ fn field(entry: &Entry) -> Read<(String, String)> {
     let at_name = Raw { form: Form::Text(String::new()), span: entry.span.clone() };
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(token) {
-        let title = format!("has an illegal field name \"{}\"", shown(name));
+        let title = format!("has an invalid field name \"{}\"", shown(name));
         let cure = "a field name has letters, digits and hyphens, like X-Frame-Options";
-        return Err(at_name.wrong(What::Malformed, title, "illegal", cure));
+        return Err(at_name.wrong(What::Malformed, title, "invalid", cure));
     }
     if OURS.contains(&name.to_ascii_lowercase().as_str()) {
         let title = format!("cannot set {name}");
-        let cure = "remove it: the server writes this field itself, and a second one would break answers";
+        let cure = "remove it: the server writes this field itself, and a second one would break responses";
         return Err(at_name.wrong(What::Conflict, title, "written by the server", cure));
     }
     let Some(text) = entry.value.text() else {
-        return Err(entry.value.wrong_type(format!("needs a text for {name}"), "write the value in quotes"));
+        return Err(entry.value.wrong_type(format!("needs a string for {name}"), "write the value in quotes"));
     };
     if text.contains(|c: char| c.is_control() && c != '\t') {
-        let title = format!("has an illegal value for {name}");
+        let title = format!("has an invalid value for {name}");
         let cure = "write the value on one line: line breaks and control characters would end the field";
         return Err(entry.value.wrong(What::Malformed, title, "a control character", cure));
     }
@@ -210,9 +210,9 @@ fn ini_value(entry: &Entry, name: &str, values: &mut Vec<(String, String)>, wron
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
     if name.is_empty() || !name.bytes().all(legal) {
         let at_name = Raw { form: Form::Text(String::new()), span: entry.span.clone() };
-        let title = format!("has an illegal ini name \"{}\"", shown(name));
+        let title = format!("has an invalid ini name \"{}\"", shown(name));
         let cure = "write the name as in php.ini, like memory_limit or opcache.enable";
-        wrongs.extend(at_name.wrong(What::Malformed, title, "illegal", cure));
+        wrongs.extend(at_name.wrong(What::Malformed, title, "invalid", cure));
         return;
     }
     let text = match &entry.value.form {
@@ -227,31 +227,31 @@ fn ini_value(entry: &Entry, name: &str, values: &mut Vec<(String, String)>, wron
             return;
         }
         Form::List(_) => {
-            let cure = "write a text in quotes; list the parts in it as php.ini does";
+            let cure = "write a string in quotes, with the parts in it as in php.ini";
             wrongs
-                .extend(entry.value.wrong_type(format!("needs a text, number or boolean for {name}"), cure));
+                .extend(entry.value.wrong_type(format!("needs a string, number or boolean for {name}"), cure));
             return;
         }
     };
     if matches!(name, "extension" | "zend_extension") {
         let cure = "put extension lines into an ini file and name it in php.ini_file";
-        let title = format!("cannot hold {name} lines");
+        let title = format!("cannot contain {name} lines");
         wrongs.extend(entry.value.wrong(
             What::Conflict,
             title,
-            "a list in an ini file, one value here",
+            "an ini file may repeat it, this table may not",
             cure,
         ));
     } else if text.contains(['\0', '\n', '\r']) {
         let cure = "write the value on one line";
-        let title = format!("has an illegal value for {name}");
+        let title = format!("has an invalid value for {name}");
         wrongs.extend(entry.value.wrong(What::Malformed, title, "a line break or NUL", cure));
     } else {
         values.push((name.to_owned(), text));
     }
 }
 
-/// Reads each element; a text alone is a list of one, and `--set` takes commas.
+/// Reads each element; a single string is a list of one, and `--set` takes commas.
 pub(super) fn elements<T>(raw: &Raw, example: &str, read: impl Fn(&Raw, &str) -> Read<T>) -> Read<Vec<T>> {
     let parts;
     let elements = match &raw.form {
@@ -268,7 +268,7 @@ pub(super) fn elements<T>(raw: &Raw, example: &str, read: impl Fn(&Raw, &str) ->
     for element in elements {
         let value = match element.text() {
             Some(text) => read(element, text),
-            None => Err(element.wrong_type("must be a list of texts", format!("write {example}"))),
+            None => Err(element.wrong_type("must be a list of strings", format!("write {example}"))),
         };
         match value {
             Ok(value) => values.push(value),
@@ -278,7 +278,7 @@ pub(super) fn elements<T>(raw: &Raw, example: &str, read: impl Fn(&Raw, &str) ->
     if wrongs.is_empty() { Ok(values) } else { Err(wrongs) }
 }
 
-/// The parts of `a, b`, each with its place.
+/// The parts of `a, b`, each with its span.
 fn comma_separated(text: &str, start: usize) -> Vec<Raw> {
     let mut at = start;
     let mut parts = Vec::new();
@@ -293,17 +293,17 @@ fn comma_separated(text: &str, start: usize) -> Vec<Raw> {
     parts
 }
 
-/// The most elements that a list may have: far beyond need, and bounded like everything.
+/// Maximum elements of a list.
 const ELEMENTS_MAX: usize = 1000;
 
 fn not_empty<T>(raw: &Raw, list: Vec<T>, cure: &str) -> Read<Vec<T>> {
     if list.is_empty() {
-        return Err(raw.wrong(What::OutOfBounds, "is empty", "nothing in it", cure));
+        return Err(raw.wrong(What::OutOfBounds, "is empty", "no entry", cure));
     }
     not_too_long(raw, list)
 }
 
-/// `list`, unless it is beyond all need.
+/// `list`, unless it has too many elements.
 pub(super) fn not_too_long<T>(raw: &Raw, list: Vec<T>) -> Read<Vec<T>> {
     if list.len() > ELEMENTS_MAX {
         let label =

@@ -1,4 +1,4 @@
-//! Texts with a grammar of their own: addresses, address blocks, host names, URL paths, account names.
+//! Strings with their own grammar: addresses, address blocks, host names, URL paths, account names.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -7,7 +7,7 @@ use super::{Raw, Read, joined};
 use crate::plan::{Address, Backend, Network};
 use crate::problem::{What, shown};
 
-/// Longest path of a Unix socket: `sun_path` of unix(7) without its NUL.
+/// Maximum path of a Unix socket, bytes: `sun_path` of unix(7) without its NUL.
 const UNIX_PATH_MAX: usize = 107;
 
 /// `127.0.0.1:8080`, `:8080`, `[::1]:80`, `unix:/path`.
@@ -32,7 +32,7 @@ fn tcp(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, port))
 }
 
-/// Why `text` is no address, and what was probably meant.
+/// Why `text` is not an address, and what the user probably meant.
 fn no_address(text: &str) -> (String, String) {
     let say = |label: &str, cure: String| (label.to_owned(), cure);
     if text.starts_with('/') || text.starts_with("./") {
@@ -47,7 +47,7 @@ fn no_address(text: &str) -> (String, String) {
     if text.parse::<u16>().is_ok() {
         let cure =
             format!("write \":{text}\" for every address, or \"127.0.0.1:{text}\" for this machine only");
-        return say("a port alone", cure);
+        return say("only a port", cure);
     }
     if let Some((Ok(ip), Ok(port))) =
         text.rsplit_once(':').map(|(host, port)| (host.parse::<Ipv6Addr>(), port.parse::<u16>()))
@@ -84,18 +84,18 @@ fn unix(raw: &Raw, path: &str, base: &Path) -> Read<Address> {
     let path = joined(base, path);
     let length = path.as_os_str().len();
     if length > UNIX_PATH_MAX {
-        let label = format!("{length} bytes; the kernel takes {UNIX_PATH_MAX}");
+        let label = format!("{length} bytes; the kernel allows {UNIX_PATH_MAX}");
         return Err(raw.wrong(
             What::OutOfBounds,
-            "has too long a path",
+            "has a path that is too long",
             label,
-            "put the socket in a shorter path, like /run",
+            "choose a shorter path, for example in /run",
         ));
     }
     Ok(Address::Unix(path))
 }
 
-/// `unix:/path`, `127.0.0.1:9000`, `[::1]:9000`, `php:9000`; `fastcgi:` may stand in front.
+/// `unix:/path`, `127.0.0.1:9000`, `[::1]:9000`, `php:9000`; `fastcgi:` may precede it.
 pub(super) fn backend(raw: &Raw, text: &str, base: &Path) -> Read<Backend> {
     let text = text.strip_prefix("fastcgi:").unwrap_or(text);
     if let Some(path) = text.strip_prefix("unix:") {
@@ -111,7 +111,7 @@ pub(super) fn backend(raw: &Raw, text: &str, base: &Path) -> Read<Backend> {
         let here = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port());
         return match address {
             _ if address.port() == 0 => wrong("port 0", "write the port that php-fpm listens on".to_owned()),
-            _ if address.ip().is_unspecified() => wrong("no machine is named", format!("write \"{here}\"")),
+            _ if address.ip().is_unspecified() => wrong("no host", format!("write \"{here}\"")),
             _ => Ok(Backend::Tcp(address.to_string())),
         };
     }
@@ -128,7 +128,7 @@ pub(super) fn backend(raw: &Raw, text: &str, base: &Path) -> Read<Backend> {
     wrong(&label, cure)
 }
 
-/// Whether only this machine reaches the address.
+/// Whether only this machine can reach the address.
 pub(crate) fn is_loopback(address: &Address) -> bool {
     match address {
         Address::Tcp(address) => address.ip().to_canonical().is_loopback(),
@@ -136,8 +136,7 @@ pub(crate) fn is_loopback(address: &Address) -> bool {
     }
 }
 
-/// Whether two addresses would take each other's connections. Port 0 is any free port and meets nothing; `[::]` takes
-/// IPv4 too.
+/// Whether two addresses overlap. Port 0 is any free port and overlaps with nothing; `[::]` accepts IPv4, too.
 pub(crate) fn overlap(one: &Address, other: &Address) -> bool {
     match (one, other) {
         (Address::Unix(one), Address::Unix(other)) => one == other,
@@ -180,12 +179,12 @@ pub(super) fn network(raw: &Raw, text: &str) -> Read<Network> {
     let first = masked(ip, length);
     if first != ip {
         let cure = format!("write \"{first}/{length}\" for the block, or \"{ip}\" for the one address");
-        return Err(raw.wrong(What::Malformed, title, format!("has bits after the first {length}"), cure));
+        return Err(raw.wrong(What::Malformed, title, format!("sets bits after the first {length}"), cure));
     }
     Ok(Network::Block(ip, length))
 }
 
-/// The first address of the block that `ip` is in.
+/// The first address of the block that contains `ip`.
 fn masked(ip: IpAddr, length: u8) -> IpAddr {
     match ip {
         IpAddr::V4(ip) => {
@@ -199,7 +198,7 @@ fn masked(ip: IpAddr, length: u8) -> IpAddr {
     }
 }
 
-/// A host name in lower case (RFC 1123 section 2.1, underscores allowed as browsers do), `*.` in front allowed; or an IP
+/// A host name in lower case (RFC 1123 section 2.1, underscores allowed as in browsers), `*.` at the start allowed; or an IP
 /// address, IPv6 in brackets.
 pub(super) fn host(raw: &Raw, text: &str) -> Read<String> {
     let wrong = |label: &str, cure: String| {
@@ -221,17 +220,17 @@ pub(super) fn host(raw: &Raw, text: &str) -> Read<String> {
     }
     if let Some((host, port)) = name.split_once(':') {
         return wrong(
-            "a name has no port",
+            "a host name has no port",
             format!("write \"{}\", and \":{}\" in server.listen", shown(host), shown(port)),
         );
     }
     if !name.is_ascii() {
-        return wrong("not ASCII", "write the name as DNS has it, beginning with \"xn--\"".to_owned());
+        return wrong("not ASCII", "write the name in its DNS form, starting with \"xn--\"".to_owned());
     }
     let labels = name.strip_prefix("*.").unwrap_or(&name);
     if labels.contains('*') {
         return wrong(
-            "`*` stands only for whole labels in front",
+            "`*` is allowed only as the first label",
             "write it like \"*.example.com\"".to_owned(),
         );
     }
@@ -248,16 +247,16 @@ pub(super) fn host(raw: &Raw, text: &str) -> Read<String> {
     Ok(name)
 }
 
-/// A path below the root as in a URL, without anything that could lead out of it.
+/// A URL path below the root, without anything that could leave it.
 pub(super) fn url_path(raw: &Raw, text: &str) -> Read<String> {
     let title = format!("cannot be \"{}\"", shown(text));
     if text.split('/').any(|part| part == "..") {
         let cure = "write the path below the site's root, like \"/index.php\", or set the root further up";
-        return Err(raw.wrong(What::Malformed, title, "leads out of the root", cure));
+        return Err(raw.wrong(What::Malformed, title, "leaves the root", cure));
     }
     if !text.starts_with('/') {
         let cure = format!("write \"/{}\": it is a path below the site's root", shown(text));
-        return Err(raw.wrong(What::Malformed, title, "does not begin with /", cure));
+        return Err(raw.wrong(What::Malformed, title, "does not start with /", cure));
     }
     let bad = |part: &str| part.is_empty() || part == ".";
     if text[1..].split('/').any(bad)
@@ -270,7 +269,7 @@ pub(super) fn url_path(raw: &Raw, text: &str) -> Read<String> {
     Ok(text.to_owned())
 }
 
-/// What one of the words stands for, or a URL of its own.
+/// The URL that a word stands for, or another URL.
 pub(super) fn url(raw: &Raw, text: &str, words: &[(&str, &str)]) -> Read<String> {
     if let Some((_, url)) = words.iter().find(|(word, _)| *word == text) {
         return Ok((*url).to_owned());
@@ -285,7 +284,7 @@ pub(super) fn url(raw: &Raw, text: &str, words: &[(&str, &str)]) -> Read<String>
         let known: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
         return wrong(
             "not a URL",
-            format!("write {}, or a URL that begins with https://", known.join(" or ")),
+            format!("write {}, or a URL that starts with https://", known.join(" or ")),
         );
     };
     let host = rest.split(['/', ':', '?', '#']).next().unwrap_or_default();
@@ -296,21 +295,21 @@ pub(super) fn url(raw: &Raw, text: &str, words: &[(&str, &str)]) -> Read<String>
     Ok(text.to_owned())
 }
 
-/// A secret, which is not shown.
+/// A secret; messages never show it.
 pub(super) fn secret(raw: &Raw, text: &str) -> Read<String> {
     if text.len() < 16 || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let cure = "write 16 characters or more, without spaces: `openssl rand -hex 16` makes some";
-        return Err(raw.wrong(What::Malformed, "is no good secret", "too short, or not plain text", cure));
+        let cure = "write 16 characters or more, without spaces: `openssl rand -hex 16` generates one";
+        return Err(raw.wrong(What::Malformed, "is not a valid secret", "too short, or not plain text", cure));
     }
     Ok(text.to_owned())
 }
 
-/// An address for mail, without looking closer than a certificate authority needs.
+/// A mail address, checked as far as a certificate authority needs.
 pub(super) fn email(raw: &Raw, text: &str) -> Read<String> {
     let title = format!("cannot be \"{}\"", shown(text));
     if let Some(address) = text.strip_prefix("mailto:") {
         let cure = format!("write \"{}\"", shown(address));
-        return Err(raw.wrong(What::Malformed, title, "an address alone, without a scheme", cure));
+        return Err(raw.wrong(What::Malformed, title, "an address has no scheme", cure));
     }
     let legal = |byte: u8| byte.is_ascii_graphic() && !b"\"(),:;<>[\\]?".contains(&byte);
     let is_address = text.split_once('@').is_some_and(|(who, host)| {
@@ -339,7 +338,7 @@ pub(super) fn account(raw: &Raw, text: &str) -> Read<String> {
         return Err(raw.wrong(
             What::Malformed,
             title,
-            "not an account's name",
+            "not an account name",
             "write a name like \"www-data\"",
         ));
     }

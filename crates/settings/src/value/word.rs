@@ -6,18 +6,18 @@ use super::{Raw, Read, list};
 use crate::problem::{What, shown};
 use crate::table::Word;
 
-/// Longest name: what is longer than a cookie's name ever is was not meant.
+/// Maximum length of a name, bytes: no cookie has a longer one.
 const MOST_BYTES: usize = 256;
 
-/// A list of names of this sort; it may be empty.
+/// A list of names of this type; it may be empty.
 pub(super) fn list(raw: &Raw, word: Word) -> Read<Vec<(String, Range<usize>)>> {
     let example = format!("{} in quotes, like {}", word.article(), word.example());
     let list = list::elements(raw, &example, |raw, text| {
         let read = match word {
             Word::Path => path(text),
             Word::Field => field(text),
-            Word::Argument => name(text, b"&=#?", "not an argument's name"),
-            Word::Cookie => name(text, b"=;,\"", "not a cookie's name"),
+            Word::Argument => name(text, b"&=#?", "not an argument name"),
+            Word::Cookie => name(text, b"=;,\"", "not a cookie name"),
             Word::ArgumentValue => name(text, b"&#?", "not an argument"),
             Word::Method => method(text),
             Word::Function => function(text),
@@ -32,10 +32,10 @@ pub(super) fn list(raw: &Raw, word: Word) -> Read<Vec<(String, Range<usize>)>> {
 }
 
 fn wrong(raw: &Raw, text: &str, label: &str, cure: String) -> Vec<super::Wrong> {
-    raw.wrong(What::Malformed, format!("cannot hold \"{}\"", shown(text)), label, cure)
+    raw.wrong(What::Malformed, format!("cannot contain \"{}\"", shown(text)), label, cure)
 }
 
-/// What is wrong, and a cure of its own.
+/// What is wrong, and a fix, if there is a special one.
 type Bad = (&'static str, Option<String>);
 
 /// `utm_source`, `utm_*`.
@@ -43,10 +43,10 @@ fn name(text: &str, never: &[u8], else_it_is: &'static str) -> Result<String, Ba
     let body = text.strip_prefix('*').unwrap_or(text);
     let body = body.strip_suffix('*').unwrap_or(body);
     if body.contains('*') {
-        return Err(("`*` stands only at the ends", None));
+        return Err(("`*` is allowed only at the ends", None));
     }
     if body.is_empty() {
-        return Err(("that would be all of them", None));
+        return Err(("would match everything", None));
     }
     let legal = |byte: u8| byte.is_ascii_graphic() && !never.contains(&byte);
     if text.len() > MOST_BYTES || !body.bytes().all(legal) {
@@ -58,30 +58,30 @@ fn name(text: &str, never: &[u8], else_it_is: &'static str) -> Result<String, Ba
 /// `/api`, `/feed*`, `*/cart`, `*.pdf`.
 fn path(text: &str) -> Result<String, Bad> {
     if !text.starts_with(['/', '*']) {
-        return Err(("does not begin with /", Some(format!("write \"/{}\"", shown(text)))));
+        return Err(("does not start with /", Some(format!("write \"/{}\"", shown(text)))));
     }
     let body = text.strip_prefix('*').unwrap_or(text);
     let body = body.strip_suffix('*').unwrap_or(body);
     if body.contains('*') {
-        return Err(("`*` stands only in front and at the end", None));
+        return Err(("`*` is allowed only at the start and the end", None));
     }
     if body.is_empty() {
         return Err((
-            "that would be all of them",
+            "would match everything",
             Some(
-                "name those that are meant; all of them bypass the cache with cache.mode = \"off\""
+                "list specific paths; cache.mode = \"off\" turns the cache off"
                     .to_owned(),
             ),
         ));
     }
     if body.contains(['?', '#']) {
-        return Err(("not a path alone", Some("name arguments in the list of arguments".to_owned())));
+        return Err(("more than a path", Some("list arguments in the setting for arguments".to_owned())));
     }
     if body.contains('%') {
-        return Err(("percent-encoded", Some("write the path as people read it, decoded".to_owned())));
+        return Err(("percent-encoded", Some("write the path decoded, as users read it".to_owned())));
     }
     if body.split('/').any(|part| matches!(part, "." | "..")) || body.contains("//") {
-        return Err(("such a path never comes: it is normalised before", None));
+        return Err(("never matches: paths are normalized before", None));
     }
     if text.len() > 4 * MOST_BYTES || body.contains(char::is_control) {
         return Err(("not a path", None));
@@ -89,20 +89,20 @@ fn path(text: &str) -> Result<String, Bad> {
     Ok(text.to_owned())
 }
 
-/// A method (RFC 9110 section 9.1). Case counts, and all that are in use are upper case.
+/// A method (RFC 9110 section 9.1). Methods are case-sensitive, and all in use are upper case.
 fn method(text: &str) -> Result<String, Bad> {
     let legal = |byte: u8| byte.is_ascii_uppercase() || byte == b'-';
     if text.is_empty() || text.len() > 32 || !text.bytes().all(legal) {
-        return Err(("not a method", Some("write methods in capitals: \"POST\"".to_owned())));
+        return Err(("not a method", Some("write methods in upper case: \"POST\"".to_owned())));
     }
     Ok(text.to_owned())
 }
 
-/// A PHP function's name in lower case, as PHP has it.
+/// The name of a PHP function, in lower case as PHP stores it.
 fn function(text: &str) -> Result<String, Bad> {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_\\".contains(&byte);
     if text.is_empty() || text.len() > MOST_BYTES || !text.bytes().all(legal) {
-        return Err(("not a function's name", None));
+        return Err(("not a function name", None));
     }
     Ok(text.to_ascii_lowercase())
 }
@@ -111,15 +111,15 @@ fn function(text: &str) -> Result<String, Bad> {
 fn variable(text: &str) -> Result<String, Bad> {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'*';
     if !text.bytes().all(legal) {
-        return Err(("not a variable's name", None));
+        return Err(("not a variable name", None));
     }
     match reserved_variable(text).filter(|_| !text.contains('*')) {
         Some((label, cure)) => Err((label, Some(cure.to_owned()))),
-        None => name(text, b"=", "not a variable's name"),
+        None => name(text, b"=", "not a variable name"),
     }
 }
 
-/// Why scripts can't have an environment variable of that name, and what to do instead.
+/// Why scripts can't have an environment variable with this name, and what to do instead.
 pub(crate) fn reserved_variable(name: &str) -> Option<(&'static str, &'static str)> {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let begins = |start: &str| name.len() >= start.len() && name[..start.len()].eq_ignore_ascii_case(start);
@@ -128,24 +128,24 @@ pub(crate) fn reserved_variable(name: &str) -> Option<(&'static str, &'static st
         || !name.bytes().all(legal)
         || name.as_bytes()[0].is_ascii_digit()
     {
-        return Some(("not a variable's name", "write letters, digits and _, like WORDPRESS_DB_HOST"));
+        return Some(("not a variable name", "write letters, digits and _, like WORDPRESS_DB_HOST"));
     }
     if begins("HTTP_") {
         return Some((
-            "a request's fields are called so",
-            "choose another name: any client could send the field, and scripts could not tell",
+            "reserved for request header fields",
+            "choose another name: a client could send a field with this name, and scripts could not tell them apart",
         ));
     }
     if matches!(name, "PHP_VALUE" | "PHP_ADMIN_VALUE" | "PHP_FLAG" | "PHP_ADMIN_FLAG") {
-        return Some(("php-fpm takes it for ini values", "set ini values with php.ini"));
+        return Some(("php-fpm reads ini values from it", "set ini values with php.ini"));
     }
     if REQUESTS.contains(&name) || begins("SSL_") || begins("MILLRACE_") || begins("ORIG_") {
-        return Some(("every request has one of its own", "choose another name"));
+        return Some(("every request sets it", "choose another name"));
     }
     None
 }
 
-/// What a request sets itself (RFC 3875 section 4.1, and what nginx and PHP add to it).
+/// Variables that every request sets (RFC 3875 section 4.1, and those that nginx and PHP add).
 const REQUESTS: &[&str] = &[
     "AUTH_TYPE",
     "CONTENT_LENGTH",
@@ -188,31 +188,31 @@ const REQUESTS: &[&str] = &[
     "argv",
 ];
 
-/// A request field's name in lower case (RFC 9110 section 5.1).
+/// The name of a request header field, in lower case (RFC 9110 section 5.1).
 fn field(text: &str) -> Result<String, Bad> {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'+-.^_`|~".contains(&byte);
     if text.is_empty() || text.len() > MOST_BYTES || !text.bytes().all(token) {
-        return Err(("not a field's name", None));
+        return Err(("not a field name", None));
     }
     if text.eq_ignore_ascii_case("cookie") {
         return Err((
-            "would make a copy for every visitor",
-            Some("name the cookies that matter in cache.key_cookies".to_owned()),
+            "would store a copy for every visitor",
+            Some("list the cookies that matter in cache.key_cookies".to_owned()),
         ));
     }
     Ok(text.to_ascii_lowercase())
 }
 
 impl Word {
-    /// What a list of these has to be.
+    /// The value of a list of these names.
     pub(super) fn bounds(self) -> &'static str {
         match self {
             Self::Argument => "names of arguments, `*` at either end for anything: \"ref\", \"utm_*\"",
             Self::Cookie => "names of cookies, `*` at either end for anything: \"member\", \"sess_*\"",
             Self::Path => {
-                "paths: \"/api\" with all below it, \"/feed*\" whatever begins so, \"*/cart\" at any depth, \"*.pdf\" whatever ends so"
+                "paths: \"/api\" and everything below it, \"/feed*\" as a prefix, \"*/cart\" at any depth, \"*.pdf\" as a suffix"
             }
-            Self::Field => "names of request fields, like \"Accept-Language\"",
+            Self::Field => "names of request header fields, like \"Accept-Language\"",
             Self::ArgumentValue => {
                 "arguments, `*` at either end for anything: \"ref\", \"utm_*\", \"action=export\""
             }
@@ -224,7 +224,7 @@ impl Word {
         }
     }
 
-    /// The sort, for a table's column.
+    /// The type in one word.
     pub(super) fn noun(self) -> &'static str {
         match self {
             Self::Argument => "arguments",
@@ -240,14 +240,14 @@ impl Word {
 
     fn article(self) -> &'static str {
         match self {
-            Self::Argument => "an argument's name",
-            Self::Cookie => "a cookie's name",
+            Self::Argument => "an argument name",
+            Self::Cookie => "a cookie name",
             Self::Path => "a path",
-            Self::Field => "a field's name",
+            Self::Field => "a field name",
             Self::ArgumentValue => "an argument",
             Self::Method => "a method",
-            Self::Function => "a function's name",
-            Self::Variable => "a variable's name",
+            Self::Function => "a function name",
+            Self::Variable => "a variable name",
         }
     }
 

@@ -59,9 +59,9 @@ pub enum Broken {
 impl std::fmt::Display for Broken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Broken::Version(version) => write!(f, "record of FastCGI version {version}"),
-            Broken::Kind(kind) => write!(f, "record of an unknown type {kind}"),
-            Broken::Id(id) => write!(f, "record of request {id}, which was not sent"),
+            Broken::Version(version) => write!(f, "record with the unknown FastCGI version {version}"),
+            Broken::Kind(kind) => write!(f, "record with the unknown type {kind}"),
+            Broken::Id(id) => write!(f, "record for request {id}, which was not sent"),
             Broken::Length(length) => write!(f, "END_REQUEST of {length} bytes"),
             Broken::Unasked(kind) => write!(f, "record of type {kind} without a request"),
         }

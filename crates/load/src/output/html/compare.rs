@@ -21,7 +21,7 @@ pub fn comparison(a: (&Document, &str), b: (&Document, &str)) -> String {
     results(&runs, &mut html);
     warnings(&runs, &mut html);
     survivability(&runs, &mut html);
-    let _ = writeln!(html, "<section><h2>All in all</h2>{}</section>", totals(&runs));
+    let _ = writeln!(html, "<section><h2>Summary</h2>{}</section>", totals(&runs));
     let _ = writeln!(html, "<section><h2>Over time</h2>{}</section>", timeline::compared(&runs));
     html.push_str("<section><h2>Commands</h2>");
     for (document, _) in runs {
@@ -68,7 +68,7 @@ fn results(runs: &[(&Document, &str); 2], html: &mut String) {
             escape(&headline(document))
         );
         if let Some(bottleneck) = &document.bottleneck {
-            let _ = write!(html, "<br><small>Held back by {}</small>", escape(bottleneck));
+            let _ = write!(html, "<br><small>Bottleneck: {}</small>", escape(bottleneck));
         }
         html.push_str("</p>");
     }
@@ -84,7 +84,7 @@ fn warnings(runs: &[(&Document, &str); 2], html: &mut String) {
                 .tester
                 .bottlenecks
                 .iter()
-                .map(|line| format!("{name}: the tester was at its limits: {line}")),
+                .map(|line| format!("{name}: the load tester reached its own limit: {line}")),
         );
     }
     if !lines.is_empty() {
@@ -98,7 +98,7 @@ fn survivability(runs: &[(&Document, &str); 2], html: &mut String) {
     html.push_str("<section><h2>Survivability</h2>");
     if runs.iter().any(|(document, _)| survival::curve(document).len() > 1) {
         html.push_str(
-            "<p>How each server did under each load, whenever that was. Solid: median; dashed: 99 %.</p>",
+            "<p>Results at each load, whenever the test reached it. Solid: median; dashed: 99 %.</p>",
         );
         html.push_str(&curves::survival(runs));
     }
@@ -113,7 +113,7 @@ fn levels(runs: &[(&Document, &str); 2]) -> String {
     let columns = ["First byte", "99 %", "CPU", "Memory", "|Verdict"];
     let [a, b, c, d, e] = columns;
     let mut table = Table::new([
-        if open { "Arrivals a second" } else { "Concurrent users" },
+        if open { "Arrivals per second" } else { "Concurrent users" },
         a,
         b,
         c,
@@ -155,17 +155,17 @@ fn totals(runs: &[(&Document, &str); 2]) -> String {
         table.row([Cell::key(name), cell(values[0]), cell(values[1]), ratio]);
     };
     let timed = |us: u64| (us > 0).then_some(us as f64);
-    line("Most load", &|d| Some(survival::most_load(d)), &count);
-    line("Right responses", &|d| Some(d.total.success_share), &percent);
-    line("Right responses a second", &|d| Some(d.total.ok_per_second), &count);
-    line("Full page loads a second", &|d| Some(d.total.pages_per_second).filter(|rate| *rate > 0.0), &count);
+    line("Highest load", &|d| Some(survival::most_load(d)), &count);
+    line("Successful responses", &|d| Some(d.total.success_share), &percent);
+    line("Successful responses per second", &|d| Some(d.total.ok_per_second), &count);
+    line("Full page loads per second", &|d| Some(d.total.pages_per_second).filter(|rate| *rate > 0.0), &count);
     line("First byte, median", &|d| timed(d.total.first_byte.p50_us), &time);
     line("First byte, 99 %", &|d| timed(d.total.first_byte.p99_us), &time);
     line("Last byte, 99 %", &|d| timed(d.total.last_byte.p99_us), &time);
     line("Full page, median", &|d| timed(d.total.page.p50_us), &time);
     line("Failed requests", &|d| Some(d.total.failed as f64), &|n| grouped(n as u64));
-    line("Bytes received a second", &|d| Some(d.total.bytes_in_per_second), &bytes);
-    line("Server's cores, mean", &|d| d.total.server?.cpu, &|cores| format!("{cores:.2}"));
-    line("Server's memory at most", &|d| d.total.server?.memory_bytes.map(|b| b as f64), &bytes);
+    line("Bytes received per second", &|d| Some(d.total.bytes_in_per_second), &bytes);
+    line("Server CPU cores, average", &|d| d.total.server?.cpu, &|cores| format!("{cores:.2}"));
+    line("Server memory, peak", &|d| d.total.server?.memory_bytes.map(|b| b as f64), &bytes);
     table.html()
 }

@@ -76,19 +76,19 @@ pub fn survival(runs: &[(&Document, &str)]) -> String {
         memory.append(&mut machine);
     }
     let most_memory = memory.iter().flat_map(|s| s.points.iter().filter_map(|(_, v)| *v)).fold(0.0, f64::max);
-    let success = one(name("right"), area, &|point, _| Some(point.success * 100.0));
+    let success = one(name("successful"), area, &|point, _| Some(point.success * 100.0));
     let least = success.iter().flat_map(|s| s.points.iter().filter_map(|(_, v)| *v)).fold(100.0, f64::min);
     // Between 90 and 100 % lies what matters, if that is where it is.
     let floor = if least >= 90.0 { 90.0 } else { 0.0 };
-    let mut right = chart("Right responses, %", Axis::exact(floor, 100.0, percent_mark), 90.0, success);
+    let mut right = chart("Successful responses, %", Axis::exact(floor, 100.0, percent_mark), 90.0, success);
     right.x_title = if runs.iter().all(|(document, _)| document.description.open) {
-        "arrivals a second"
+        "arrivals per second"
     } else {
         "concurrent users"
     };
     [
         times,
-        chart("Processor, % of the machine", Axis::exact(0.0, 100.0, percent_mark), 110.0, cpu),
+        chart("CPU, % of the machine", Axis::exact(0.0, 100.0, percent_mark), 110.0, cpu),
         chart("Memory", bytes_axis(most_memory), 90.0, memory),
         right,
     ]

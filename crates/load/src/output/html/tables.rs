@@ -91,13 +91,13 @@ impl Table {
 
 /// The table of published comparisons: at so many users, time to first byte, processor, memory, verdict.
 pub fn levels(document: &Document) -> String {
-    let load = if document.description.open { "Arrivals a second" } else { "Concurrent users" };
+    let load = if document.description.open { "Arrivals per second" } else { "Concurrent users" };
     let mut table = Table::new([
         load,
         "First byte, median",
         "99 %",
-        "Right responses",
-        "Right a second",
+        "Successful responses",
+        "Successful/s",
         "Server CPU",
         "Server memory",
         "|Verdict",
@@ -148,7 +148,7 @@ fn bytes_cell(number: Option<u64>) -> Cell {
 /// How long each part of a request took, over the whole run.
 pub fn latencies(total: &Summary) -> String {
     let mut table =
-        Table::new(["", "Timed", "Mean", "Least", "50 %", "90 %", "95 %", "99 %", "99.9 %", "Most"]);
+        Table::new(["", "Timed", "Mean", "Min", "50 %", "90 %", "95 %", "99 %", "99.9 %", "Max"]);
     for (name, latency) in total.latencies() {
         let Latency { count, mean_us, min_us, p50_us, p90_us, p95_us, p99_us, p999_us, max_us } = *latency;
         let mut cells = vec![Cell::key(name), Cell::number(grouped(count)), Cell::number(time(mean_us))];
@@ -161,9 +161,9 @@ pub fn latencies(total: &Summary) -> String {
 
 /// Stages, or rounds: what each one brought, and what held it back.
 pub fn stages(document: &Document, rounds: bool) -> String {
-    let load = if document.description.open { "Arrivals a second" } else { "Users" };
+    let load = if document.description.open { "Arrivals per second" } else { "Users" };
     let with_pages = document.total.pages + document.total.pages_failed > 0;
-    let (rate, latency) = if with_pages { ("Pages/s", "Page") } else { ("Right/s", "Last byte") };
+    let (rate, latency) = if with_pages { ("Pages/s", "Page") } else { ("Ok/s", "Last byte") };
     let mut table = Table::new([
         if rounds { "Round" } else { "Stage" },
         load,
@@ -174,7 +174,7 @@ pub fn stages(document: &Document, rounds: bool) -> String {
         "Failed",
         "Server CPU",
         "Memory",
-        "|What held it back",
+        "|Bottleneck",
     ]);
     for stage in document.stages.iter().filter(|stage| stage.round == rounds) {
         let summary = &stage.summary;
@@ -222,7 +222,7 @@ fn failed(summary: &Summary) -> String {
 fn held_back(document: &Document, stage: &Stage) -> String {
     let index = document.stages.iter().position(|other| other == stage).unwrap_or(0);
     let known = stage.bottleneck.clone().or_else(|| bottleneck::of_stage(document, index));
-    known.unwrap_or_else(|| "nothing seen".to_owned())
+    known.unwrap_or_else(|| "none found".to_owned())
 }
 
 /// Failures by kind, and answers by status.

@@ -65,9 +65,9 @@ fn a_server_that_breaks() {
     assert_balanced(&html);
     for text in [
         "Broke at 62,000 users",
-        "The tester was at its own limits",
+        "The load tester reached its own limits",
         "4,321",
-        "75 % of 4 look-ups",
+        "75 % hits of 4 lookups",
         "pm.max_children",
         "status 5xx",
         "connection reset",
@@ -125,7 +125,7 @@ fn two_servers() {
     let mut other = a.clone();
     other.description.protocol = "HTTP/2 over TLS".to_owned();
     let html = comparison((&a, ""), (&other, ""));
-    assert!(html.contains("Not the same protocol") && html.contains("nginx/1.22.1 (A)"));
+    assert!(html.contains("The protocol differs") && html.contains("nginx/1.22.1 (A)"));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn what_has_hardly_begun() {
     document.stages.clear();
     let html = report(&document);
     assert_balanced(&html);
-    assert!(html.contains("No request came to an end."));
+    assert!(html.contains("No request completed."));
     assert_balanced(&comparison((&document, ""), (&samples::ramp(10), "")));
 }
 

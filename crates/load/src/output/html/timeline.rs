@@ -81,7 +81,7 @@ pub fn charts(document: &Document) -> String {
         line("90 %", "c3", Form::Line, &|m| m.typical(|s| s.first_byte.p90_us)),
         line("99 %", "c4", Form::Line, &|m| m.worst(|s| s.first_byte.p99_us)),
     ];
-    let mut rates = vec![line("right", "c1", Form::Area, &|m| m.rate(|s| s.ok))];
+    let mut rates = vec![line("successful", "c1", Form::Area, &|m| m.rate(|s| s.ok))];
     if document.total.failed > 0 {
         rates.push(line("failed", "c2", Form::Line, &|m| m.rate(|s| s.failed)));
     }
@@ -92,7 +92,7 @@ pub fn charts(document: &Document) -> String {
     people.push(line("connections", "c5", Form::Dashed, &|m| m.mean(|s| Some(s.connections as f64))));
     let cores = vec![
         line("server", "c1", Form::Area, &|m| m.mean(|s| s.server?.cpu)),
-        line("tester", "c5", Form::Line, &|m| m.mean(|s| Some(s.tester_cpu))),
+        line("load tester", "c5", Form::Line, &|m| m.mean(|s| Some(s.tester_cpu))),
         line("whole machine", "c7", Form::Dashed, &|m| m.mean(|s| s.server?.machine_cpu)),
     ];
     let memory = vec![
@@ -106,12 +106,12 @@ pub fn charts(document: &Document) -> String {
     let machine_cores = document.description.machine.cores as f64;
     [
         chart("Time to first byte", Axis::log(values(&latency), time), 190.0, latency),
-        chart("Responses a second", Axis::linear(most(&rates), brief), 140.0, rates),
-        chart("Full page loads a second", Axis::linear(most(&pages), brief), 110.0, pages),
-        chart("Failed requests a second, by kind", Axis::linear(stacked, brief), 110.0, failures),
+        chart("Responses per second", Axis::linear(most(&rates), brief), 140.0, rates),
+        chart("Full page loads per second", Axis::linear(most(&pages), brief), 110.0, pages),
+        chart("Failed requests per second, by kind", Axis::linear(stacked, brief), 110.0, failures),
         chart("Users and connections", Axis::linear(most(&people), brief), 110.0, people),
-        chart("Bytes received a second", bytes_axis(most(&received)), 90.0, received),
-        chart("Processor cores in use", Axis::linear(most(&cores).max(machine_cores), brief), 110.0, cores),
+        chart("Bytes received per second", bytes_axis(most(&received)), 90.0, received),
+        chart("CPU cores in use", Axis::linear(most(&cores).max(machine_cores), brief), 110.0, cores),
         chart("Memory", bytes_axis(most(&memory)), 100.0, memory),
     ]
     .iter()
@@ -150,9 +150,9 @@ pub fn compared(runs: &[(&Document, &str)]) -> String {
     let rates = lines("", Form::Line, &|m| m.rate(|s| s.ok));
     let failed = lines("", Form::Line, &|m| m.rate(|s| s.failed));
     let mut html = chart("Time to first byte", Axis::log(values(&latency), time), 190.0, latency).html();
-    html += &chart("Right responses a second", Axis::linear(most(&rates), brief), 140.0, rates).html();
+    html += &chart("Successful responses per second", Axis::linear(most(&rates), brief), 140.0, rates).html();
     if runs.iter().any(|(document, _)| document.total.failed > 0) {
-        html += &chart("Failed requests a second", Axis::linear(most(&failed), brief), 110.0, failed).html();
+        html += &chart("Failed requests per second", Axis::linear(most(&failed), brief), 110.0, failed).html();
     }
     html
 }

@@ -64,11 +64,11 @@ impl Served {
                 return Ok(());
             }
             if let Ok(Some(status)) = self.child.try_wait() {
-                let why = Failure::new(format!("the server for the installation didn't start ({status})"));
+                let why = Failure::new(format!("the temporary server for the installation ended ({status})"));
                 return Err(why.detail(self.errors()));
             }
             if Instant::now() > deadline {
-                return Err(Failure::new("the server for the installation isn't up after a minute")
+                return Err(Failure::new("the temporary server for the installation does not respond within a minute")
                     .next(self.errors()));
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -109,7 +109,7 @@ impl Drop for Served {
 }
 
 fn spawn(site: &Path, private: &Path, socket: &Path, address: &SiteAddress) -> Result<Child, Failure> {
-    let program = std::env::current_exe().or_fail(|| "can't find this program's own file".into())?;
+    let program = std::env::current_exe().or_fail(|| "cannot find the executable of this program".into())?;
     let log = File::create(private.join("log")).or_fail(|| private.display().to_string())?;
     let said = log.try_clone().or_fail(|| private.display().to_string())?;
     let mut command = Command::new(program);
@@ -123,5 +123,5 @@ fn spawn(site: &Path, private: &Path, socket: &Path, address: &SiteAddress) -> R
         command.args(["--set", "server.trusted_proxies=unix"]);
     }
     command.stdin(Stdio::null()).stdout(said).stderr(log);
-    command.spawn().or_fail(|| "can't start the server for the installation".into())
+    command.spawn().or_fail(|| "cannot start the temporary server for the installation".into())
 }

@@ -56,7 +56,7 @@ impl Files {
         self.segments.iter_mut().find(|segment| segment.number == number)
     }
 
-    /// A segment is gone.
+    /// Removes a segment from the list.
     pub fn forget(&mut self, number: u64) {
         self.segments.retain(|segment| segment.number != number);
     }

@@ -15,7 +15,7 @@ use super::files::{Files, PurgeFile, Segment};
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// Names this start of the machine; empty if nobody knows.
+    /// Identifies the boot of the machine; empty if unknown.
     boot: String,
 }
 
@@ -31,21 +31,21 @@ const STATE: &str = "state";
 const UNFINISHED: &str = ".new";
 
 impl Folder {
-    /// Makes the folder if need be, sees that nobody else can write to it, and locks it as long as the file that is
-    /// returned lives.
+    /// Creates the folder if it does not exist, checks that no other user can write to it, and locks it for the life of
+    /// the returned file.
     pub fn open(path: &Path) -> Result<(Folder, File), String> {
         let shown = path.display();
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)
-                .map_err(|error| format!("cannot make {}: {error}", parent.display()))?;
+                .map_err(|error| format!("cannot create {}: {error}", parent.display()))?;
         }
         match DirBuilder::new().mode(0o700).create(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(format!("cannot make {shown}: {error}"));
+                return Err(format!("cannot create {shown}: {error}"));
             }
             _ => {}
         }
-        let about = fs::metadata(path).map_err(|error| format!("cannot look at {shown}: {error}"))?;
+        let about = fs::metadata(path).map_err(|error| format!("cannot access {shown}: {error}"))?;
         if !about.is_dir() {
             return Err(format!("{shown} is not a folder"));
         }
@@ -57,7 +57,7 @@ impl Folder {
             let harmless =
                 about.mode() & 0o022 == 0 || fs::read_dir(path).is_ok_and(|mut any| any.next().is_none());
             if !harmless {
-                return Err(format!("others may write to {shown}: empty it, then `chmod 700 {shown}`"));
+                return Err(format!("other users can write to {shown}: empty it, then run `chmod 700 {shown}`"));
             }
             fs::set_permissions(path, fs::Permissions::from_mode(0o700))
                 .map_err(|error| format!("cannot change the mode of {shown}: {error}"))?;
@@ -81,7 +81,7 @@ impl Folder {
                 }
                 Err(rustix::io::Errno::WOULDBLOCK) => {
                     return Err(format!(
-                        "another server uses {}: give each a folder of its own",
+                        "another server is using {}: give each server its own folder",
                         path.display()
                     ));
                 }

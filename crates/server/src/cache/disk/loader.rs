@@ -30,7 +30,7 @@ pub fn run(shared: &Shared, memory: &dyn Memory) {
         Err(why) => {
             if !segments.is_empty() {
                 let folder = shared.folder.path().display();
-                shared.log.warn(format_args!("the pages kept in {folder} are not used: {why}"));
+                shared.log.warn(format_args!("discarding the cached pages in {folder}: {why}"));
             }
             clear(shared, &segments, &purges);
         }
@@ -40,7 +40,7 @@ pub fn run(shared: &Shared, memory: &dyn Memory) {
     let loaded = shared.loaded.load(Ordering::Relaxed);
     if !segments.is_empty() {
         let ms = began.elapsed().as_millis();
-        shared.log.info(format_args!("{loaded} pages of the cache were read in {ms} ms"));
+        shared.log.info(format_args!("loaded {loaded} cached pages from disk in {ms} ms"));
     }
 }
 

@@ -100,7 +100,7 @@ pub struct Loaded {
     pub kept: Kept,
 }
 
-/// Who holds the pages in memory.
+/// The page cache in memory.
 pub trait Memory: Send + Sync + 'static {
     /// Takes an entry, unless there is a newer one. False: memory is full, and no more are wanted.
     fn insert(&self, loaded: Loaded) -> bool;
@@ -189,7 +189,7 @@ impl Shared {
 /// What the writer is asked for.
 enum Job {
     Entry(Box<Waiting>),
-    /// Here is who can tell what is still of use.
+    /// The memory that knows which entries are still in use.
     Memory(std::sync::Weak<dyn Memory>),
     Close(SyncSender<()>),
 }
@@ -204,7 +204,7 @@ struct Waiting {
 }
 
 impl Disk {
-    /// No folder.
+    /// Storage on disk is off.
     pub fn off() -> Disk {
         Disk { active: None }
     }
@@ -215,7 +215,7 @@ impl Disk {
             Ok(active) => Disk { active: Some(active) },
             Err(why) => {
                 log.warn(format_args!(
-                    "pages of the cache will not survive a restart: {why}\n  see cache.dir; `off` for none"
+                    "cached pages will not survive a restart: {why}\n  see cache.dir; \"off\" disables storage on disk"
                 ));
                 Disk::off()
             }
@@ -285,7 +285,7 @@ impl Disk {
             std::thread::Builder::new().name(name).spawn(move || loader::run(&shared, &*memory))
         {
             active.shared.loading.store(false, Ordering::Release);
-            active.shared.log.error(format_args!("cannot start a thread to read the kept pages: {error}"));
+            active.shared.log.error(format_args!("cannot start a thread to load cached pages: {error}"));
         }
     }
 

@@ -129,12 +129,12 @@ fn give_up(shared: &Shared, stamp: u64, error: &io::Error) {
     let folder = shared.folder.path().display();
     match left {
         None => shared.log.warn(format_args!(
-            "cannot write a purge to {folder}: {error}; the pages kept there were deleted, so that none of them comes \
-             back that is purged"
+            "cannot write a purge to {folder}: {error}; deleted the cached pages there, so that no purged page comes \
+             back"
         )),
         Some(left) => shared.log.error(format_args!(
-            "cannot write a purge to {folder}: {error}; nor delete the pages there: {left}\n  delete them before the \
-             next start, or purged pages come back"
+            "cannot write a purge to {folder}: {error}, and cannot delete the cached pages there: {left}\n  delete \
+             them before the next start, or purged pages come back"
         )),
     }
 }

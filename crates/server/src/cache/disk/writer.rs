@@ -227,7 +227,7 @@ impl Writer {
         match &mut self.trouble {
             None => {
                 log.warn(format_args!(
-                    "cannot write cached pages to {folder}: {error}; they are kept in memory alone until that is over"
+                    "cannot write cached pages to {folder}: {error}; keeping them only in memory until writing succeeds"
                 ));
                 self.trouble = Some(Trouble { since: now, told: now, lost: entries });
             }
@@ -238,7 +238,7 @@ impl Writer {
                     trouble.told = now;
                     let lost = trouble.lost;
                     log.warn(format_args!(
-                        "still cannot write cached pages to {folder}: {error}; {lost} not written"
+                        "still cannot write cached pages to {folder}: {error}; {lost} not written so far"
                     ));
                 }
             }
@@ -249,7 +249,7 @@ impl Writer {
         if let Some(trouble) = self.trouble.take() {
             let folder = self.shared.folder.path().display();
             self.shared.log.info(format_args!(
-                "cached pages are written to {folder} again; {} were not written meanwhile",
+                "writing cached pages to {folder} again; {} were not written",
                 trouble.lost
             ));
         }
@@ -276,7 +276,7 @@ impl Writer {
         }
         if let Err(why) = purges::merge(&self.shared, self.next_floor) {
             self.merges_failed = true;
-            self.shared.log.debug(format_args!("purges of the cache stay in many files: {why}"));
+            self.shared.log.debug(format_args!("cannot merge the cache's purge files: {why}"));
         }
     }
 
@@ -337,7 +337,7 @@ impl Writer {
         let noted =
             synced.and_then(|()| self.shared.folder.sync()).and_then(|()| self.shared.folder.note(true));
         if let Err(error) = noted {
-            self.shared.log.debug(format_args!("the cache's folder was not closed properly: {error}"));
+            self.shared.log.debug(format_args!("cannot close the cache folder properly: {error}"));
         }
         Folder::unlock(&self.lock);
     }

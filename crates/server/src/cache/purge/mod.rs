@@ -34,7 +34,7 @@ pub fn answer(thread: &CacheThread, setup: &Setup, site: &Site, request: &Reques
                 log.message(
                     Level::Warn,
                     format_args!(
-                        "{method} from this machine for {host} was refused. {}",
+                        "rejected {method} from this machine for {host}: {}",
                         request::WHAT_TO_DO
                     ),
                 );

@@ -61,7 +61,7 @@ impl Order {
         if let Some((name, _)) =
             form.iter().find(|(n, _)| !matches!(n.as_str(), "url" | "tag" | "site" | "all" | "hard"))
         {
-            return Err(format!("nothing is named \"{name}\" here; there are url, tag, site, all and hard"));
+            return Err(format!("unknown field \"{name}\"; the fields are url, tag, site, all and hard"));
         }
         let site = values("site").next_back().map(|name| site_named(setup, name)).transpose()?;
         let mut what = Vec::new();
@@ -75,7 +75,7 @@ impl Order {
             what.push(site.map_or(What::Everything, What::Site));
         }
         if what.is_empty() {
-            return Err("nothing to purge is named: give a URL, a tag, or all".to_owned());
+            return Err("nothing to purge: give a URL, a tag, or all".to_owned());
         }
         Ok(Order { what, hardness: if on("hard") { Hardness::Hard } else { Hardness::Soft } })
     }
@@ -166,7 +166,7 @@ fn key_name(site: &Site) -> &str {
 /// A URL, or a path where there can be no doubt about the site; with `*` at its end all that begin so.
 fn from_url(setup: &Setup, site: Option<usize>, url: &str) -> Result<What, String> {
     let (site, host, target) = site_and_target(setup, site, url)?;
-    from_target(site, host, target.as_bytes()).ok_or_else(|| format!("the path of {url} is not a path"))
+    from_target(site, host, target.as_bytes()).ok_or_else(|| format!("the path of {url} is invalid"))
 }
 
 /// The site that a URL is of, its host as keys have it, and what follows; a path is of `site`, or of the only one.
@@ -184,7 +184,7 @@ pub fn site_and_target<'u>(
             (site_of(setup, site, authority)?, Some(key_host(authority, scheme)), target)
         }
         _ if url.starts_with('/') => (of_which_site(setup, site, &format!("the path {url}"))?, None, url),
-        _ => return Err(format!("{url} is no URL: write https://host/path, or a path that begins with /")),
+        _ => return Err(format!("{url} is not a URL: write https://host/path, or a path that begins with /")),
     })
 }
 
@@ -216,7 +216,7 @@ fn site_of(setup: &Setup, wanted: Option<usize>, authority: &str) -> Result<usiz
         return Err(format!("no site answers for {authority}; {}", sites(setup)));
     }
     match wanted.filter(|wanted| *wanted != site.index) {
-        Some(wanted) => Err(format!("{authority} is not of the site {}", name_of(&setup.sites[wanted]))),
+        Some(wanted) => Err(format!("{authority} does not belong to the site {}", name_of(&setup.sites[wanted]))),
         None => Ok(site.index),
     }
 }
@@ -226,7 +226,7 @@ fn of_which_site(setup: &Setup, site: Option<usize>, what: &str) -> Result<usize
     match (site, setup.sites.len()) {
         (Some(site), _) => Ok(site),
         (None, 1) => Ok(0),
-        (None, _) => Err(format!("of which site is {what}? Name it with --site; {}", sites(setup))),
+        (None, _) => Err(format!("{what} needs a site: name it with --site; {}", sites(setup))),
     }
 }
 
@@ -279,7 +279,7 @@ impl fmt::Display for Shown<'_> {
             f.write_str(if number == 0 { "" } else { ", " })?;
             match what {
                 What::Everything => f.write_str("everything")?,
-                What::Site(site) => write!(f, "all of {}", name(site))?,
+                What::Site(site) => write!(f, "all pages of {}", name(site))?,
                 What::Tag(site, tag) => write!(f, "tag {tag} of {}", name(site))?,
                 What::Page { site, host, path, query } => {
                     write!(f, "{}{}", host.as_deref().unwrap_or(name(site)), path.escape_ascii())?;
@@ -418,22 +418,22 @@ pub mod tests {
         // The default site answers there too, but a purge for a name that it doesn't have is a mistake.
         assert_eq!(shown("url=http://c.example/"), format!("error: no site answers for c.example; {sites}"));
         assert_eq!(shown("site=c all=1"), format!("error: no site is named c; {sites}"));
-        assert_eq!(shown("tag=x"), format!("error: of which site is a tag? Name it with --site; {sites}"));
-        assert!(shown("url=/x").starts_with("error: of which site is the path /x? "));
+        assert_eq!(shown("tag=x"), format!("error: a tag needs a site: name it with --site; {sites}"));
+        assert!(shown("url=/x").starts_with("error: the path /x needs a site: "));
         assert_eq!(
             shown("site=b.example url=http://a.example/"),
-            "error: a.example is not of the site b.example"
+            "error: a.example does not belong to the site b.example"
         );
         for (form, says) in [
             ("hard=1", "nothing to purge"),
             ("all=0", "nothing to purge"),
-            ("url=x", "no URL"),
-            ("url=ftp://a.example/", "no URL"),
+            ("url=x", "is not a URL"),
+            ("url=ftp://a.example/", "is not a URL"),
             ("url=http:///x", "no site answers"),
-            ("url=http://a.example/../x", "is not a path"),
-            ("url=http://a.example/%00", "is not a path"),
+            ("url=http://a.example/../x", "is invalid"),
+            ("url=http://a.example/%00", "is invalid"),
             ("site=a.example tag=a,b", "is not a tag"),
-            ("colour=red", "nothing is named \"colour\""),
+            ("colour=red", "unknown field \"colour\""),
         ] {
             assert!(
                 shown(form).starts_with("error: ") && shown(form).contains(says),

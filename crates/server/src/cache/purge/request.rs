@@ -40,9 +40,9 @@ const FORWARDED: &[&str] =
     &["Forwarded", "Via", "X-Forwarded-For", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP"];
 
 /// What a refused plugin's user is told.
-pub const WHAT_TO_DO: &str = "This server does not take the address as proof of who purges: others can reach it, too, or it trusts a proxy. \
-    Set cache.purge_token and send it in the field Millrace-Token, or name the address in cache.purge_from; or purge by the admin \
-    socket: millrace purge.";
+pub const WHAT_TO_DO: &str = "The address of the client is not enough to authorize a purge, because this server is reachable \
+    from other machines or trusts a proxy. Set cache.purge_token and send it in the header field Millrace-Token, or add the \
+    address to cache.purge_from, or use the admin socket: millrace purge.";
 /// So long that is not said again in the log.
 const QUIET: Duration = Duration::from_secs(60);
 
@@ -151,9 +151,9 @@ fn purge(site: &Site, request: &Request) -> Result<What, String> {
         None => target.to_vec(),
     };
     if regex && target.iter().any(|byte| b"^$()[]{}|\\".contains(byte)) {
-        return Err("Only a path that ends in .* can be purged by X-Purge-Method: regex.".to_owned());
+        return Err("X-Purge-Method: regex supports only paths that end in .*".to_owned());
     }
-    order::from_target(site.index, host, &target).ok_or_else(|| "This is not a path.".to_owned())
+    order::from_target(site.index, host, &target).ok_or_else(|| "The path is invalid.".to_owned())
 }
 
 /// The tags that the request names, if it has a field for them.
@@ -172,9 +172,9 @@ fn tags(site: &Site, request: &Request) -> Option<Result<Vec<What>, String>> {
         return None;
     }
     Some(if tags.is_empty() {
-        Err("No tag is named.".to_owned())
+        Err("The request names no tag.".to_owned())
     } else if tags.len() > MOST_TAGS {
-        Err(format!("More than {MOST_TAGS} tags in one request."))
+        Err(format!("The request names more than {MOST_TAGS} tags."))
     } else {
         let what = |tag| order::legal_tag(tag).map(|tag| What::Tag(site.index, tag.to_owned()));
         tags.into_iter().map(what).collect()
@@ -188,7 +188,7 @@ fn ban(site: &Site, request: &Request) -> Result<Vec<What>, String> {
     let host = Some(order::key_host(request.authority(), request.ends.scheme.text()));
     order::from_target(site.index, host, &prefix)
         .map(|what| vec![what])
-        .ok_or_else(|| "This is not a path.".to_owned())
+        .ok_or_else(|| "The path is invalid.".to_owned())
 }
 
 /// As the request says, else hard for one page.

@@ -23,13 +23,13 @@ use millrace_wire::head::Head;
 const BATCH: usize = 32 * 1_024;
 /// Batches that may wait for the writer: 16 MiB.
 const QUEUE: usize = 512;
-/// While lines are being lost, people are told so no more often than this.
+/// While lines are being lost, the error log says so at most this often.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
 
-/// What there is to say about one request.
+/// A line about one request.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// What was asked.
+    /// The request.
     pub asked: Asked<'a>,
     /// The client's address; `None` for a peer on a Unix socket.
     pub client: Option<IpAddr>,
@@ -88,7 +88,7 @@ impl AccessBuffer {
             if access.queue.try_send(Job::Lines { lines, count }).is_err() {
                 lost += count;
                 context.process.log.warn(format_args!(
-                    "access log lines are dropped: the disk does not keep up with the requests"
+                    "dropping access log lines: the disk is too slow"
                 ));
             }
         }
@@ -143,13 +143,13 @@ impl Access {
         }
     }
 
-    /// Goes on as `plan` says.
+    /// Continues with the settings in `plan`.
     ///
     /// # Errors
     /// The file can't be opened, or the writer hangs in a write to the old one.
     pub fn reopen(&self, plan: &plan::Log) -> io::Result<()> {
         let (done, opened) = sync_channel(1);
-        let busy = || io::Error::new(io::ErrorKind::TimedOut, "the access log's disk does not answer");
+        let busy = || io::Error::new(io::ErrorKind::TimedOut, "the access log's disk does not respond");
         let target = plan.access.clone().map_or(Target::Off, Target::File);
         self.queue.try_send(Job::Open { target, done }).map_err(|_| busy())?;
         opened.recv_timeout(PATIENCE).map_err(|_| busy())??;
@@ -212,7 +212,7 @@ impl Writer {
             None => {
                 self.loss = Some(Loss { lines: lost, told: now });
                 self.messages.error(&format!(
-                    "cannot write to the access log {name}: {reason}; lines are dropped until that is over"
+                    "cannot write to the access log {name}: {reason}; dropping lines until writing succeeds"
                 ));
             }
             Some(loss) => {
@@ -231,7 +231,7 @@ impl Writer {
     fn recovered(&mut self) {
         if let Some(loss) = self.loss.take() {
             self.messages.warn(&format!(
-                "the access log {} is written again; {} lines were dropped meanwhile",
+                "writing to the access log {} again; {} lines were dropped",
                 self.sink.name(),
                 loss.lines
             ));
@@ -364,7 +364,7 @@ mod tests {
             assert!(began.elapsed() < Duration::from_secs(20), "the queue has no bound");
         }
         let error = dir.path("error.log");
-        wait_for(|| texts(&error).iter().any(|t| t.contains("does not keep up")));
+        wait_for(|| texts(&error).iter().any(|t| t.contains("dropping access log lines")));
         log.message(Level::Info, format_args!("still here"));
         wait_for(|| texts(&error).contains(&"info  still here".to_owned()));
         drop(reader);

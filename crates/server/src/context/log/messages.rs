@@ -19,7 +19,7 @@ const QUEUE: usize = 4_096;
 const LONGEST: usize = 32 * 1_024;
 /// A message that comes again within this is counted, not written.
 const WINDOW: Duration = Duration::from_secs(10);
-/// Different messages that are remembered at a time.
+/// Distinct messages that are remembered.
 const REMEMBERED: usize = 64;
 /// How long a caller waits for the writer to open a file or to end.
 pub const PATIENCE: Duration = Duration::from_secs(2);
@@ -28,7 +28,7 @@ pub const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub struct Messages {
     queue: SyncSender<Job>,
-    /// Messages that did not fit into the queue and have not been told of yet.
+    /// Messages that did not fit into the queue and are not reported yet.
     lost: Arc<AtomicU64>,
 }
 
@@ -80,13 +80,13 @@ impl Messages {
         self.send(Level::Error, text.as_bytes());
     }
 
-    /// Goes on in `target`.
+    /// Continues in `target`.
     ///
     /// # Errors
     /// It can't be opened, or the writer hangs in a write to the old one.
     pub fn reopen(&self, target: Target) -> io::Result<()> {
         let (done, opened) = sync_channel(1);
-        let busy = |_| io::Error::new(io::ErrorKind::TimedOut, "the error log's disk does not answer");
+        let busy = |_| io::Error::new(io::ErrorKind::TimedOut, "the error log's disk does not respond");
         self.queue.try_send(Job::Open { target, done }).map_err(|_| busy(RecvTimeoutError::Timeout))?;
         opened.recv_timeout(PATIENCE).map_err(busy)?
     }
@@ -175,7 +175,7 @@ impl Writer {
         match self.lost.swap(0, Ordering::Relaxed) {
             0 => {}
             n => {
-                let text = format!("{n} messages were lost: the error log's disk could not keep up");
+                let text = format!("dropped {n} messages: the error log's disk is too slow");
                 self.write(SystemTime::now(), Level::Warn, text.as_bytes());
             }
         }

@@ -35,7 +35,7 @@ pub struct Log {
 struct Shared {
     /// Least [`Level`] that is logged.
     level: AtomicU8,
-    /// `None`: nobody reads.
+    /// `None`: nothing is written.
     writers: Option<Writers>,
 }
 
@@ -56,27 +56,27 @@ impl Log {
         Ok(Log { shared: Arc::new(Shared { level: AtomicU8::new(plan.level as u8), writers }) })
     }
 
-    /// A log that nobody reads; it has no thread and no file.
+    /// A log that discards everything; it has no thread and no file.
     pub fn quiet() -> Log {
         Log { shared: Arc::new(Shared { level: AtomicU8::new(u8::MAX), writers: None }) }
     }
 
-    /// Something that only a developer of Millrace wants to know.
+    /// Logs a message for developers of Millrace.
     pub fn debug(&self, text: fmt::Arguments<'_>) {
         self.message(Level::Debug, text);
     }
 
-    /// What the server does.
+    /// Logs what the server does.
     pub fn info(&self, text: fmt::Arguments<'_>) {
         self.message(Level::Info, text);
     }
 
-    /// Something is wrong and the server helped itself. Say what, why, and what to do next.
+    /// Logs a problem that the server handled. Say what, why, and what to do next.
     pub fn warn(&self, text: fmt::Arguments<'_>) {
         self.message(Level::Warn, text);
     }
 
-    /// Something failed. Say what, why, and what to do next.
+    /// Logs a failure. Say what, why, and what to do next.
     pub fn error(&self, text: fmt::Arguments<'_>) {
         self.message(Level::Error, text);
     }
@@ -123,10 +123,10 @@ impl Log {
         let Some(writers) = &self.shared.writers else { return };
         self.shared.level.store(plan.level as u8, Ordering::Relaxed);
         if let Err(error) = writers.messages.reopen(Target::for_messages(plan)) {
-            self.error(format_args!("{error}; the error log goes on where it was"));
+            self.error(format_args!("{error}; continuing with the previous error log"));
         }
         if let Err(error) = writers.access.reopen(plan) {
-            self.error(format_args!("{error}; the access log goes on as it was"));
+            self.error(format_args!("{error}; continuing with the previous access log"));
         }
     }
 

@@ -73,7 +73,7 @@ impl Sink {
         Ok(())
     }
 
-    /// How people call the place.
+    /// The name of the destination, for messages.
     pub fn name(&self) -> String {
         match &self.target {
             Target::Off => "nowhere".to_owned(),
@@ -92,9 +92,9 @@ impl Sink {
 /// Lines could not be written.
 #[derive(Debug)]
 pub struct Failed {
-    /// How many are lost, with the one that is torn.
+    /// Lines lost, including the incomplete one.
     pub lines: u64,
-    /// Why.
+    /// The error.
     pub reason: io::Error,
 }
 

@@ -22,17 +22,17 @@ pub struct Name {
     pub reason: &'static str,
     /// The cookie, path, argument or field.
     pub name: Box<str>,
-    /// How often, about.
+    /// Approximate number of requests.
     pub count: u64,
 }
 
 impl Causes {
-    /// Nothing yet.
+    /// No requests yet.
     pub const fn new() -> Causes {
         Causes { reasons: Vec::new(), names: Vec::new() }
     }
 
-    /// Counts a request that went around for `reason`; `name` is what was behind it.
+    /// Counts a request that bypassed the cache for `reason`; `name` is the cookie, path, argument or field behind it.
     pub fn note(&mut self, reason: &'static str, name: Option<&str>) {
         self.add_reason(reason, 1);
         if let Some(name) = name {
@@ -40,7 +40,7 @@ impl Causes {
         }
     }
 
-    /// Adds another's.
+    /// Adds the counts of another thread.
     pub fn add(&mut self, other: &Causes) {
         other.reasons.iter().for_each(|(reason, count)| self.add_reason(reason, *count));
         other.names.iter().for_each(|name| self.add_name(name.reason, &name.name, name.count));
@@ -53,7 +53,7 @@ impl Causes {
         reasons
     }
 
-    /// The names that are most often behind it, the first first, at most so many.
+    /// The most frequent names, in descending order, at most `most`.
     pub fn top(&self, most: usize) -> Vec<&Name> {
         let mut names: Vec<&Name> = self.names.iter().collect();
         names.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));

@@ -39,7 +39,7 @@ impl Exposition {
         self.line(row.name, "_count", &[label], summary.count());
     }
 
-    /// All of it.
+    /// The complete text.
     pub fn into_text(self) -> String {
         self.text
     }
@@ -82,7 +82,7 @@ mod tests {
         registry.expose(&mut exposition);
         let text = exposition.into_text();
         for expected in [
-            "# HELP millrace_requests_total Requests answered.\n# TYPE millrace_requests_total counter\n\
+            "# HELP millrace_requests_total Answered requests.\n# TYPE millrace_requests_total counter\n\
              millrace_requests_total 42\n",
             "# TYPE millrace_connections_idle gauge\nmillrace_connections_idle 0\n",
             "# TYPE millrace_first_byte_seconds histogram\n",
@@ -102,10 +102,10 @@ mod tests {
     #[test]
     fn labels_are_escaped() {
         let mut exposition = Exposition::default();
-        exposition.sample(&table::PHP_WORKERS, &[("pool", "a\"b\\c\nd"), ("state", "idle")], 3);
+        exposition.sample(&table::PHP_WORKERS, &[("site", "a\"b\\c\nd"), ("state", "idle")], 3);
         assert_eq!(
             exposition.into_text(),
-            "millrace_php_workers{pool=\"a\\\"b\\\\c\\nd\",state=\"idle\"} 3\n"
+            "millrace_php_workers{site=\"a\\\"b\\\\c\\nd\",state=\"idle\"} 3\n"
         );
     }
 }

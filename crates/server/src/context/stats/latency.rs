@@ -10,7 +10,7 @@ pub const BOUNDS: [u64; 17] = [
     2_500_000, 5_000_000, 10_000_000, 30_000_000,
 ];
 
-/// Who made the answer.
+/// What produced the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Class {
@@ -28,7 +28,7 @@ impl Class {
     /// Every class, in order.
     pub const ALL: [Class; 4] = [Class::File, Class::Php, Class::Page, Class::Other];
 
-    /// Its name as a label.
+    /// The value of the label `class`.
     pub fn name(self) -> &'static str {
         match self {
             Class::File => "file",
@@ -52,7 +52,7 @@ struct Histogram {
 }
 
 impl Histograms {
-    /// Empty ones.
+    /// Empty histograms.
     pub fn new() -> Histograms {
         Histograms(std::array::from_fn(|_| Histogram {
             buckets: [const { AtomicU64::new(0) }; BOUNDS.len() + 1],
@@ -60,7 +60,7 @@ impl Histograms {
         }))
     }
 
-    /// Counts one.
+    /// Records a duration.
     pub fn record(&self, class: Class, duration: Duration) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         let histogram = &self.0[class as usize];
@@ -85,7 +85,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Adds those of one thread.
+    /// Adds the histograms of one thread.
     pub fn add(&mut self, histograms: &Histograms, class: Class) {
         let histogram = &histograms.0[class as usize];
         for (sum, value) in self.buckets.iter_mut().zip(&histogram.buckets) {

@@ -25,7 +25,7 @@ pub struct Slot {
     values: [AtomicU64; TABLE.len()],
     first_byte: Histograms,
     answer: Histograms,
-    /// Its lock is only ever wanted by somebody who asks for the status.
+    /// The lock is contended only while the status is read.
     causes: Mutex<Causes>,
 }
 
@@ -37,19 +37,19 @@ impl Slot {
         value.store(value.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
     }
 
-    /// Notes how long an answered request took, from the end of its head on: until the first byte of the answer was
-    /// written, and until the last.
+    /// Records how long a request took, from the end of its header section to the first and to the last byte of its
+    /// response.
     pub fn took(&self, class: Class, first_byte: Duration, answer: Duration) {
         self.first_byte.record(class, first_byte);
         self.answer.record(class, answer);
     }
 
-    /// Notes that a request went around the page cache for `reason`, and the name that was behind it: a cookie, a path.
+    /// Counts a request that bypassed the page cache for `reason`, and the name behind it: a cookie, a path.
     pub fn bypassed(&self, reason: &'static str, name: Option<&str>) {
         self.causes.lock().unwrap_or_else(PoisonError::into_inner).note(reason, name);
     }
 
-    /// Counts an answer by the class of its status.
+    /// Counts a response by the class of its status code.
     pub fn count_reply(&self, status: u16) {
         self.add(Counter::Requests, 1);
         let class = match status {
@@ -66,7 +66,7 @@ impl Slot {
         self.values[gauge as usize].store(n, Ordering::Relaxed);
     }
 
-    /// Takes `n` from a gauge.
+    /// Subtracts `n` from a gauge.
     pub fn sub(&self, counter: Counter, n: u64) {
         let value = &self.values[counter as usize];
         value.store(value.load(Ordering::Relaxed).wrapping_sub(n), Ordering::Relaxed);
@@ -90,9 +90,9 @@ pub struct Registry {
 /// Purges since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Purges {
-    /// How many were followed.
+    /// Purges carried out.
     pub orders: u64,
-    /// How many pages they met.
+    /// Pages that they matched.
     pub pages: u64,
 }
 
@@ -124,7 +124,7 @@ impl Registry {
             .fold(0, u64::wrapping_add)
     }
 
-    /// Counts a purge that met so many pages. Purges come from many threads, and seldom.
+    /// Counts a purge that matched `pages` pages. Purges come from many threads, and seldom.
     pub fn purged(&self, pages: usize) {
         self.purge_orders.fetch_add(1, Ordering::Relaxed);
         self.purged_pages.fetch_add(pages as u64, Ordering::Relaxed);
@@ -136,7 +136,7 @@ impl Registry {
         Purges { orders: of(&self.purge_orders), pages: of(&self.purged_pages) }
     }
 
-    /// Why requests went around the page cache.
+    /// Why requests bypassed the page cache.
     pub fn causes(&self) -> Causes {
         let mut sum = Causes::new();
         self.slots
@@ -145,14 +145,14 @@ impl Registry {
         sum
     }
 
-    /// How long answers of a class took until their first byte.
+    /// Times to the first byte, for one class.
     pub fn first_byte(&self, class: Class) -> Summary {
         let mut summary = Summary::default();
         self.slots.iter().for_each(|slot| summary.add(&slot.first_byte, class));
         summary
     }
 
-    /// How long answers of a class took until their last byte.
+    /// Times to the last byte, for one class.
     pub fn answer(&self, class: Class) -> Summary {
         let mut summary = Summary::default();
         self.slots.iter().for_each(|slot| summary.add(&slot.answer, class));
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(names.len(), TABLE.len() + table::MEASURED.len());
     }
 
-    /// A row that nobody counts would show a 0 for ever: some file outside of `stats` and `admin` names each.
+    /// A counter that no code increments would always be 0: a file outside `stats` and `admin` must name each.
     #[test]
     fn every_row_is_counted_somewhere() {
         let mut sources = String::new();
@@ -228,8 +228,8 @@ mod tests {
     /// The page of all counters, from the table.
     fn counters_page() -> String {
         let mut page = "# Counters\n\n\
-            Made from `crates/server/src/stats/table.rs`; a test compares. `GET /metrics` on the admin address shows\n\
-            them to Prometheus, `millrace status` the most telling ones to people.\n\n\
+            Generated from `crates/server/src/stats/table.rs`; a test compares. `GET /metrics` on the admin address shows\n\
+            all of them to Prometheus; `millrace status` shows the most important ones.\n\n\
             | name | kind | meaning |\n| --- | --- | --- |\n"
             .to_owned();
         for row in TABLE.iter().chain(table::MEASURED) {

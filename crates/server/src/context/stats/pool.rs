@@ -1,17 +1,17 @@
-//! How a PHP pool is.
+//! State of PHP: workers, pools, backends.
 
 use std::time::Duration;
 
-/// A PHP pool at one moment, for the admin address.
+/// A snapshot of a site's PHP, for the admin address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolStatus {
-    /// A name that people know it by: that of its first site.
+    /// Name of its first site; for persistent workers with the path of their script.
     pub name: String,
     /// Version of PHP; empty until the host process is ready.
     pub php_version: String,
-    /// Most workers at once.
+    /// Maximum number of workers.
     pub most: u64,
-    /// How that was found; `None`: it is written, or not found yet.
+    /// How the maximum was computed; `None`: it is configured, or not computed yet.
     pub most_how: Option<String>,
     /// Workers that are being forked.
     pub starting: u64,
@@ -19,77 +19,77 @@ pub struct PoolStatus {
     pub idle: u64,
     /// Workers that run a script for a client.
     pub running: u64,
-    /// Workers that run on after the answer is complete (`fastcgi_finish_request`).
+    /// Workers that continue after the response is complete (`fastcgi_finish_request`).
     pub background: u64,
-    /// Workers that are about to end.
+    /// Workers that are exiting.
     pub exiting: u64,
     /// Requests that wait for a worker.
     pub waiting: u64,
-    /// Named shares of the workers: what people call pools of a site.
+    /// The pools that share the workers.
     pub lanes: Vec<LaneStatus>,
-    /// Resident memory of the workers together, bytes; pages they share are counted for each.
+    /// Resident memory of all workers, bytes; memory that they share counts for each.
     pub memory: u64,
     /// Database connections of the workers.
     pub database: DatabaseStatus,
-    /// Why there are no workers, if the host process does not start.
+    /// Why there are no workers, if the PHP host does not start.
     pub trouble: Option<String>,
-    /// Those that run PHP by FastCGI; none: workers of our own do.
+    /// php-fpm backends; empty: Millrace's own workers run PHP.
     pub backends: Vec<BackendStatus>,
-    /// What the workers run, the longest first.
+    /// Busy workers, the longest-running first.
     pub busy: Vec<BusyWorker>,
     /// All workers.
     pub each: Vec<WorkerStatus>,
-    /// Scripts that took long in the last minutes, the slowest first.
+    /// Slow scripts of the last minutes, the slowest first.
     pub slowest: Vec<SlowScript>,
 }
 
 /// Database connections (mysqli) of a pool's workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatabaseStatus {
-    /// Connections that workers keep for their next request.
+    /// Connections that workers keep open for their next request.
     pub kept: u64,
     /// Connections opened since the PHP host was started.
     pub opened: u64,
-    /// How often a request found one that was kept.
+    /// Connections reused from an earlier request.
     pub reused: u64,
 }
 
-/// A named share of a pool's workers at one moment.
+/// A snapshot of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaneStatus {
-    /// `front`, `admin`, `background`, or as somebody has named it.
+    /// `front`, `admin`, `background`, or the name of a configured pool.
     pub name: String,
-    /// Workers that run for it.
+    /// Workers that run its requests.
     pub running: u64,
-    /// Workers that are its own.
+    /// Workers of its share, without borrowed ones.
     pub workers: u64,
-    /// Most that may run for it at this time, what it may borrow included.
+    /// Maximum number of workers at this time, including those that it may borrow.
     pub limit: u64,
-    /// Requests that wait for a worker of it.
+    /// Requests in its queue.
     pub waiting: u64,
-    /// Requests that may.
+    /// Maximum length of its queue.
     pub queue: u64,
-    /// How long a visitor who came now would wait for a worker; `None`: nothing was served yet.
+    /// Estimated time that a new request would wait for a worker; `None`: nothing was served yet.
     pub expected_wait: Option<Duration>,
     /// Browsers in the waiting room.
     pub waiting_room: u64,
-    /// How many run at once because more would only make each slower; `None`: nothing of that kind was found.
+    /// Concurrency limit, where more requests at once would only slow each other down; `None`: no limit.
     pub held_to: Option<u64>,
-    /// For how long more has come than can be served; `None`: it has not.
+    /// For how long it has been overloaded; `None`: it is not.
     pub overloaded: Option<Duration>,
-    /// How long its last requests took on average once they had a worker.
+    /// Average time that its recent requests took once they had a worker.
     pub service: Option<Duration>,
-    /// Requests that got a worker, since the pool was made.
+    /// Requests that got a worker, since the pool was created.
     pub served: u64,
-    /// Requests that were refused at once.
+    /// Requests refused on arrival.
     pub refused: u64,
-    /// Requests that were refused after they had waited too long.
+    /// Requests refused because they waited too long.
     pub late: u64,
-    /// Requests of the last minute that had to wait, and for how long.
+    /// Requests of the last minute that waited.
     pub waited: u64,
-    /// On average.
+    /// Average wait of these.
     pub wait_mean: Duration,
-    /// At most.
+    /// Longest wait of these.
     pub wait_most: Duration,
 }
 
@@ -98,45 +98,45 @@ pub struct LaneStatus {
 pub struct WorkerStatus {
     /// Its process id.
     pub pid: u32,
-    /// What it does, as in [`PoolStatus::workers`].
+    /// Its state, as in [`PoolStatus::workers`].
     pub state: &'static str,
-    /// Requests that it has had.
+    /// Requests that it has received.
     pub requests: u64,
-    /// Resident memory, bytes; pages that it shares with others included.
+    /// Resident memory, bytes, including memory that it shares with others.
     pub memory: u64,
-    /// Memory that it shares with nobody, bytes; 0: not measured.
+    /// Private memory, bytes; 0: not measured.
     pub own: u64,
 }
 
-/// A script that took long lately.
+/// A script that was slow lately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowScript {
     /// Its path.
     pub script: String,
-    /// Host and path that were asked for.
+    /// Host and path of the request.
     pub page: String,
-    /// The longest that it took.
+    /// Its longest run.
     pub most: Duration,
     /// Slow runs in the last minutes.
     pub count: u64,
 }
 
-/// A php-fpm at one moment.
+/// A snapshot of a php-fpm backend.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackendStatus {
-    /// Where it is, as in the settings.
+    /// Its address, as configured.
     pub address: String,
     /// Whether it gets requests.
     pub up: bool,
     /// Open connections.
     pub connections: u64,
-    /// Those with a request.
+    /// Connections with a request.
     pub busy: u64,
-    /// Most connections that it takes at once, if it has said so.
+    /// Maximum number of connections that it accepts, if known.
     pub most: Option<u64>,
-    /// Requests that it was sent.
+    /// Requests sent to it.
     pub requests: u64,
-    /// Connections that could not be made, or failed.
+    /// Connections that could not be opened, or failed.
     pub failures: u64,
     /// Why it gets no requests.
     pub trouble: Option<String>,
@@ -147,13 +147,13 @@ pub struct BackendStatus {
 pub struct BusyWorker {
     /// Its process id.
     pub pid: u32,
-    /// Whether the answer is complete already (`fastcgi_finish_request`).
+    /// Whether the response is already complete (`fastcgi_finish_request`).
     pub background: bool,
     /// The script's path.
     pub script: String,
-    /// Since it got the request.
+    /// Time since it got the request.
     pub time: Duration,
-    /// Resident memory, bytes, as it last said.
+    /// Resident memory, bytes, as last reported.
     pub memory: u64,
 }
 

@@ -91,11 +91,11 @@ pub fn plain(status: u16) -> Reply {
 /// What a visitor can do about it.
 fn sentence(status: u16) -> &'static str {
     match status {
-        403 => "<p>This address is not for visitors.</p>\n",
-        404 => "<p>There is nothing at this address.</p>\n",
-        502 => "<p>The page could not be finished. Trying again may help.</p>\n",
-        503 => "<p>Too many visitors at the moment. Please try again in a few seconds.</p>\n",
-        504 => "<p>The page took too long. Trying again may help.</p>\n",
+        403 => "<p>You do not have access to this page.</p>\n",
+        404 => "<p>There is no page at this address.</p>\n",
+        502 => "<p>The page could not be completed. Please try again.</p>\n",
+        503 => "<p>The site has too many visitors right now. Please try again in a few seconds.</p>\n",
+        504 => "<p>The page took too long to load. Please try again.</p>\n",
         _ => "",
     }
 }

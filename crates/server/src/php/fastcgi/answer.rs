@@ -142,8 +142,8 @@ impl Messages {
         if message == UNKNOWN_SCRIPT {
             let address = &self.shared.backends[self.backend].address;
             return self.shared.log.error(format_args!(
-                "php-fpm at {address} does not find {script}: it sees the site under another path (set php.fastcgi_root), \
-                 or its user may not read the file"
+                "php-fpm at {address} cannot find {script}: set php.fastcgi_root if php-fpm sees the site under \
+                 another path, or let its user read the file"
             ));
         }
         let priority = priority(message);

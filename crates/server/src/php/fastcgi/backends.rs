@@ -295,7 +295,7 @@ impl Shared {
         let (address, workers) = (&self.backends[backend].address, self.settings.workers);
         if !self.told_most.swap(true, Relaxed) {
             self.log.warn(format_args!(
-                "php-fpm at {address} runs no more than {most} requests of ours at once, though php.workers is {workers}: raise \
+                "php-fpm at {address} accepts only {most} concurrent requests, but php.workers is {workers}: raise \
                  pm.max_children there, or lower php.workers"
             ));
         }
@@ -312,11 +312,11 @@ impl Shared {
         let address = &self.backends[backend].address;
         match change {
             None => {}
-            Some(Change::Up) => self.log.info(format_args!("php-fpm at {address} takes connections again")),
+            Some(Change::Up) => self.log.info(format_args!("php-fpm at {address} accepts connections again")),
             Some(Change::Down) => {
                 let why = self.backends[backend].trouble().unwrap_or_default();
                 self.log.error(format_args!(
-                    "php-fpm at {address}: {why}; it gets no requests until it takes connections again"
+                    "php-fpm at {address} is down: {why}; it gets no requests until it accepts connections again"
                 ));
             }
         }

@@ -27,7 +27,7 @@ pub fn ask_all(shared: &Arc<Shared>) {
                 if let Err(error) = ask(&asked, backend).await {
                     let address = &asked.backends[backend].address;
                     asked.log.warn(format_args!(
-                        "php-fpm at {address}: {error}; requests for PHP get 503 until it takes connections"
+                        "php-fpm at {address}: {error}; PHP requests get 503 until it accepts connections"
                     ));
                 }
             }

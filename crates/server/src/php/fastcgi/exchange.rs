@@ -294,7 +294,7 @@ async fn open(thread: &Rc<PhpThread>, local: &Local, shared: &Arc<Shared>, way: 
             drop(way);
             thread.stats.add(Counter::FastCgiFailures, 1);
             let why = match error.kind() {
-                io::ErrorKind::TimedOut => "no connection in time".to_owned(),
+                io::ErrorKind::TimedOut => "connecting timed out".to_owned(),
                 _ => error.to_string(),
             };
             let now = shared.at(thread.clock.now());
@@ -385,14 +385,14 @@ impl Running {
         let late = self.connection.socket.is_late();
         if error.kind() == io::ErrorKind::InvalidData {
             let address = &shared.backends[backend].address;
-            shared.log.error(format_args!("php-fpm at {address} sent what is no answer: {error}"));
+            shared.log.error(format_args!("php-fpm at {address} sent an invalid response: {error}"));
         }
         let counter = if late { Counter::PhpTimeouts } else { Counter::PhpLost };
         self.thread.stats.add(counter, 1);
         if !late && !self.connection.is_stale() {
             self.thread.stats.add(Counter::FastCgiFailures, 1);
             let now = shared.at(self.thread.clock.now());
-            let why = format!("connections fail in the middle of requests: {error}");
+            let why = format!("connections fail during requests: {error}");
             shared.tell(backend, shared.backends[backend].fails(now, &why));
         }
     }
@@ -441,7 +441,7 @@ async fn attempt(
     let Some(head) = answer.head.take() else {
         let error: io::Error = match answer.broken() {
             Some(broken) => io::Error::new(io::ErrorKind::InvalidData, broken),
-            None => io::Error::new(io::ErrorKind::InvalidData, "an end without a head"),
+            None => io::Error::new(io::ErrorKind::InvalidData, "the response ended without a header section"),
         };
         return Err(failure(&running, error));
     };
@@ -561,9 +561,9 @@ fn failure(running: &Running, error: io::Error) -> Failure {
 /// What a backend means that says that it did not run a request.
 fn not_run(running: Running, how: End) -> Failure {
     running.note_loss(&io::Error::other(match how {
-        End::Overloaded => "it has too much to do",
-        End::CantMultiplex => "it takes one connection only",
-        _ => "it runs no scripts",
+        End::Overloaded => "it is overloaded",
+        End::CantMultiplex => "it accepts only one connection",
+        _ => "it does not run scripts",
     }));
     match how {
         End::Overloaded | End::CantMultiplex => Failure::Overloaded,
@@ -580,7 +580,7 @@ fn refusal(thread: &PhpThread, site: &Site, refused: Refused) -> Reply {
         Refused::Down => return site.unavailable(),
         Refused::Ours(error) => {
             let log = &thread.process.log;
-            log.error(format_args!("a connection to php-fpm can't be watched: {error}"));
+            log.error(format_args!("cannot watch a connection to php-fpm: {error}"));
             return site.unavailable();
         }
     }
@@ -595,7 +595,7 @@ fn no_answer(thread: &PhpThread, site: &Site, script: &Script, failure: &Failure
         Failure::TooLong => plain(431),
         Failure::Overloaded => site.turned_away(),
         Failure::Ours(error) => {
-            log.error(format_args!("a request for {name} could not be handed to php-fpm: {error}"));
+            log.error(format_args!("cannot pass a request for {name} to php-fpm: {error}"));
             plain(503)
         }
         Failure::NotBegun => {

@@ -140,7 +140,7 @@ impl Room {
         let written = self.ceiling;
         (self.by_memory() < written).then(|| {
             format!(
-                "php.workers = {written} is more than the memory has room for: {}; lower it to {}, or the machine may swap",
+                "php.workers = {written} needs more memory than available: {}; lower it to {}, or the machine may swap",
                 self.sum(),
                 self.by_memory().max(1)
             )
@@ -151,7 +151,7 @@ impl Room {
         let (free, each, measured) = (self.free as f64 / f64::from(1 << 30), self.each >> 20, self.measured);
         let plural = if measured == 1 { "" } else { "s" };
         format!(
-            "{PART} % of {free:.1} GB free / {each} MB a worker (measured over {measured} worker{plural})"
+            "{PART} % of {free:.1} GB free / {each} MB per worker (measured over {measured} worker{plural})"
         )
     }
 }
@@ -161,7 +161,7 @@ impl fmt::Display for Room {
         f.write_str(&self.sum())?;
         match self.by_memory() {
             by_memory if by_memory > self.ceiling => {
-                write!(f, " would be {by_memory}, and {} is the most for this number of cores", self.ceiling)
+                write!(f, " would be {by_memory}, limited to {} for this number of cores", self.ceiling)
             }
             _ => Ok(()),
         }
@@ -178,11 +178,11 @@ mod tests {
     fn as_many_as_the_memory_has_room_for() {
         let room = Room::new(6246 * MB, &[100 * MB, 120 * MB, 110 * MB], 100);
         assert_eq!(room.verdict(16, 0), Verdict::Change(42));
-        assert_eq!(room.to_string(), "75 % of 6.1 GB free / 110 MB a worker (measured over 3 workers)");
+        assert_eq!(room.to_string(), "75 % of 6.1 GB free / 110 MB per worker (measured over 3 workers)");
         let room = Room::new(64 << 30, &[40 * MB], 16);
         assert_eq!(room.verdict(8, 0), Verdict::Change(16));
         assert!(room.to_string().ends_with(
-            "(measured over 1 worker) would be 1228, and 16 is the most for this number of cores"
+            "(measured over 1 worker) would be 1228, limited to 16 for this number of cores"
         ));
         assert_eq!(Room::new(10 * MB, &[100 * MB], 16).verdict(1, 9), Verdict::Stay, "one there is always");
     }
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(Room::new(4000 * MB, &[100 * MB], 20).warning(), None);
         let warning = Room::new(4000 * MB, &[100 * MB], 31).warning().unwrap();
         assert!(
-            warning.contains("php.workers = 31 is more") && warning.contains("lower it to 30"),
+            warning.contains("php.workers = 31 needs more") && warning.contains("lower it to 30"),
             "{warning}"
         );
     }

@@ -87,7 +87,7 @@ impl Pool {
     /// PHP did not start: why, in PHP's own words where it had any, and what to do next.
     pub fn start(settings: &plan::Php, log: &Log, on_purge: OnPurge) -> Result<Arc<Pool>, String> {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|error| format!("no descriptor is left for a PHP pool: {error}"))?;
+            .map_err(|error| format!("cannot start PHP: out of file descriptors: {error}"))?;
         let epoch = Instant::now();
         let shared = Arc::new(Shared {
             settings: settings.clone(),
@@ -124,7 +124,7 @@ impl Pool {
         if done.is_ok_and(|(_, timeout)| timeout.timed_out()) {
             self.shared
                 .log
-                .error(format_args!("PHP could not be stopped in time; its processes are left alone"));
+                .error(format_args!("PHP did not stop in time; its processes keep running"));
         }
     }
 
@@ -335,16 +335,16 @@ impl Shared {
             let (script, path) =
                 (String::from_utf8_lossy(&task.script), String::from_utf8_lossy(task.path()));
             self.log.error(format_args!(
-                "{script} kills PHP workers when it is asked for {}{path}: its requests run a few at a time for the next {:?}; \
-                 see php.crash_pause",
+                "{script} kills PHP workers when it runs for {}{path}: running its requests only a few at a time for \
+                 the next {:?}; see php.crash_pause",
                 task.host,
                 Duration::from_millis(pause)
             ));
         }
         if let Some(pause) = blame.request {
             self.log.error(format_args!(
-                "this request has killed PHP workers, and is answered 500 without being run when it comes again within the \
-                 next {:?}: {task}; see php.crash_pause",
+                "this request killed PHP workers: answering it with 500 without running it for the next {:?}: \
+                 {task}; see php.crash_pause",
                 Duration::from_millis(pause)
             ));
         }

@@ -48,8 +48,8 @@ impl Supervisor {
             state.note_death(now);
             let trouble = why_unbooted(&worker);
             let again = state.spawn_at.saturating_sub(now);
-            let refused = if state.cannot_boot() { "; until it does, its requests get 503" } else { "" };
-            self.shared.log.error(format_args!("{trouble}; tried again in {again} ms{refused}"));
+            let refused = if state.cannot_boot() { "; its requests get 503 until it boots" } else { "" };
+            self.shared.log.error(format_args!("{trouble}; retrying in {again} ms{refused}"));
             state.trouble = Some(trouble);
         }
         let refused: Vec<_> = if state.cannot_boot() {
@@ -83,10 +83,10 @@ pub fn why_unbooted(worker: &Worker) -> String {
     let card = &worker.card;
     let script = String::from_utf8_lossy(&card.task().script).into_owned();
     match worker.unbooted() {
-        Some(why) => format!("{script} does not boot: {why}"),
+        Some(why) => format!("{script} failed to boot: {why}"),
         None if card.is_killed() => {
-            format!("{script} does not boot: it was killed, because it took too long")
+            format!("{script} failed to boot: it took too long and was killed")
         }
-        None => format!("{script} does not boot: its process {} has ended", card.pid()),
+        None => format!("{script} failed to boot: its process {} exited", card.pid()),
     }
 }

@@ -48,9 +48,9 @@ impl Supervisor {
         let pause = back_off(self.failed_hosts);
         self.launch_at = self.now() + pause;
         if pause == 0 {
-            self.shared.log.error(format_args!("{error}; it is started again at once"));
+            self.shared.log.error(format_args!("{error}; restarting it now"));
         } else {
-            self.shared.log.error(format_args!("{error}; it is started again in {pause} ms"));
+            self.shared.log.error(format_args!("{error}; restarting it in {pause} ms"));
         }
         true
     }
@@ -85,15 +85,15 @@ impl Supervisor {
         let text = match (was_up, self.last_words.trim_end()) {
             (true, _) => format!("the PHP host (process {pid}) {ending}"),
             (false, "") => {
-                format!("the PHP host {ending} before PHP was up; `millrace-php --check` may say more")
+                format!("the PHP host {ending} before PHP was ready; run `millrace-php --check` for details")
             }
-            (false, words) => format!("the PHP host {ending} before PHP was up:\n{words}"),
+            (false, words) => format!("the PHP host {ending} before PHP was ready:\n{words}"),
         };
         // Killed from outside, for want of memory or by a tool: PHP itself has said nothing against being started, not
         // even for the first time.
         if status.is_some_and(|status| status.signal() == Some(9)) && self.failed_hosts < 3 {
             self.failed_hosts += 1;
-            self.shared.log.error(format_args!("{text}; it is started again at once"));
+            self.shared.log.error(format_args!("{text}; restarting it now"));
             return true;
         }
         self.host_failed(&text)
@@ -108,7 +108,7 @@ impl Supervisor {
                 Ok(Some(message)) => self.hear(message),
                 Ok(None) => break,
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    self.lose_host(&format!("talks nonsense ({error})"))
+                    self.lose_host(&format!("sent invalid data ({error})"))
                 }
                 Err(_) => self.lose_host("closed its control socket"),
             };
@@ -153,7 +153,7 @@ impl Supervisor {
     /// What a host says when PHP is up; the error is what is wrong with the host.
     pub(super) fn read_ready(&self, text: Text<'_>) -> Result<Started, &'static str> {
         if text.get("protocol").is_some_and(|version| version != PROTOCOL.to_string()) {
-            return Err("is of another version than the server: install both from one release");
+            return Err("has another version than the server: install both from the same release");
         }
         let php_version = text.get("php_version").unwrap_or("unknown").to_owned();
         if text.get("opcache") != Some("on") {
@@ -165,11 +165,11 @@ impl Supervisor {
         let sandbox = text.get("sandbox").unwrap_or("off");
         if self.shared.settings.sandbox == Sandbox::On && !sandbox.contains("landlock") {
             self.shared.log.warn(format_args!(
-                "scripts are not kept from files outside of their sites by the kernel: it has no Landlock (Linux 5.19), or \
-                 that is not among its security modules (lsm=landlock,... on its command line); see php.open_basedir"
+                "the kernel cannot confine scripts to their sites' folders: it has no Landlock (Linux 5.19), or \
+                 Landlock is not enabled (lsm=landlock,... on the kernel command line); see php.open_basedir"
             ));
         }
-        self.shared.log.info(format_args!("PHP {php_version} is up (sandbox: {sandbox})"));
+        self.shared.log.info(format_args!("PHP {php_version} is ready (sandbox: {sandbox})"));
         Ok(Started { php_version })
     }
 
@@ -179,7 +179,7 @@ impl Supervisor {
     pub(super) fn left_out(&self, words: &str) -> Option<String> {
         let file = self.shared.settings.ini_file.as_deref()?;
         let lines: Vec<&str> = words.lines().filter(|line| is_left_out(line)).collect();
-        let what = format!("PHP can't start as {} says:\n{}", file.display(), lines.join("\n"));
+        let what = format!("PHP cannot start as configured in {}:\n{}", file.display(), lines.join("\n"));
         (!lines.is_empty()).then_some(what)
     }
 

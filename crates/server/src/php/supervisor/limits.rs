@@ -111,7 +111,8 @@ impl Supervisor {
         match slow.ended {
             None => {
                 self.shared.log.error(format_args!(
-                    "{} has taken {}: its script is ended (PHP worker {}); see php.request_timeout",
+                    "{} exceeded its time limit after {}: terminating its script (PHP worker {}); see \
+                     php.request_timeout",
                     slow.about,
                     seconds(now - slow.since),
                     card.pid()
@@ -126,7 +127,7 @@ impl Supervisor {
             Some(ended) if ended + grace.as_millis() as u64 <= now => {
                 if !card.is_killed() {
                     self.shared.log.error(format_args!(
-                        "{} has not ended {} after its time was up: PHP worker {} is killed; see php.terminate_grace",
+                        "{} is still running {} after its time limit: killing PHP worker {}; see php.terminate_grace",
                         slow.about,
                         seconds(now - ended),
                         card.pid()
@@ -167,9 +168,9 @@ impl Supervisor {
 
     /// Notes a slow request.
     fn note(&self, slow: &Slow, now: u64, trace: &Trace) {
-        let waits = trace.waits().map(|what| format!("; it waits {what}")).unwrap_or_default();
+        let waits = trace.waits().map(|what| format!("; waiting {what}")).unwrap_or_default();
         self.shared.log.warn(format_args!(
-            "slow: {} has taken {} so far (PHP worker {}){waits}{trace}",
+            "slow: {} has been running for {} (PHP worker {}){waits}{trace}",
             slow.about,
             seconds(now.saturating_sub(slow.since)),
             slow.card.pid()

@@ -97,7 +97,8 @@ impl Supervisor {
         // In the middle of a request it may have much that it gives back.
         if known.over > u32::from(card.is_busy()) && card.set_outgrown() {
             self.shared.log.info(format_args!(
-                "PHP worker {} has {} MB of its own after {} requests, more than {} MB (php.worker_memory): it is replaced",
+                "PHP worker {} uses {} MB of private memory after {} requests, more than {} MB (php.worker_memory): \
+                 replacing it",
                 card.pid(),
                 size.own >> 20,
                 card.requests(),
@@ -143,7 +144,7 @@ impl Supervisor {
             || most.abs_diff(self.memory.said) > self.memory.said / 4 && now > self.memory.logged + LOG_MS
         {
             (self.memory.said, self.memory.logged) = (most, now);
-            self.shared.log.info(format_args!("php.workers: at most {most}: {room}"));
+            self.shared.log.info(format_args!("php.workers = {most}: {room}"));
         }
     }
 }

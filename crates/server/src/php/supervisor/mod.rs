@@ -56,8 +56,8 @@ pub fn start(shared: Arc<Shared>) -> Result<(), String> {
     std::thread::Builder::new()
         .name("php-pool".to_owned())
         .spawn(move || supervisor.run())
-        .map_err(|error| format!("no thread for a PHP pool: {error}"))?;
-    told.recv().unwrap_or_else(|_| Err("the thread of a PHP pool has ended".to_owned()))
+        .map_err(|error| format!("cannot start the PHP supervisor thread: {error}"))?;
+    told.recv().unwrap_or_else(|_| Err("the PHP supervisor thread has ended".to_owned()))
 }
 
 struct Supervisor {
@@ -98,7 +98,7 @@ impl Drop for Supervisor {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let text =
-                "the thread of a PHP pool has panicked: PHP is not served any more; restart the server";
+                "the PHP supervisor thread panicked: PHP requests fail; restart the server";
             self.shared.log.error(format_args!("{text}"));
         }
         self.shared.set_over();
@@ -179,7 +179,7 @@ impl Supervisor {
             self.shared.discard(worker, now);
         }
         if chores.hung {
-            return self.lose_host("does not answer");
+            return self.lose_host("does not respond");
         }
         self.spawn(chores.spawn);
         self.help_stuck();

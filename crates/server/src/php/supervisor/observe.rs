@@ -120,12 +120,12 @@ impl Supervisor {
         for (name, since, begins) in news {
             if begins {
                 shared.log.warn(format_args!(
-                    "more requests come for PHP pool {name} than it can serve: those that would wait for too long are refused; \
-                     see `millrace status` and php.queue_wait"
+                    "PHP pool {name} is overloaded: refusing requests that would wait too long; see `millrace \
+                     status` and php.queue_wait"
                 ));
             } else {
                 let seconds = now.saturating_sub(since) / 1_000;
-                shared.log.info(format_args!("PHP pool {name} serves all requests again, after {seconds} s"));
+                shared.log.info(format_args!("PHP pool {name} is no longer overloaded, after {seconds} s"));
             }
         }
     }

@@ -70,11 +70,11 @@ impl Supervisor {
                 let _ = tell.send(());
             }
             Some(Order::Cancel) => self.cancel(None),
-            None if stage != Stage::Serving => self.cancel(Some("the server is ending")),
+            None if stage != Stage::Serving => self.cancel(Some("the server is shutting down")),
             None => (),
         }
         if self.next.as_ref().is_some_and(|next| next.tell.is_some() && next.deadline <= self.now()) {
-            self.cancel(Some("PHP does not answer"));
+            self.cancel(Some("PHP does not respond"));
         }
         self.fade();
     }
@@ -133,7 +133,7 @@ impl Supervisor {
 
     /// The pool is over: nothing of them is left.
     pub(super) fn end_others(&mut self) {
-        self.cancel(Some("the server is ending"));
+        self.cancel(Some("the server is shutting down"));
         for fading in self.fading.drain(..) {
             fading.host.end(HOST_END);
         }
@@ -212,14 +212,14 @@ impl Supervisor {
                 // Nobody asks the next host.
                 Ok(Some(Message::Traced { .. })) => continue,
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    format!("PHP talks nonsense ({error})")
+                    format!("PHP sent invalid data ({error})")
                 }
                 Err(_) => {
                     // How it ended says more; it may take a moment until that is known.
                     std::thread::sleep(Duration::from_millis(10));
                     let how =
                         next.host.ended().map_or_else(|| "closed its control socket".to_owned(), ending);
-                    format!("the PHP host {how} before PHP was up")
+                    format!("the PHP host {how} before PHP was ready")
                 }
             };
             return self.cancel(Some(&why));

@@ -41,7 +41,7 @@ impl fmt::Display for Ended<'_> {
         let reason = Trace::read(self.report).reason;
         match (self.status.signal(), self.out_of_memory) {
             (Some(9), Some(true)) => f.write_str(", by the kernel's out-of-memory killer,"),
-            (Some(9), Some(false)) => f.write_str(", by somebody who may do that,"),
+            (Some(9), Some(false)) => f.write_str(", by another process,"),
             (Some(9), None) => f.write_str(", by the kernel's out-of-memory killer?,"),
             (Some(_), _) if !reason.is_empty() => write!(f, ", {reason},"),
             _ => Ok(()),
@@ -67,7 +67,7 @@ impl Supervisor {
                 Err(error) => {
                     // A full control socket empties; descriptors may become free; a dead host is noticed by itself.
                     if error.kind() != io::ErrorKind::WouldBlock {
-                        self.shared.log.warn(format_args!("no socket for another PHP worker: {error}"));
+                        self.shared.log.warn(format_args!("cannot create a socket for another PHP worker: {error}"));
                     }
                     self.shared.lock().spawn_at = self.now() + 100;
                     return;
@@ -223,13 +223,13 @@ impl Supervisor {
         let busy = busy && !(status.success() && card.scoreboard.has_answered(card.slot));
         match (busy, status.success()) {
             (true, _) => {
-                log.error(format_args!("PHP worker {pid} {ended} while it ran {task}{}", ended.frames()))
+                log.error(format_args!("PHP worker {pid} {ended} while running {task}{}", ended.frames()))
             }
             (false, false) => log.error(format_args!(
                 "idle PHP worker {pid} {ended}; its last request was {task}{}",
                 ended.frames()
             )),
-            (false, true) => log.info(format_args!("PHP worker {pid} ended")),
+            (false, true) => log.info(format_args!("PHP worker {pid} exited")),
         }
     }
 
@@ -247,7 +247,7 @@ impl Supervisor {
                     if error.kind() == io::ErrorKind::InvalidData {
                         self.shared
                             .log
-                            .error(format_args!("PHP worker {} sent garbage: {error}", card.pid()));
+                            .error(format_args!("PHP worker {} sent invalid data: {error}", card.pid()));
                         card.kill();
                     }
                     return false;

@@ -49,16 +49,16 @@ fn one_that_boots_is_not_forked_again_for_the_same_waiters() {
 fn where_none_boots_nobody_waits() {
     let rig = persistent("fail:no database", |php| php.workers = 2);
     rig.play(async |scene| {
-        scene.logged("worker.php does not boot: no database").await;
+        scene.logged("worker.php failed to boot: no database").await;
         for _ in 0..10 {
             let began = Instant::now();
             assert_eq!(scene.get("head:200;end").await.status, 503);
             assert!(began.elapsed() < Duration::from_millis(500));
         }
         assert_eq!(scene.count(Counter::PhpUnbooted), 10);
-        assert!(scene.status().trouble.unwrap().ends_with("does not boot: no database"));
+        assert!(scene.status().trouble.unwrap().ends_with("failed to boot: no database"));
         let log = scene.logged("its requests get 503").await;
-        assert!(log.matches("does not boot").count() < 20, "{log}");
+        assert!(log.matches("failed to boot").count() < 20, "{log}");
         std::fs::write(scene.dir.join("worker.php"), "boot").unwrap();
         scene.until(20.0, "booted", |pool| pool.idle == 1 && pool.trouble.is_none()).await;
         assert_eq!(scene.get("head:200;end").await.status, 200);
@@ -72,8 +72,8 @@ fn who_waits_for_a_boot_that_fails_or_dies_is_refused_then() {
         rig.play(async |scene| {
             assert_eq!(scene.get("head:200;end").await.status, 503);
             assert_eq!(scene.count(Counter::PhpUnbooted), 1);
-            let log = scene.logged("does not boot").await;
-            assert!(log.contains("boot: why") || log.contains("has ended"), "{log}");
+            let log = scene.logged("failed to boot").await;
+            assert!(log.contains("boot: why") || log.contains("exited"), "{log}");
         });
     }
 }
@@ -83,7 +83,7 @@ fn a_boot_that_hangs_is_killed() {
     let rig = persistent("sleep:20000;boot", |php| php.request_timeout = Duration::from_millis(300));
     rig.play(async |scene| {
         assert_eq!(scene.get("head:200;end").await.status, 503);
-        scene.logged("does not boot: it was killed, because it took too long").await;
+        scene.logged("failed to boot: it took too long and was killed").await;
     });
 }
 
@@ -99,7 +99,7 @@ fn workers_that_have_booted_serve_on_while_others_do_not() {
         let second = scene.get("head:200;pid;end").await;
         assert_eq!((second.status, &second.text), (200, &pid), "it has waited for the one that works");
         assert_eq!(running.await.unwrap().text, pid);
-        scene.logged("does not boot: broken").await;
+        scene.logged("failed to boot: broken").await;
         assert_eq!(scene.count(Counter::PhpUnbooted), 0);
     });
 }
@@ -161,7 +161,7 @@ fn a_new_php_whose_workers_do_not_boot_is_not_taken() {
     let rig = persistent("boot", |_| ());
     rig.play(async |scene| {
         let old = scene.get("head:200;pid;end").await.text;
-        for (script, why) in [("fail:broken", "does not boot: broken"), ("die", "has ended")] {
+        for (script, why) in [("fail:broken", "failed to boot: broken"), ("die", "exited")] {
             std::fs::write(scene.dir.join("worker.php"), script).unwrap();
             let error = renew(&scene).await.unwrap_err();
             assert!(error.contains(why), "{error}");

@@ -54,22 +54,22 @@ fn the_request_that_kills_is_not_run_for_a_while_and_others_of_its_page_are() {
         }
         assert_eq!((scene.lines("ran"), scene.count(Counter::PhpCrashRefused)), (3, 3), "not run");
         assert_eq!(scene.post_to("/x.php/other", HELLO).await.text, "hello", "the same script, another page");
-        let log = scene.logged("this request has killed PHP workers").await;
+        let log = scene.logged("this request killed PHP workers").await;
         assert!(
             log.contains(
-                "/x.php kills PHP workers when it is asked for a.test/x.php: its requests run a few"
+                "/x.php kills PHP workers when it runs for a.test/x.php: running its requests only a few"
             ),
             "{log}"
         );
-        assert!(log.contains("within the next 1s: POST a.test/x.php?note:"), "{log}");
-        assert!(log.contains("SIGABRT") && log.contains("while it ran POST a.test/x.php?note:"), "{log}");
+        assert!(log.contains("without running it for the next 1s: POST a.test/x.php?note:"), "{log}");
+        assert!(log.contains("SIGABRT") && log.contains("while running POST a.test/x.php?note:"), "{log}");
         while scene.post(&script).await.status != 502 {
             assert!(asked.elapsed() < Duration::from_secs(20), "it is never tried again");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         assert!(asked.elapsed() > Duration::from_millis(900));
-        let log = scene.logged("within the next 2s").await;
-        assert_eq!(log.matches("this request has killed").count(), 2, "{log}");
+        let log = scene.logged("without running it for the next 2s").await;
+        assert_eq!(log.matches("this request killed").count(), 2, "{log}");
     });
 }
 
@@ -126,7 +126,7 @@ fn a_page_whose_workers_are_killed_from_outside_is_not_to_blame() {
             while log.matches("(SIGKILL)").count() < number {
                 log = scene.logged("(SIGKILL)").await;
             }
-            assert!(log.contains("by somebody who may do that") || log.contains("out-of-memory"), "{log}");
+            assert!(log.contains("by another process") || log.contains("out-of-memory"), "{log}");
         }
         assert_eq!(scene.post(HELLO).await.text, "hello");
     });

@@ -18,7 +18,7 @@ fn says_why_php_does_not_start() {
     let error = start(&|php| drop(php.ini.insert("fake.protocol".into(), "99".into())));
     assert!(error.contains("another version"), "{error}");
     let error = start(&|php| php.program = Some("/nowhere/millrace-php".into()));
-    assert!(error.contains("/nowhere/millrace-php can't be started"), "{error}");
+    assert!(error.contains("cannot start /nowhere/millrace-php"), "{error}");
 }
 
 /// Pids of all children of this process's host, and the host itself, by way of one worker.

@@ -53,9 +53,9 @@ fn who_ends_when_told_lives_on() {
         assert_eq!((scene.count(Counter::PhpTimeouts), scene.count(Counter::PhpLost)), (4, 0));
         assert_eq!((scene.count(Counter::PhpFailures), scene.count(Counter::PhpSlow)), (0, 4));
         assert_eq!(scene.get("head:200;pid;end").await.text, pid);
-        let log = scene.logged("its script is ended").await;
-        assert!(log.contains("GET a.test/x.php?note:") && log.contains("(/x.php) has taken 0.3 s"), "{log}");
-        assert!(!log.contains("is killed"), "{log}");
+        let log = scene.logged("terminating its script").await;
+        assert!(log.contains("GET a.test/x.php?note:") && log.contains("(/x.php) exceeded its time limit after 0.3 s"), "{log}");
+        assert!(!log.contains("killing PHP worker"), "{log}");
     });
 }
 
@@ -68,10 +68,10 @@ fn slow_requests_are_noted() {
     rig.play(async |scene| {
         assert_eq!(scene.get("sleep:60;head:200;end").await.status, 200);
         assert_eq!(scene.get("sleep:800").await.status, 504);
-        let log = scene.logged("is killed").await;
-        let slow = "slow: GET a.test/x.php?sleep:800 (/x.php) has taken 0.";
+        let log = scene.logged("killing PHP worker").await;
+        let slow = "slow: GET a.test/x.php?sleep:800 (/x.php) has been running for 0.";
         assert_eq!(log.matches(slow).count(), 2, "when it was slow, and when its time was nearly up: {log}");
-        let wait = "it waits for the database, in mysqli_query(): poll() for 127.0.0.1:3306\n    #0 mysqli_query()\n    #1 {main} in /x.php:7\n";
+        let wait = "waiting for the database, in mysqli_query(): poll() for 127.0.0.1:3306\n    #0 mysqli_query()\n    #1 {main} in /x.php:7\n";
         assert_eq!(log.matches(wait).count(), 2, "{log}");
         assert!(!log.contains("sleep:60"), "{log}");
     });
@@ -225,7 +225,7 @@ fn how_many_there_may_be_is_measured() {
         scene.until(20.0, "measured", |pool| pool.most == 5).await;
         let pool = scene.status();
         let how = pool.most_how.clone().unwrap();
-        assert!(how.contains(" MB a worker (measured over 1 worker) would be "), "{how}");
+        assert!(how.contains(" MB per worker (measured over 1 worker) would be "), "{how}");
         let worker = &pool.each[0];
         assert!(worker.own > 0 && worker.own <= worker.memory && worker.requests >= 12, "{worker:?}");
         let tasks: Vec<_> = (0..8).map(|_| spawn_slow(&scene)).collect();

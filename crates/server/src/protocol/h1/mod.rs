@@ -379,7 +379,7 @@ fn refuse(
 ) {
     thread.stats.add(Counter::RequestsMalformed, 1);
     thread.process.log.debug(format_args!(
-        "refused a request from {}: {refusal}",
+        "rejected a request from {}: {refusal}",
         connection.ends.client_ip().map_or("a Unix socket".into(), |ip| ip.to_string())
     ));
     let reply = reply::plain(refusal.status());

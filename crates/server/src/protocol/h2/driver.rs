@@ -219,14 +219,14 @@ impl Driver {
             }
             _ => {
                 thread.stats.add(Counter::H2Refused, 1);
-                self.tell("ended a connection", &format_args!("{error}"));
+                self.tell("closed a connection", &format_args!("{error}"));
             }
         }
     }
 
     fn tell(&self, what: &str, why: &dyn std::fmt::Display) {
         let client = self.connection.ends.client_ip().map_or("a Unix socket".into(), |ip| ip.to_string());
-        self.connection.thread.process.log.debug(format_args!("{what} of {client} (HTTP/2): {why}"));
+        self.connection.thread.process.log.debug(format_args!("{what} from {client} (HTTP/2): {why}"));
     }
 
     /// The connection is ended because of that; the next of this client wait a moment.
@@ -235,7 +235,7 @@ impl Driver {
         if let Some(ip) = self.connection.ends.client_ip() {
             thread.flooders.add(ip, thread.clock.ticks());
         }
-        self.tell("ended a connection", why);
+        self.tell("closed a connection", why);
     }
 
     /// What the library does not tell.
@@ -264,7 +264,7 @@ impl Driver {
                 Flood::Resets => Counter::H2FloodResets,
             };
             thread.stats.add(counter, 1);
-            self.flooded(&format_args!("a flood: {flood:?}"));
+            self.flooded(&format_args!("flood: {flood:?}"));
             self.library.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
             let mut cx = Context::from_waker(std::task::Waker::noop());
             let _ = self.library.poll_closed(&mut cx);
@@ -366,7 +366,7 @@ impl Driver {
     ) {
         let thread = &self.connection.thread;
         thread.stats.add(Counter::RequestsMalformed, 1);
-        self.tell("refused a request", &refusal);
+        self.tell("rejected a request", &refusal);
         let reply = reply::plain(refusal.status());
         thread.stats.count_reply(reply.status);
         let line = format!("{} {} HTTP/2.0", parts.method, parts.uri.path());

@@ -1,77 +1,90 @@
-//! HTTPS and its certificates.
+//! HTTPS and certificates.
 
-use super::{DAY, Default, Kind, MIN, Place, ROW, S, Setting, count, duration};
+use super::{DAY, Default, Kind, MIN, Page, ROW, S, SITE, Setting, TLS, count, duration};
 
-pub(super) static HTTPS: &[Setting] = &[
+pub(super) static PAGE: Page = Page {
+    name: "https",
+    title: "HTTPS and certificates",
+    line: "Where to accept TLS connections, which certificates to present, and whether to ask clients for \
+           theirs.",
+    guide: "https.md",
+    rows: ROWS,
+};
+
+static ROWS: &[Setting] = &[
     Setting {
         key: "https.listen",
         kind: Kind::Addresses,
-        default: Default::Unset("there is no HTTPS"),
-        line: "Addresses where connections are encrypted (TLS 1.2 and 1.3), written as for `server.listen`.",
-        reason: "Plain and encrypted connections never share an address: what a client may send first differs.",
+        default: Default::Unset("HTTPS is off"),
+        line: "Addresses for TLS connections (TLS 1.2 and 1.3), written as in `server.listen`.",
+        reason: "Plain and TLS connections never share an address, because clients start them differently.",
         example: "[\":443\"]",
         elsewhere: &["ssl", "listen_ssl", "ssl_listen"],
         ..ROW
     },
     Setting {
+        key: "tls.cert",
+        kind: Kind::Path { word: None },
+        default: Default::Unset("required"),
+        line: "Certificate file in PEM, followed by its chain (`fullchain.pem`).",
+        reason: "Browsers know the root certificate of the authority, not the intermediate certificates.",
+        example: "\"/etc/letsencrypt/live/example.com/fullchain.pem\"",
+        elsewhere: &["ssl_certificate", "certificate", "certfile", "sslcertificatefile"],
+        ..TLS
+    },
+    Setting {
+        key: "tls.key",
+        kind: Kind::Path { word: None },
+        default: Default::Unset("required"),
+        line: "Private key of the certificate, in PEM: ECDSA, RSA or Ed25519.",
+        reason: "An ECDSA key takes a tenth of the time of an RSA key.",
+        example: "\"/etc/letsencrypt/live/example.com/privkey.pem\"",
+        elsewhere: &["ssl_certificate_key", "keyfile", "sslcertificatekeyfile", "private_key"],
+        ..TLS
+    },
+    Setting {
+        key: "tls.ocsp",
+        kind: Kind::Path { word: None },
+        default: Default::Unset("no OCSP response is sent"),
+        line: "OCSP response of the authority for the certificate (RFC 6960), in DER, which the server \
+               staples while it is valid.",
+        reason: "It saves the client a request to the authority. The server reads the file again when it \
+                 changes. A response that has expired or belongs to another certificate is logged and not \
+                 sent.",
+        example: "\"/var/lib/ocsp/example.com.der\"",
+        elsewhere: &["ssl_stapling_file"],
+        ..TLS
+    },
+    Setting {
         key: "https.self_signed",
         kind: Kind::Switch,
         default: Default::Fixed("false"),
-        line: "Whether a certificate that is made at the start serves where no `[[tls]]` is written.",
-        reason: "For work on one's own machine: browsers warn of it, because nobody vouches for it. Never made without \
-                 being asked for, so that a missing certificate is noticed.",
+        line: "Whether to create a self-signed certificate at start if there is no `[[tls]]`.",
+        reason: "For development on the local machine: browsers warn about it, because no authority vouches \
+                 for it. The server creates none by default, so that a missing certificate is noticed.",
         example: "true",
         ..ROW
     },
     Setting {
-        key: "https.acme",
-        place: Place::Both,
-        kind: Kind::Switch,
-        default: Default::Fixed("false"),
-        line: "Whether certificates for the names of the sites come and renew themselves; from whom is said under `[acme]`.",
-        reason: "A site has one for all its names. Off for a site whose certificate a `[[tls]]` names.",
-        example: "true",
-        elsewhere: &["auto_https", "automatic_https", "letsencrypt", "acme_enabled"],
-        ..ROW
-    },
-    Setting {
-        key: "https.handshakes",
-        kind: count(1, 65_536),
-        default: Default::Fixed("128"),
-        line: "Handshakes that wait for their turn on an event loop; further connections wait in the kernel's queue.",
-        reason: "A handshake costs a hundred times what a request does. In a rush those who have begun are served \
-                 first, and requests of all others go on in between. Who says nothing is not counted.",
-        example: "32",
-        ..ROW
-    },
-    Setting {
-        key: "https.handshake_timeout",
-        kind: duration(S, 10 * MIN),
-        default: Default::Fixed("10s"),
-        line: "How long a handshake may take.",
-        reason: "Who is slow, or says nothing, holds one of the places of `server.connections`.",
-        example: "\"5s\"",
-        elsewhere: &["ssl_handshake_timeout"],
-        ..ROW
-    },
-    Setting {
-        key: "https.http2",
-        kind: Kind::Switch,
-        default: Default::Fixed("true"),
-        line: "Whether HTTP/2 is offered (ALPN `h2`) beside HTTP/1.1.",
-        reason: "One connection carries all requests of a page, with compressed fields; every browser takes it.",
-        example: "false",
-        elsewhere: &["protocols"],
+        key: "https.hsts",
+        kind: Kind::Duration { min: S, max: 3650 * DAY, zero: Some("not sent") },
+        default: Default::Fixed("0"),
+        line: "How long browsers must use HTTPS only: `Strict-Transport-Security` (RFC 6797) on responses \
+               over HTTPS.",
+        reason: "It can't be revoked before it expires. Start with a short time, once HTTPS works for every \
+                 name.",
+        example: "\"365d\"",
+        elsewhere: &["strict_transport_security"],
         ..ROW
     },
     Setting {
         key: "https.early_data",
         kind: Kind::Switch,
         default: Default::Fixed("false"),
-        line: "Whether who comes again may send a request with the first packet (0-RTT, RFC 8446 section 2.3); it is answered only \
-               by a file or a page of the cache, else with 425.",
-        reason: "It saves a journey. A copy of such a packet can be sent by somebody else, so nothing may happen by it; \
-                 sessions are then remembered in this process, and none is used twice.",
+        line: "Whether a returning client may send a request in its first packet (0-RTT, RFC 8446 section \
+               2.3). Only a file or a cached page answers it; other requests get 425.",
+        reason: "It saves a round trip. An attacker can replay such a packet, so it must not change \
+                 anything. The process then remembers TLS sessions and accepts each only once.",
         example: "true",
         elsewhere: &["ssl_early_data", "zero_rtt"],
         ..ROW
@@ -83,57 +96,65 @@ pub(super) static HTTPS: &[Setting] = &[
             ("off", "by the event loop"),
         ]),
         default: Default::Fixed("auto"),
-        line: "Who enciphers files of 256 KiB and more over HTTP/1.1.",
-        reason: "The kernel then sends them without a copy (sendfile). A connection goes over to it with its first such file; where it can't, and for HTTP/2, the event loop reads and enciphers. `modprobe tls` loads the module.",
+        line: "Where files of 256 KiB and more are encrypted over HTTP/1.1.",
+        reason: "The kernel sends them without a copy (sendfile). A connection switches to kernel TLS with \
+                 its first such file. Without kernel support, and over HTTP/2, the event loop reads and \
+                 encrypts the file. `modprobe tls` loads the module.",
         example: "\"off\"",
         elsewhere: &["ktls", "ssl_ktls"],
         ..ROW
     },
     Setting {
-        key: "https.hsts",
-        kind: Kind::Duration { min: S, max: 3650 * DAY, zero: Some("not sent") },
-        default: Default::Fixed("0"),
-        line: "`Strict-Transport-Security` (RFC 6797) on answers over HTTPS: so long browsers come by HTTPS only.",
-        reason: "It can't be taken back before its time: begin with a short one, when HTTPS works for every name.",
-        example: "\"365d\"",
-        elsewhere: &["strict_transport_security"],
-        ..ROW
-    },
-];
-
-pub(super) static TLS: &[Setting] = &[
-    Setting {
-        key: "tls.cert",
-        place: Place::Tls,
-        kind: Kind::Path { word: None },
-        default: Default::Unset("has to be written"),
-        line: "The certificate, with those of its chain behind it (`fullchain.pem`).",
-        reason: "Browsers know the certificate of the authority, not those between.",
-        example: "\"/etc/letsencrypt/live/example.com/fullchain.pem\"",
-        elsewhere: &["ssl_certificate", "certificate", "certfile", "sslcertificatefile"],
+        key: "https.handshakes",
+        kind: count(1, 65_536),
+        default: Default::Fixed("128"),
+        line: "Maximum TLS handshakes that wait for their turn, per event loop; further connections wait in \
+               the kernel's queue.",
+        reason: "A handshake costs a hundred times as much as a request. In a rush the server completes \
+                 started handshakes first and continues to answer other requests in between. Connections \
+                 that send nothing don't count.",
+        example: "32",
         ..ROW
     },
     Setting {
-        key: "tls.key",
-        place: Place::Tls,
-        kind: Kind::Path { word: None },
-        default: Default::Unset("has to be written"),
-        line: "Its private key: ECDSA, RSA or Ed25519.",
-        reason: "An ECDSA key costs a tenth of an RSA key's time.",
-        example: "\"/etc/letsencrypt/live/example.com/privkey.pem\"",
-        elsewhere: &["ssl_certificate_key", "keyfile", "sslcertificatekeyfile", "private_key"],
+        key: "https.handshake_timeout",
+        kind: duration(S, 10 * MIN),
+        default: Default::Fixed("10s"),
+        line: "Time limit for a TLS handshake.",
+        reason: "A slow or silent client takes one of the `server.connections`.",
+        example: "\"5s\"",
+        elsewhere: &["ssl_handshake_timeout"],
         ..ROW
     },
     Setting {
-        key: "tls.ocsp",
-        place: Place::Tls,
+        key: "site.client_verify",
+        kind: Kind::Choice(&[
+            ("off", "clients are not asked for a certificate"),
+            (
+                "optional",
+                "a certificate is verified if the client has one; scripts find it in `SSL_CLIENT_VERIFY`, \
+                 `SSL_CLIENT_S_DN` and so on",
+            ),
+            ("required", "clients without a valid certificate are rejected"),
+        ]),
+        default: Default::Fixed("off"),
+        line: "Whether to ask clients for a certificate over HTTPS, issued by an authority in \
+               `site.client_ca`.",
+        reason: "An invalid certificate ends the handshake, with the reason as an alert. Clients of other \
+                 sites are not asked, and their connections can't be used for this site (421).",
+        example: "\"required\"",
+        elsewhere: &["ssl_verify_client", "sslverifyclient", "client_auth", "mtls"],
+        ..SITE
+    },
+    Setting {
+        key: "site.client_ca",
         kind: Kind::Path { word: None },
-        default: Default::Unset("none is sent"),
-        line: "The authority's answer about the certificate (OCSP, RFC 6960), in DER: it is sent along while it is valid.",
-        reason: "A client need not ask the authority itself. The file is read again when it changes; one that has expired or \
-                 speaks of another certificate is not sent, and the log says so.",
-        example: "\"/var/lib/ocsp/example.com.der\"",
-        elsewhere: &["ssl_stapling_file"],
-        ..ROW
+        default: Default::Unset("required if `site.client_verify` is on"),
+        line: "Certificates of the authorities whose client certificates are accepted, in PEM.",
+        reason: "Usually your own authority, created for this purpose: a certificate of a public authority \
+                 doesn't mean that its owner may enter.",
+        example: "\"/etc/millrace/clients.pem\"",
+        elsewhere: &["ssl_client_certificate", "sslcacertificatefile", "trusted_ca"],
+        ..SITE
     },
 ];

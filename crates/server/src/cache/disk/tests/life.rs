@@ -107,7 +107,7 @@ fn one_server_a_folder() {
     first.close();
     assert!(stage.open().is_on(), "it is free again");
     let told = stage.told();
-    assert!(told.iter().any(|line| line.contains("another server uses")), "{told:?}");
+    assert!(told.iter().any(|line| line.contains("another server is using")), "{told:?}");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn the_folder_and_its_files_are_for_us_alone() {
     fs::set_permissions(stage.folder(), fs::Permissions::from_mode(0o770)).unwrap();
     assert!(!stage.open().is_on());
     let told = stage.told();
-    assert!(told.iter().any(|line| line.contains("others may write to")), "{told:?}");
+    assert!(told.iter().any(|line| line.contains("other users can write to")), "{told:?}");
 }
 
 #[test]

@@ -1,9 +1,10 @@
-//! Responses as the load tester reads them: torn at any place they are the same responses, or the same refusal. The first byte of the
-//! input chooses how they are torn.
+//! HTTP/1 responses: torn at any place they are the same responses, or the same refusal. The first byte of the input chooses how
+//! they are torn.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use millrace_load::engine::response::{Bad, Item, Reader, fields};
+use millrace_wire::chunked::Malformed;
+use millrace_wire::response::{Collector, Item, Reader, Response, fields};
 
 fuzz_target!(|input: &[u8]| {
     let Some((&step, input)) = input.split_first() else { return };
@@ -11,13 +12,24 @@ fuzz_target!(|input: &[u8]| {
     let whole = read(input, input.len().max(1), is_head);
     let torn = read(input, step, is_head);
     assert_eq!(whole, torn, "torn every {step} bytes");
-    let _ = fields(input, "set-cookie");
+    assert_eq!(collect(input, input.len().max(1), is_head), collect(input, step, is_head), "torn every {step} bytes");
+    let _ = fields(input);
 });
+
+fn collect(input: &[u8], step: usize, is_head: bool) -> Result<Response, Malformed> {
+    let mut collector = Collector::new(is_head, usize::MAX);
+    for piece in input.chunks(step) {
+        if let Some(response) = collector.feed(piece)? {
+            return Ok(response);
+        }
+    }
+    collector.end()
+}
 
 /// Statuses, content, how many responses are complete, whether one has begun.
 type Seen = (Vec<u16>, Vec<u8>, usize, bool);
 
-fn read(input: &[u8], step: usize, is_head: bool) -> Result<Seen, Bad> {
+fn read(input: &[u8], step: usize, is_head: bool) -> Result<Seen, Malformed> {
     let (mut reader, mut left) = (Reader::default(), Vec::new());
     let (mut statuses, mut content, mut ends) = (Vec::new(), Vec::new(), 0);
     for piece in input.chunks(step) {

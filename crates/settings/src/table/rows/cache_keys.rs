@@ -1,0 +1,159 @@
+//! Page cache: bypass and variants.
+
+use super::{BOTH, DAY, Default, H, Kind, Page, ROW, S, Setting, Word, count, duration};
+
+pub(super) static PAGE: Page = Page {
+    name: "cache-keys",
+    title: "Page cache: bypass and variants",
+    line: "Which requests bypass the cache, and which get their own variant of a page.",
+    guide: "cache.md",
+    rows: ROWS,
+};
+
+static ROWS: &[Setting] = &[
+    Setting {
+        key: "cache.bypass_cookies",
+        kind: Kind::Words(Word::Cookie),
+        default: Default::Unset(
+            "only those that the application's profile knows, like `wordpress_logged_in_*` and `SESS*`",
+        ),
+        line: "Cookies that send a request to PHP, besides those of the profile.",
+        reason: "A cookie that identifies a visitor makes the page personal. All others, for statistics and \
+                 consent, change nothing in the page.",
+        example: "[\"member_id\", \"sess_*\"]",
+        elsewhere: &["no_cache_cookies", "cachecookies", "excluded_cookies"],
+        ..BOTH
+    },
+    Setting {
+        key: "cache.bypass_paths",
+        kind: Kind::Words(Word::Path),
+        default: Default::Unset(
+            "only those that the application's profile knows, like `/wp-admin` and `/cart`",
+        ),
+        line: "Paths that always go to PHP, besides those of the profile: `/api` and everything below it, \
+               `/feed*` as a prefix, `*/cart` at any depth, `*.pdf` as a suffix.",
+        reason: "For pages that are personal without a cookie that shows it.",
+        example: "[\"/api\", \"*/account\"]",
+        elsewhere: &["cachedisable", "exclude", "excluded_paths", "no_cache_paths"],
+        ..BOTH
+    },
+    Setting {
+        key: "cache.bypass_arguments",
+        kind: Kind::Words(Word::Argument),
+        default: Default::Unset(
+            "only those that the application's profile knows, like `preview` and `add-to-cart`",
+        ),
+        line: "Query arguments that send a request to PHP, besides those of the profile.",
+        reason: "Previews and actions are for one person.",
+        example: "[\"token\"]",
+        elsewhere: &["fastcgi_cache_bypass", "proxy_cache_bypass", "fastcgi_no_cache"],
+        ..BOTH
+    },
+    Setting {
+        key: "cache.ignore_arguments",
+        kind: Kind::Words(Word::Argument),
+        default: Default::Unset("only those that the application's profile knows, like `utm_*` and `fbclid`"),
+        line: "Query arguments that don't change the page, besides those of the profile: `ref`, `mc_*`.",
+        reason: "Otherwise every link in a newsletter would be a page of its own in the cache.",
+        example: "[\"ref\", \"partner_*\"]",
+        elsewhere: &[
+            "cachekeymodify",
+            "cacheignorequerystring",
+            "cacheignoreurlsessionidentifiers",
+            "querystring",
+        ],
+        ..BOTH
+    },
+    Setting {
+        key: "cache.key_cookies",
+        kind: Kind::Words(Word::Cookie),
+        default: Default::Unset("none"),
+        line: "Cookies with a separate variant of the page for each value: a language, a currency.",
+        reason: "Visitors with the same value share the page. Unused variants make room for others.",
+        example: "[\"currency\"]",
+        elsewhere: &["cache-vary", "vary_cookies", "fastcgi_cache_key"],
+        ..BOTH
+    },
+    Setting {
+        key: "cache.key_scheme",
+        kind: Kind::Switch,
+        default: Default::Fixed("true"),
+        line: "Whether http and https have separate pages.",
+        reason: "Applications write the scheme into their links. `false` halves the memory for applications \
+                 that don't.",
+        example: "false",
+        ..BOTH
+    },
+    Setting {
+        key: "cache.key_device",
+        kind: Kind::Switch,
+        default: Default::Fixed("false"),
+        line: "Whether phones and tablets have separate pages, detected from `User-Agent` as WordPress's \
+               `wp_is_mobile()` does.",
+        reason: "Most themes send the same page to all devices. Turn it on for a theme or plugin that sends \
+                 phones a different page.",
+        example: "true",
+        elsewhere: &["cache_mobile", "mobile_cache"],
+        ..BOTH
+    },
+    Setting {
+        key: "cache.vary_fields",
+        kind: Kind::Words(Word::Field),
+        default: Default::Unset("only those that are known to have few values, like `Accept-Language`"),
+        line: "Request header fields that `Vary` of a response may name, besides the known ones. A response \
+               that names another one is not cached.",
+        reason: "A field with a different value for every visitor, like `User-Agent`, would fill the cache \
+                 with copies of one page.",
+        example: "[\"X-Country\"]",
+        elsewhere: &["fastcgi_ignore_headers", "cacheignoreheaders", "vary"],
+        ..BOTH
+    },
+    Setting {
+        key: "cache.variants",
+        kind: count(1, 1024),
+        default: Default::Fixed("64"),
+        line: "Maximum variants of one page by `Vary`. Further ones are not cached.",
+        reason: "A client can send any value of a header field and could fill the cache with one page.",
+        example: "16",
+        elsewhere: &["max_variants"],
+        ..ROW
+    },
+    Setting {
+        key: "cache.visitors",
+        kind: count(16, 10_000_000),
+        default: Default::Fixed("20000"),
+        line: "Maximum cookies of each kind - logins, carts and sessions, others - for which a site \
+               remembers what PHP has found out about them.",
+        reason: "The name of a cookie proves nothing: only proven visitors go before others, and cookies \
+                 without meaning don't keep a visitor from the page cache. Each entry takes about 100 bytes; \
+                 beyond the limit, the one not seen for longest is dropped.",
+        example: "100000",
+        elsewhere: &["keys_zone", "session_cache"],
+        ..BOTH
+    },
+    Setting {
+        key: "cache.visitor_time",
+        kind: duration(S, 30 * DAY),
+        default: Default::Fixed("1h"),
+        line: "How long to remember that a visitor is logged in, or has a cart or a session. Each run of PHP \
+               for that visitor proves it again.",
+        reason: "It gives priority, never access: PHP checks the cookies of each request. A logout, a new \
+                 password and new keys of the site end it at once; this time limits it if the server sees \
+                 none of them.",
+        example: "\"10m\"",
+        elsewhere: &["session_timeout"],
+        ..BOTH
+    },
+    Setting {
+        key: "cache.anonymous_time",
+        kind: duration(S, H),
+        default: Default::Fixed("2m"),
+        line: "How long to remember that a cookie means nothing, so that its visitor gets cached pages.",
+        reason: "In that time a forged login or an emptied cart costs one run of PHP. A form or link that \
+                 the visitor uses ends it at once; this time limits it for changes that the server doesn't \
+                 see.",
+        example: "\"30s\"",
+        elsewhere: &["fastcgi_cache_bypass"],
+        ..BOTH
+    },
+];

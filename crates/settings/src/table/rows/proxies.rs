@@ -1,0 +1,37 @@
+//! Proxies and client addresses.
+
+use super::{Default, Kind, Page, ROW, Setting, count_or_zero};
+
+pub(super) static PAGE: Page = Page {
+    name: "proxies",
+    title: "Proxies and client addresses",
+    line: "Which proxies may report the client's address, and how many connections one address may open.",
+    guide: "security.md",
+    rows: ROWS,
+};
+
+static ROWS: &[Setting] = &[
+    Setting {
+        key: "server.trusted_proxies",
+        kind: Kind::Networks,
+        default: Default::Unset("no proxy is trusted"),
+        line: "Proxies to trust for `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`: \
+               addresses, blocks like `10.0.0.0/8`, or `unix` for every peer of a Unix socket.",
+        reason: "Any client can send these fields. Trusted from everywhere, they would let a client forge \
+                 its address and claim HTTPS, so the server trusts only the peers in this list.",
+        example: "[\"10.0.0.0/8\", \"::1\", \"unix\"]",
+        elsewhere: &["set_real_ip_from", "real_ip_header", "remoteipinternalproxy"],
+        ..ROW
+    },
+    Setting {
+        key: "server.connections_per_address",
+        kind: count_or_zero("no limit", 1, 1_000_000),
+        default: Default::Fixed("0"),
+        line: "Maximum connections from one client address.",
+        reason: "It prevents one address from taking every connection. Off by default, because many people \
+                 share one address behind a proxy or a mobile network's address translation.",
+        example: "200",
+        elsewhere: &["limit_conn"],
+        ..ROW
+    },
+];
