@@ -130,6 +130,10 @@ mod tests {
         assert_eq!(of(&wordpress, &["/srv/p/wp-config.php"]), [["/srv/p/web", "/srv/p (read)"]]);
         assert_eq!(of(&wordpress, &["/srv/p/wp-config.php", "/srv/p/wp-settings.php"]), [["/srv/p/web"]]);
         assert_eq!(of(site, &["/srv/p/wp-config.php"]), [["/srv/p/web"]], "not WordPress");
-        assert_eq!(of("[[site]]\nroot = \"/srv/a\"\n", &["/srv/composer.json"]), [["/srv/a"]], "shared by all");
+        assert_eq!(
+            of("[[site]]\nroot = \"/srv/a\"\n", &["/srv/composer.json"]),
+            [["/srv/a"]],
+            "shared by all"
+        );
     }
 }

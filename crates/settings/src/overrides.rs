@@ -10,7 +10,7 @@ use crate::read::{self, Scope};
 use crate::suggest;
 use crate::table::{self, Setting};
 use crate::value::{Entry, Form, Raw, Value};
-use crate::written::{Section, WrittenTable, Typed, Written};
+use crate::written::{Section, Typed, Written, WrittenTable};
 
 /// Overrides values of `written` by the arguments.
 pub(crate) fn apply(

@@ -9,7 +9,7 @@ use crate::problem::{At, Origin, Problem, What, shown};
 use crate::suggest;
 use crate::table::{self, Setting};
 use crate::value::{Entry, Form, Raw, Wrong};
-use crate::written::{Section, WrittenTable, Typed, Written};
+use crate::written::{Section, Typed, Written, WrittenTable};
 
 /// Reads a file's text into `written`. Returns false if it isn't TOML: then missing settings can't be reported.
 pub(crate) fn toml(origin: &Arc<Origin>, written: &mut Written, problems: &mut Vec<Problem>) -> bool {
@@ -75,12 +75,10 @@ pub(crate) fn toml_value(origin: &Arc<Origin>, start: usize) -> Result<Raw, Prob
             raw.move_spans(&moved);
             Ok(raw)
         }
-        Ok(_) => Err(Problem::error(
-            What::Syntax,
-            "expected one value",
-            "write a single TOML value after the =",
-        )
-        .at(Some(&At::new(origin, start..origin.text.len())), "more than one")),
+        Ok(_) => {
+            Err(Problem::error(What::Syntax, "expected one value", "write a single TOML value after the =")
+                .at(Some(&At::new(origin, start..origin.text.len())), "more than one"))
+        }
         Err(error) => Err(syntax(origin, start as isize - LEAD.len() as isize, &error)),
     }
 }
@@ -278,7 +276,7 @@ pub(crate) fn wrong_name(key: &str, name: &str, at: &At) -> Option<Problem> {
 fn wrong_value(origin: &Arc<Origin>, key: &str, row: &Setting, wrong: Wrong) -> Problem {
     Problem::error(wrong.what, format!("`{key}` {}", wrong.title), wrong.cure)
         .at(Some(&At::new(origin, wrong.span)), wrong.label)
-        .note(format!("`{key}` takes {}; default {}", row.kind.bounds(), row.default_text()))
+        .note(format!("`{key}` takes {}; default: {}", row.kind.bounds(), row.default_text()))
 }
 
 /// The probable meaning of an unknown key.
@@ -369,13 +367,11 @@ fn syntax(origin: &Arc<Origin>, moved: isize, error: &toml_span::Error) -> Probl
         Problem::error(What::Syntax, title, cure).at(Some(&here), label)
     };
     match &error.kind {
-        ErrorKind::DuplicateKey { key, first } => Problem::error(
-            What::Duplicate,
-            format!("`{}` is set twice", shown(key)),
-            "remove one of the two",
-        )
-        .at(Some(&here), "again")
-        .at(Some(&at(*first)), "first here"),
+        ErrorKind::DuplicateKey { key, first } => {
+            Problem::error(What::Duplicate, format!("`{}` is set twice", shown(key)), "remove one of the two")
+                .at(Some(&here), "again")
+                .at(Some(&at(*first)), "first here")
+        }
         ErrorKind::DuplicateTable { name, first } => {
             let cure = match name.as_str() {
                 "site" => "write [[site]], with two brackets, for every site",

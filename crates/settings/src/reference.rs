@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::explain::summary;
-use crate::table::{self, GROUPS, PAGES, Page, Setting};
+use crate::table::{GROUPS, PAGES, Page, Setting};
 
 /// The pages, each with its path in `docs/`: `settings.md` and `settings/NAME.md`.
 #[must_use]
@@ -46,15 +46,15 @@ user = "example"
 
 fn index() -> String {
     let mut text = INTRODUCTION.to_owned();
-    text.push_str("\n## By task\n\n| Page | |\n| --- | --- |\n");
+    text.push_str("\n## By task\n\n| Page | Settings |\n| --- | --- |\n");
     for page in PAGES {
         let _ = writeln!(text, "| [{}](settings/{}.md) | {} |", page.title, page.name, page.line);
     }
-    text.push_str("\n## By table\n\n| Table | |\n| --- | --- |\n");
+    text.push_str("\n## By table\n\n| Table | Contents |\n| --- | --- |\n");
     for group in GROUPS {
         let _ = writeln!(text, "| `{}` | {} |", group.header, group.line);
     }
-    text.push_str("\n## By name\n\n| Setting | |\n| --- | --- |\n");
+    text.push_str("\n## By name\n\n| Setting | Effect |\n| --- | --- |\n");
     let mut rows: Vec<_> =
         PAGES.iter().flat_map(|page| page.rows.iter().map(|row| (row.key, page.name, row.line))).collect();
     rows.sort_unstable();
@@ -99,6 +99,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::table;
 
     const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
     const COMMAND: &str = "cargo run -p millrace-settings --example reference";

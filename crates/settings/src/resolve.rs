@@ -19,7 +19,7 @@ use crate::problem::At;
 use crate::public;
 use crate::table::{self, Default, Setting};
 use crate::value::{Raw, Value, reserved_variable};
-use crate::written::{Section, WrittenTable, Typed, Written};
+use crate::written::{Section, Typed, Written, WrittenTable};
 
 /// The plan of `written` on this machine. [`crate::check`] checks settings against each other and against the disk.
 pub(crate) fn plan(written: &Written, environment: &Environment<'_>) -> Plan {

@@ -89,7 +89,7 @@ pub(crate) enum Default {
         /// The rule, in code.
         from: fn(&View<'_>) -> Value,
     },
-    /// No value; the text explains the effect.
+    /// No value; the text explains the effect, as in `default: HTTPS is off`.
     Unset(&'static str),
 }
 
@@ -237,11 +237,8 @@ impl Setting {
 
     /// The default for users: `10s`, `one per core`.
     pub fn default_text(&self) -> String {
-        match &self.default {
-            Default::Fixed(text) => (*text).to_owned(),
-            Default::Computed { says, .. } => (*says).to_owned(),
-            Default::Unset("none") => "none".to_owned(),
-            Default::Unset(means) => format!("none: {means}"),
-        }
+        let (Default::Fixed(text) | Default::Unset(text) | Default::Computed { says: text, .. }) =
+            &self.default;
+        (*text).to_owned()
     }
 }

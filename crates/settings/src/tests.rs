@@ -1,4 +1,4 @@
-//! The configuration as a whole: from text to plan, and from mistakes to the texts that people read.
+//! The crate as a whole: from text to plan, and from mistakes to messages.
 
 mod any_text;
 mod command_line;
@@ -17,7 +17,7 @@ fn disk() -> FakeDisk {
     disk_with(&[])
 }
 
-/// [`disk`] with these files as well.
+/// [`disk`] with these files, too.
 fn disk_with(more: &[(&str, &str)]) -> FakeDisk {
     let usual = [
         ("/srv/blog/wp-load.php", ""),
@@ -32,6 +32,7 @@ fn disk_with(more: &[(&str, &str)]) -> FakeDisk {
         ("/var/tmp/", ""),
         ("/home/ann/", ""),
         ("/usr/lib/millrace/8.3/millrace-php", ""),
+        ("/etc/millrace/ca.pem", ""),
         ("/etc/millrace-test/php.ini", ""),
         ("/etc/millrace-test/overload.html", ""),
         ("/etc/millrace-test/waiting.html", ""),
@@ -53,7 +54,7 @@ fn load(text: &str, set: &[&str]) -> Result<(Plan, Vec<Problem>), Problems> {
     load_on(&Source { config: Some("millrace.toml".into()), set, ..Source::default() }, &machine)
 }
 
-/// The plan of a text that must be right.
+/// The plan of a valid text.
 fn plan(text: &str, set: &[&str]) -> Plan {
     match load(text, set) {
         Ok((plan, _)) => plan,
@@ -61,5 +62,5 @@ fn plan(text: &str, set: &[&str]) -> Plan {
     }
 }
 
-/// A site that is right, for tests of other things.
+/// A valid site, for tests of other settings.
 const SITE: &str = "\n[[site]]\nroot = \"/srv/plain\"\n";

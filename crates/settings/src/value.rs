@@ -297,7 +297,12 @@ impl Kind {
             ));
         }
         if text.contains('\0') {
-            return Err(raw.wrong(What::Malformed, "contains a NUL byte", "not allowed in a path", "remove it"));
+            return Err(raw.wrong(
+                What::Malformed,
+                "contains a NUL byte",
+                "not allowed in a path",
+                "remove it",
+            ));
         }
         Ok(Some(joined(base, text)))
     }

@@ -276,7 +276,9 @@ impl std::fmt::Display for Broken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Broken::Kind(kind) => write!(f, "unknown frame kind {kind}"),
-            Broken::Length { kind, length } => write!(f, "frame of kind {kind} has the wrong length {length}"),
+            Broken::Length { kind, length } => {
+                write!(f, "frame of kind {kind} has the wrong length {length}")
+            }
             Broken::Status(status) => write!(f, "status code {status} is out of range"),
             Broken::Field => write!(f, "illegal header field in the response"),
             Broken::Note(what) => write!(f, "note to the page cache has the unknown kind {what}"),

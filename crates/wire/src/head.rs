@@ -275,7 +275,9 @@ impl Head {
         self.framing = match (seen.length, has_content) {
             (Some(length), true) => Framing::Length(length),
             (Some(0), false) => Framing::Length(0),
-            (Some(_), false) => return Err(Refusal::Bad("the content announced by Content-Length is missing")),
+            (Some(_), false) => {
+                return Err(Refusal::Bad("the content announced by Content-Length is missing"));
+            }
             (None, true) => Framing::Chunked,
             (None, false) => Framing::None,
         };

@@ -114,7 +114,9 @@ impl Reader {
         let window = &input[..input.len().min(MOST_HEAD_BYTES)];
         let (bytes, response) = match parse(window, &mut room) {
             Ok(Some(parsed)) => parsed,
-            Ok(None) if input.len() >= MOST_HEAD_BYTES => return Err(Malformed("the header section is too long")),
+            Ok(None) if input.len() >= MOST_HEAD_BYTES => {
+                return Err(Malformed("the header section is too long"));
+            }
             Ok(None) => return Ok((0, None)),
             Err(_) => return Err(Malformed("the header section is malformed")),
         };
@@ -393,7 +395,8 @@ mod tests {
     /// RFC 9112 section 6.3, rule 1.
     #[test]
     fn some_responses_have_no_content_whatever_they_say() {
-        for (status, is_head_request) in [(200, true), (404, true), (101, false), (204, false), (304, false)] {
+        for (status, is_head_request) in [(200, true), (404, true), (101, false), (204, false), (304, false)]
+        {
             for framing in ["Content-Length: 9", "Transfer-Encoding: chunked", "X: y"] {
                 let text = format!("HTTP/1.1 {status} X\r\n{framing}\r\n\r\nmore");
                 let mut reader = Reader::default();

@@ -233,7 +233,11 @@ fn broken(plan: &Plan, window: &VecDeque<Box<Tally>>, second: u32, at: f64) -> O
         let share = failed as f64 / (ok + failed).max(1) as f64;
         if share > most {
             let kinds: Vec<_> = failures.kinds().map(|(kind, n)| format!("{n} {}", kind.words())).collect();
-            let why = format!("{:.1} % of requests failed within {seconds} s ({})", share * 100.0, kinds.join(", "));
+            let why = format!(
+                "{:.1} % of requests failed within {seconds} s ({})",
+                share * 100.0,
+                kinds.join(", ")
+            );
             return Some(End::Broken { second, at, why });
         }
     }

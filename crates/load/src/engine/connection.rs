@@ -540,10 +540,7 @@ pub fn judged(pending: &Pending, response: Response<'_>, last: u64, notes: &mut 
         Some(1..) => return Outcome::Whole { status, failure: None, last, kept: Some(keep()) },
         Some(0) => {
             if notes.is_empty() {
-                notes.push(format!(
-                    "{}: too many redirects",
-                    pending.what.request.target
-                ));
+                notes.push(format!("{}: too many redirects", pending.what.request.target));
             }
             return Outcome::Whole { status, failure: Some(Failure::StatusOther), last, kept: None };
         }

@@ -67,7 +67,9 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
     let mut quiet = Quiet::default();
     if plan.http2 && !scenario.origin.tls {
         // What is fetched here is fetched over HTTP/1.1, which such a server may not speak.
-        quiet.notes.push("HTTP/2 without TLS: responses are not compared with reference responses".to_owned());
+        quiet
+            .notes
+            .push("HTTP/2 without TLS: responses are not compared with reference responses".to_owned());
         return quiet;
     }
     let manner = Manner::new(plan, scenario);
@@ -119,7 +121,9 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
             }
             Err(error) => {
                 let cure = cure_of(&error, scenario, target);
-                quiet.notes.push(format!("{}, requested once before the load: {error}{cure}", request.target));
+                quiet
+                    .notes
+                    .push(format!("{}, requested once before the load: {error}{cure}", request.target));
                 if is_absence(&error) {
                     break;
                 }
@@ -345,7 +349,9 @@ fn read(mut stream: impl Read + Write, target: String, request: &[u8]) -> io::Re
         }
     };
     let content = decode(response.field("content-encoding").as_deref(), &response.content)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the content does not match its Content-Encoding"))?
+        .ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, "the content does not match its Content-Encoding")
+        })?
         .into_owned();
     Ok(Answer { response: Response { content, ..response }, target })
 }

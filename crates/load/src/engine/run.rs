@@ -257,7 +257,8 @@ impl Engine<'_> {
         }
         for handle in handles {
             if handle.join().is_err() {
-                run.notes.push("a thread of the load tester panicked: its last results are missing".to_owned());
+                run.notes
+                    .push("a thread of the load tester panicked: its last results are missing".to_owned());
             }
         }
         collector.finish(run);
@@ -333,7 +334,11 @@ impl Engine<'_> {
             run.bisection.push(Trial { load, held, why });
             seen(run);
         }
-        run.bisection.push(Trial { load: low, held: low > 0.0, why: "highest load without breaking".to_owned() });
+        run.bisection.push(Trial {
+            load: low,
+            held: low > 0.0,
+            why: "highest load without breaking".to_owned(),
+        });
         Ok(())
     }
 }

@@ -95,7 +95,8 @@ impl Thread {
     /// # Errors
     /// What the system lacks.
     pub fn new(shared: Arc<Shared>, number: usize, reports: Sender<Report>) -> Result<Thread, CannotBegin> {
-        millrace_sys::own_descriptor_table().map_err(CannotBegin::lacks("cannot create a descriptor table"))?;
+        millrace_sys::own_descriptor_table()
+            .map_err(CannotBegin::lacks("cannot create a descriptor table"))?;
         // Timers as exact as the kernel has them: open arrivals are due at a moment.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(CannotBegin::lacks("epoll"))?;

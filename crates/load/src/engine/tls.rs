@@ -9,7 +9,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 use crate::plan::Certificates;
@@ -25,7 +25,7 @@ pub struct Tls {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoTls {
     /// No certificate can be for this host.
-    Host(InvalidDnsNameError),
+    Host,
     /// The file of trusted certificates can't be read.
     Unreadable {
         /// The file.
@@ -42,7 +42,7 @@ pub enum NoTls {
 impl fmt::Display for NoTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NoTls::Host(error) => error.fmt(f),
+            NoTls::Host => f.write_str("the host name is not a DNS name"),
             NoTls::Unreadable { file, why } => write!(f, "cannot read {}: {why}", file.display()),
             NoTls::NoCertificate(file) => {
                 write!(f, "{} contains no usable certificate: it must be in PEM format", file.display())
@@ -59,14 +59,9 @@ impl Tls {
     ///
     /// # Errors
     /// The name can't be in a certificate, or there are none that are trusted.
-    pub fn new(
-        host: &str,
-        http2: bool,
-        resumption: bool,
-        certificates: &Certificates,
-    ) -> Result<Tls, NoTls> {
+    pub fn new(host: &str, http2: bool, resumption: bool, certificates: &Certificates) -> Result<Tls, NoTls> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let name = ServerName::try_from(host.to_owned()).map_err(NoTls::Host)?;
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| NoTls::Host)?;
         let mut config = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(|error| NoTls::Refused(error.to_string()))?
@@ -158,7 +153,7 @@ mod tests {
         let new = |host, certificates| Tls::new(host, false, true, &certificates).map(|_| ());
         let file = |path: &str| Certificates::TrustedBy(path.into());
         assert_eq!(new("a.test", Certificates::Any), Ok(()));
-        assert!(matches!(new("a b", Certificates::Any), Err(NoTls::Host(_))));
+        assert_eq!(new("a b", Certificates::Any), Err(NoTls::Host));
         assert!(matches!(new("a.test", file("/nowhere")), Err(NoTls::Unreadable { .. })));
         assert_eq!(new("a.test", file("/dev/null")), Err(NoTls::NoCertificate("/dev/null".into())));
     }

@@ -147,8 +147,7 @@ fn php(seconds: &[&Second], programs: &BTreeMap<String, Program>) -> Option<Stri
     let (name, pool) = programs.iter().find(|(name, _)| name.starts_with("php-fpm"))?;
     // One of them is the master, which does nothing.
     let workers = pool.processes.saturating_sub(1);
-    (workers > 0 && pool.working >= workers)
-        .then(|| format!("PHP: all {workers} workers of {name} are busy"))
+    (workers > 0 && pool.working >= workers).then(|| format!("PHP: all {workers} workers of {name} are busy"))
 }
 
 #[cfg(test)]

@@ -431,8 +431,8 @@ impl Document {
         struct Head {
             format: String,
         }
-        let head: Head = serde_json::from_str(text)
-            .map_err(|error| NotDocument::NoResult(error.to_string()))?;
+        let head: Head =
+            serde_json::from_str(text).map_err(|error| NotDocument::NoResult(error.to_string()))?;
         if head.format != FORMAT {
             return Err(NotDocument::Format(head.format));
         }

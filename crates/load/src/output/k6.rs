@@ -126,7 +126,9 @@ fn thresholds(plan: &Plan) -> String {
 /// Comments that list what the script does not do.
 fn left_out(scenario: &Scenario, plan: &Plan, text: &mut String) {
     if scenario.timeline.is_some() {
-        text.push_str("// Not in this script: the recorded times of the replay; its requests are chosen evenly.\n");
+        text.push_str(
+            "// Not in this script: the recorded times of the replay; its requests are chosen evenly.\n",
+        );
     }
     if scenario.browser_cache {
         text.push_str("// Not in this script: the browser cache.\n");

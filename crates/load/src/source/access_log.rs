@@ -178,7 +178,10 @@ mod tests {
     #[test]
     fn no_log_at_all() {
         let problem = read("hello\n", &origin(), 1.0).unwrap_err();
-        assert!(problem.to_string().starts_with("line 1: `hello` is not a line of an access log"), "{problem}");
+        assert!(
+            problem.to_string().starts_with("line 1: `hello` is not a line of an access log"),
+            "{problem}"
+        );
         assert_eq!(read("", &origin(), 1.0).unwrap_err().line, 0);
     }
 

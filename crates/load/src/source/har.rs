@@ -133,7 +133,11 @@ pub fn read(text: &str) -> Result<Recording, Problem> {
     think(&mut steps);
     let steps: Vec<Step> = steps.into_iter().map(|(_, step)| step).collect();
     if steps.is_empty() {
-        return Err(Problem::new(0, "it contains only parts of pages", "start recording before the first page loads"));
+        return Err(Problem::new(
+            0,
+            "it contains only parts of pages",
+            "start recording before the first page loads",
+        ));
     }
     let name = format!("recording of {} requests", steps.len());
     let scenario = Scenario {

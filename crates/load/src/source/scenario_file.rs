@@ -116,11 +116,7 @@ impl Reader<'_> {
             match before {
                 Some(before) if !before.is_empty() => Some(Dynamic { before, after }),
                 _ => {
-                    reader.problem(
-                        span,
-                        "before is missing",
-                        "write before = \"...\"",
-                    );
+                    reader.problem(span, "before is missing", "write before = \"...\"");
                     None
                 }
             }
@@ -274,7 +270,11 @@ impl Reader<'_> {
             match Pattern::new(&text) {
                 Ok(pattern) => places.push(Place::Regex(pattern)),
                 Err(error) => {
-                    self.problem(span, format!("{} is not a valid regular expression", shown(&text)), error.to_string());
+                    self.problem(
+                        span,
+                        format!("{} is not a valid regular expression", shown(&text)),
+                        error.to_string(),
+                    );
                 }
             }
         }

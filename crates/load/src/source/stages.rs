@@ -40,7 +40,9 @@ impl fmt::Display for NotStages {
                 f,
                 "{number:?} in {stage:?} is not a number of users or arrivals from 0 to {MOST_LOAD:.0}"
             ),
-            NotStages::Form(stage) => write!(f, "{stage:?} is not a stage: write FROM:TO:TIME, TO:TIME or =N:TIME"),
+            NotStages::Form(stage) => {
+                write!(f, "{stage:?} is not a stage: write FROM:TO:TIME, TO:TIME or =N:TIME")
+            }
             NotStages::Time(error) => error.fmt(f),
             NotStages::NoTime { stage, load: (from, to) } => {
                 write!(f, "{stage:?} has no duration: write a time with a unit, as in {from}:{to}:30s")

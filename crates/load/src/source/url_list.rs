@@ -30,11 +30,7 @@ pub fn read(text: &str, origin: Option<&Origin>) -> Result<Scenario, Vec<Problem
             continue;
         }
         if targets.len() == MOST_URLS {
-            problems.push(Problem::new(
-                line_number,
-                "it has more than a million URLs",
-                "use fewer of them",
-            ));
+            problems.push(Problem::new(line_number, "it has more than a million URLs", "use fewer of them"));
             break;
         }
         match one(line, &mut origin) {
@@ -47,7 +43,9 @@ pub fn read(text: &str, origin: Option<&Origin>) -> Result<Scenario, Vec<Problem
     }
     match origin {
         Some(origin) if problems.is_empty() && !targets.is_empty() => Ok(Scenario::weighted(origin, targets)),
-        _ if problems.is_empty() => Err(vec![Problem::new(0, "it contains no URLs", "write one URL per line")]),
+        _ if problems.is_empty() => {
+            Err(vec![Problem::new(0, "it contains no URLs", "write one URL per line")])
+        }
         _ => Err(problems),
     }
 }
@@ -85,8 +83,9 @@ fn one(line: &str, origin: &mut Option<Origin>) -> Result<(u32, String), (String
         let base = Url { origin: origin.clone(), target: "/".to_owned() };
         return Ok((weight, base.with_target(url).target));
     }
-    let parsed = Url::parse(url)
-        .map_err(|error| (format!("{} is not a URL: {error}", shown(url)), "write http://HOST/PATH or /PATH"))?;
+    let parsed = Url::parse(url).map_err(|error| {
+        (format!("{} is not a URL: {error}", shown(url)), "write http://HOST/PATH or /PATH")
+    })?;
     if *origin.get_or_insert_with(|| parsed.origin.clone()) != parsed.origin {
         return Err((
             format!("{} is on another server", shown(url)),

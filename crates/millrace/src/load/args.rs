@@ -288,7 +288,10 @@ impl fmt::Display for BadValue {
             BadValue::Method => "a method is one word, such as POST",
             BadValue::Users => return write!(f, "must be a number of users from 1 to {MOST_LOAD:.0}"),
             BadValue::Rate => {
-                return write!(f, "must be a number of arrivals per second above 0 and at most {MOST_LOAD:.0}");
+                return write!(
+                    f,
+                    "must be a number of arrivals per second above 0 and at most {MOST_LOAD:.0}"
+                );
             }
             BadValue::Time(error) => return error.fmt(f),
             BadValue::NoTime => "must be longer than zero",

@@ -56,12 +56,12 @@ fn check_combination(args: &LoadArgs) -> Result<(), Failure> {
         return Err(Failure::new(format!("{name} works only with {what}")).next(next));
     }
     if args.source.replay.is_some() && (who.users.is_some() || who.ramp.is_some() || who.rounds.is_some()) {
-        return Err(
-            Failure::new("--replay has its own visitors").next("omit --users, or use --urls-from")
-        );
+        return Err(Failure::new("--replay has its own visitors").next("omit --users, or use --urls-from"));
     }
     if args.protocol.pipeline > 1 && args.source.scenario.is_some() {
-        return Err(Failure::new("--pipeline works only with single requests").next("omit it with --scenario"));
+        return Err(
+            Failure::new("--pipeline works only with single requests").next("omit it with --scenario")
+        );
     }
     Ok(())
 }

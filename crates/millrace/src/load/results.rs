@@ -92,7 +92,6 @@ pub fn compare(args: &OutputArgs) -> Result<(), Failure> {
 
 fn document(path: &Path) -> Result<Document, Failure> {
     Document::from_json(&read(path)?).map_err(|error| {
-        Failure::new(format!("cannot use {}: {error}", path.display()))
-            .next("give files written by --json")
+        Failure::new(format!("cannot use {}: {error}", path.display())).next("give files written by --json")
     })
 }

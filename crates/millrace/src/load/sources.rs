@@ -31,9 +31,7 @@ pub fn scenario(args: &LoadArgs, plan: &Plan) -> Result<Scenario, Failure> {
         return of_recording(path);
     }
     let Some(origin) = origin else {
-        return Err(
-            Failure::new("no server is named").next("name one: millrace load http://HOST/")
-        );
+        return Err(Failure::new("no server is named").next("name one: millrace load http://HOST/"));
     };
     if let Some(path) = &source.replay {
         return of_log(path, origin, source);

@@ -88,8 +88,8 @@ mod tests {
 
     #[test]
     fn answers() {
-        let fetched =
-            read("outcome: not cached\nstatus: 200\ndetail: private\n\n<urlset/>\n\nmore").expect("an answer");
+        let fetched = read("outcome: not cached\nstatus: 200\ndetail: private\n\n<urlset/>\n\nmore")
+            .expect("an answer");
         assert_eq!(
             (fetched.outcome, fetched.detail.as_str(), fetched.content.as_deref()),
             (Outcome::NotKept, "private", Some("<urlset/>\n\nmore"))

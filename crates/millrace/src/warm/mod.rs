@@ -38,9 +38,9 @@ pub fn warm(args: &WarmArgs) -> Result<(), Failure> {
     let counts = result?;
     if counts.warmed() == 0 {
         let failure = Failure::new("no page was cached").detail(counts.reasons());
-        return Err(
-            failure.next("request one of them with curl -I: its Cache-Status header field says why it is not cached")
-        );
+        return Err(failure.next(
+            "request one of them with curl -I: its Cache-Status header field says why it is not cached",
+        ));
     }
     say(&counts.summary(began.elapsed()))
 }

@@ -24,7 +24,8 @@ impl SiteAddress {
             Failure::new(format!("--url {url}: {why}"))
                 .next("example: --url https://example.com or --url http://127.0.0.1:8080")
         };
-        let (scheme, rest) = url.split_once("://").ok_or_else(|| bad("it must begin with http:// or https://"))?;
+        let (scheme, rest) =
+            url.split_once("://").ok_or_else(|| bad("it must begin with http:// or https://"))?;
         let scheme = match scheme.to_ascii_lowercase().as_str() {
             "http" => "http",
             "https" => "https",

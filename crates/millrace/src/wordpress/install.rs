@@ -43,11 +43,8 @@ impl FirstUser {
             || !(1..=60).contains(&args.admin.len())
             || !args.admin.chars().all(name_ok)
         {
-            return Err(Failure::new(format!(
-                "--admin {}: WordPress rejects this user name",
-                args.admin
-            ))
-            .next("use 1 to 60 letters, digits, spaces, or any of _ - . @"));
+            return Err(Failure::new(format!("--admin {}: WordPress rejects this user name", args.admin))
+                .next("use 1 to 60 letters, digits, spaces, or any of _ - . @"));
         }
         if args.title.trim().is_empty() {
             return Err(Failure::new("--title is empty").next("give the site a title, or omit --title"));
@@ -105,8 +102,8 @@ pub fn run(site: &Path, address: &SiteAddress, database: &Database, user: &First
             failure = failure.detail(format!("the server said:\n{log}"));
         }
         if began && matches!(database, Database::Mysql(_)) {
-            failure = failure
-                .detail("WordPress may have created tables in the database; they are still there");
+            failure =
+                failure.detail("WordPress may have created tables in the database; they are still there");
         }
         failure
     })
@@ -236,8 +233,9 @@ fn cannot_install(page: &Response) -> Failure {
     let failure = unexpected("cannot install WordPress", page);
     let text = page.text();
     if text.contains("already installed") {
-        return failure
-            .next("the database already contains a WordPress: use another database, or another --table-prefix");
+        return failure.next(
+            "the database already contains a WordPress: use another database, or another --table-prefix",
+        );
     }
     if text.contains("mysqli") || text.contains("MySQL extension") {
         return failure.next("install PHP's MySQL extension (Debian: apt-get install php-mysql)");

@@ -87,7 +87,10 @@ fn copy_level(from: &Path, below: &Path, out: &mut Out<'_>, route: Route<'_>) ->
     let folder = from.join(below);
     // Links that lead in a circle end here; WordPress itself goes 9 levels deep.
     if below.components().count() > 40 {
-        return Err(Failure::new(format!("{} is nested too deeply: do links form a loop?", folder.display())));
+        return Err(Failure::new(format!(
+            "{} is nested too deeply: do links form a loop?",
+            folder.display()
+        )));
     }
     for entry in fs::read_dir(&folder).or_fail(|| folder.display().to_string())? {
         let name = below.join(entry.or_fail(|| folder.display().to_string())?.file_name());
@@ -123,7 +126,10 @@ impl<'a> Out<'a> {
     pub fn write(&mut self, name: &Path, content: &mut dyn Read) -> Result<(), Failure> {
         let mut parts = name.components().peekable();
         if parts.peek().is_none() || !parts.all(|part| matches!(part, Component::Normal(_))) {
-            return Err(Failure::new(format!("the archive contains a file with a path outside of it, {}", name.display())));
+            return Err(Failure::new(format!(
+                "the archive contains a file with a path outside of it, {}",
+                name.display()
+            )));
         }
         self.files += 1;
         let path = self.into.join(name);

@@ -104,9 +104,10 @@ impl From<Error> for Failure {
                 Ok(failure) => *failure,
                 Err(error) => Failure::new(Cause::Refused, error.to_string()),
             },
-            Error::Json(error) => {
-                Failure::new(Cause::Unreachable, format!("the server at acme.directory is not a certificate authority: {error}"))
-            }
+            Error::Json(error) => Failure::new(
+                Cause::Unreachable,
+                format!("the server at acme.directory is not a certificate authority: {error}"),
+            ),
             error => Failure::new(Cause::Refused, error.to_string()),
         }
     }

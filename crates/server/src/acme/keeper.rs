@@ -174,7 +174,10 @@ impl Keeper {
         let (info, again) = match answer {
             Ok(answer) => answer,
             Err(error) => {
-                self.concern.process.log.debug(format_args!("no renewal information from the certificate authority: {error}"));
+                self.concern
+                    .process
+                    .log
+                    .debug(format_args!("no renewal information from the certificate authority: {error}"));
                 return job.heard_nothing(now);
             }
         };
@@ -191,7 +194,10 @@ impl Keeper {
     async fn order(&mut self, index: usize) {
         let ordered = tokio::time::timeout(ORDER, self.obtain(index)).await;
         let result = ordered.unwrap_or_else(|_| {
-            Err(Failure::new(Cause::Unreachable, "the certificate authority takes too long to issue the certificate"))
+            Err(Failure::new(
+                Cause::Unreachable,
+                "the certificate authority takes too long to issue the certificate",
+            ))
         });
         match result {
             Ok((pem, kept)) => self.succeeded(index, pem, kept),

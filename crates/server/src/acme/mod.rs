@@ -95,9 +95,10 @@ pub fn attend(concern: &Concern, is_start: bool) {
     let theirs = concern.clone();
     match std::thread::Builder::new().name("acme".to_owned()).spawn(move || keeper::run(theirs, is_start)) {
         Ok(_) => acme.kept.store(true, Ordering::Release),
-        Err(error) => {
-            concern.process.log.error(format_args!("cannot obtain certificates: cannot start a thread: {error}"))
-        }
+        Err(error) => concern
+            .process
+            .log
+            .error(format_args!("cannot obtain certificates: cannot start a thread: {error}")),
     }
 }
 

@@ -62,9 +62,7 @@ impl Store {
             private_file(&self.folder.join("lock")).map_err(|error| self.cannot("write to", &error))?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(file),
-            Err(_) => {
-                Err(format!("another server is obtaining certificates in {}", self.folder.display()))
-            }
+            Err(_) => Err(format!("another server is obtaining certificates in {}", self.folder.display())),
         }
     }
 

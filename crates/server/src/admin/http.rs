@@ -209,7 +209,10 @@ fn refused(head: &Head, over_tcp: bool) -> Option<Answer> {
         return None;
     }
     if !is_loopback(head.authority()) {
-        return Some(Answer::text(421, "Use 127.0.0.1, [::1] or localhost as the host name of the admin address.\n"));
+        return Some(Answer::text(
+            421,
+            "Use 127.0.0.1, [::1] or localhost as the host name of the admin address.\n",
+        ));
     }
     let own = |site: &str| matches!(site, "none" | "same-origin");
     let by_a_page = head.field("Origin").is_some()

@@ -175,7 +175,9 @@ fn remove_stale(path: &Path) -> io::Result<()> {
             "another Millrace is using the admin socket {shown}; stop it, or give this one another with --set \
              admin.listen=unix:PATH, or none with --set admin.listen=off"
         )),
-        Err(error) => Err(explained(&error, &format!("cannot check whether a server uses the admin socket {shown}"))),
+        Err(error) => {
+            Err(explained(&error, &format!("cannot check whether a server uses the admin socket {shown}")))
+        }
     }
 }
 

@@ -104,7 +104,10 @@ pub async fn serve(listener: Listener, state: Rc<State>) {
             }
             Err(error) => {
                 // Out of descriptors, most likely: others need the next free one more.
-                state.process.log.warn(format_args!("cannot accept connections on the admin address: {error}"));
+                state
+                    .process
+                    .log
+                    .warn(format_args!("cannot accept connections on the admin address: {error}"));
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }

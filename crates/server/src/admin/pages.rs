@@ -61,7 +61,8 @@ impl Figures {
             slimmed,
         } = self.usage;
         let names = self.causes.top(usize::MAX).into_iter();
-        let names = names.map(|name| json!({ "reason": name.reason, "name": name.name, "count": name.count }));
+        let names =
+            names.map(|name| json!({ "reason": name.reason, "name": name.name, "count": name.count }));
         json!({
             "pages": pages,
             "bytes": bytes,

@@ -190,14 +190,11 @@ impl Server {
     fn announce(&self, setup: &Setup) {
         if setup.plan.https.kernel_tls && self.terms.get().is_some() {
             match tls::ability() {
-                Ok(able) => self.process.log.info(format_args!(
-                    "kernel TLS is on for large files: {}",
-                    able.shown()
-                )),
+                Ok(able) => {
+                    self.process.log.info(format_args!("kernel TLS is on for large files: {}", able.shown()))
+                }
                 Err(why) => {
-                    self.process
-                        .log
-                        .info(format_args!("kernel TLS is off: {why}"));
+                    self.process.log.info(format_args!("kernel TLS is off: {why}"));
                 }
             }
         }
@@ -380,7 +377,9 @@ impl Server {
     /// Accepts nothing more and lets what runs finish, for as long as the configuration says.
     async fn drain(&self, until: Instant) {
         let grace = self.process.setup().plan.server.shutdown_grace;
-        self.process.log.info(format_args!("shutting down: waiting up to {} s for running requests", grace.as_secs()));
+        self.process
+            .log
+            .info(format_args!("shutting down: waiting up to {} s for running requests", grace.as_secs()));
         self.process.set_stage(Stage::Draining);
         for active in self.listeners.values() {
             let _ = active.closed.send(true);

@@ -94,7 +94,10 @@ impl Pair {
             .and_then(Iterator::collect)
             .map_err(|error| format!("cannot read the certificate {}: {error}", certificate.display()))?;
         if chain.is_empty() {
-            return Err(format!("{} contains no certificate: it must be in PEM format", certificate.display()));
+            return Err(format!(
+                "{} contains no certificate: it must be in PEM format",
+                certificate.display()
+            ));
         }
         let private = PrivateKeyDer::from_pem_file(key)
             .map_err(|error| format!("cannot read the key {}: {error}", key.display()))?;
@@ -126,8 +129,8 @@ impl Pair {
             let key = rcgen::KeyPair::generate()?;
             Ok((parameters.self_signed(&key)?, key))
         };
-        let (certificate, key) =
-            made().map_err(|error: rcgen::Error| format!("cannot create a self-signed certificate: {error}"))?;
+        let (certificate, key) = made()
+            .map_err(|error: rcgen::Error| format!("cannot create a self-signed certificate: {error}"))?;
         Pair::new(vec![certificate.into()], PrivatePkcs8KeyDer::from(key.serialize_der()).into())
     }
 
@@ -142,7 +145,8 @@ impl Pair {
         if chain.is_empty() {
             return Err("it contains no certificate".to_owned());
         }
-        let key = PrivateKeyDer::from_pem_slice(text).map_err(|error| format!("invalid key in PEM format: {error}"))?;
+        let key = PrivateKeyDer::from_pem_slice(text)
+            .map_err(|error| format!("invalid key in PEM format: {error}"))?;
         Pair::new(chain, key)
     }
 
@@ -151,7 +155,9 @@ impl Pair {
     /// # Errors
     /// The name can't stand in a certificate.
     pub fn for_challenge(name: &str, digest: &[u8]) -> Result<Pair, String> {
-        let wrong = |why: &dyn fmt::Display| format!("cannot create the certificate for the challenge of {name}: {why}");
+        let wrong = |why: &dyn fmt::Display| {
+            format!("cannot create the certificate for the challenge of {name}: {why}")
+        };
         let made = || {
             let mut parameters = rcgen::CertificateParams::new(vec![name.to_owned()])?;
             parameters.custom_extensions = vec![rcgen::CustomExtension::new_acme_identifier(digest)];
@@ -369,7 +375,11 @@ mod tests {
         let (other, empty) = (at("other", &two.signing_key.serialize_pem()), at("empty", ""));
         assert!(Pair::load(&cert, &key).is_ok());
         let said = |cert: &Path, key: &Path| Pair::load(cert, key).unwrap_err();
-        assert!(said(&cert, &other).ends_with("the key does not match the certificate"), "{}", said(&cert, &other));
+        assert!(
+            said(&cert, &other).ends_with("the key does not match the certificate"),
+            "{}",
+            said(&cert, &other)
+        );
         assert!(said(&empty, &key).contains("contains no certificate"));
         assert!(said(&cert, &empty).contains("the key"));
         assert!(said(&folder.join("none"), &key).contains("cannot read the certificate"));

@@ -118,12 +118,10 @@ impl<'a> Answer<'a> {
         if by(issuer) {
             return Ok(());
         }
-        let signer = self
-            .signer
-            .map(CertificateDer::from)
-            .ok_or("it is not signed by the certificate's issuer")?;
-        let anchor =
-            anchor_from_trusted_cert(issuer).map_err(|error| format!("the issuer's certificate is invalid: {error}"))?;
+        let signer =
+            self.signer.map(CertificateDer::from).ok_or("it is not signed by the certificate's issuer")?;
+        let anchor = anchor_from_trusted_cert(issuer)
+            .map_err(|error| format!("the issuer's certificate is invalid: {error}"))?;
         let named = EndEntityCert::try_from(&signer).and_then(|certificate| {
             let time = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap_or_default());
             let known = terms::provider().signature_verification_algorithms.all;

@@ -162,13 +162,13 @@ impl Terms {
                     *self.given.lock().unwrap_or_else(PoisonError::into_inner) = pairs;
                     self.refresh();
                     if is_new {
-                        log.info(format_args!(
-                            "reloaded certificates: their files have changed"
-                        ));
+                        log.info(format_args!("reloaded certificates: their files have changed"));
                     }
                 }
                 // Said once: as long as the files stay as they are, nothing is new.
-                Err(why) => log.error(format_args!("cannot reload certificates, the old ones stay in force: {why}")),
+                Err(why) => {
+                    log.error(format_args!("cannot reload certificates, the old ones stay in force: {why}"))
+                }
             }
             *seen = now;
         }

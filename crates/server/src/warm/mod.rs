@@ -90,8 +90,9 @@ impl Wanted {
         }
         let authority = match host {
             Some(host) => key_host(&host, scheme.text()),
-            None => own_authority(setup, site)
-                .ok_or_else(|| format!("{url} needs a host: write the full URL"))?,
+            None => {
+                own_authority(setup, site).ok_or_else(|| format!("{url} needs a host: write the full URL"))?
+            }
         };
         let target = target.split('#').next().unwrap_or_default();
         let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
@@ -194,7 +195,9 @@ async fn ask(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, wanted: &Wanted)
         Response::Later(reply) => reply.await,
         Response::Page(page, _) => match page.await {
             Waited::Reply(reply) => reply,
-            Waited::Again => return Fetched::because("not cached", 0, "another variant of the page was being generated"),
+            Waited::Again => {
+                return Fetched::because("not cached", 0, "another variant of the page was being generated");
+            }
             Waited::Alone => return Fetched::because("not cached", 0, "its response is private"),
         },
         // It would be made and thrown away.
@@ -327,14 +330,8 @@ mod tests {
         assert_eq!(of(200, "millrace; fwd=uri-miss"), (UNDECIDED, String::new()));
         assert_eq!(of(503, "millrace; fwd=uri-miss"), ("failed", "status 503".to_owned()));
         let redirect = judged(&Reply::new(301).with("Location", "/x/"));
-        assert_eq!(
-            (redirect.outcome, &*redirect.detail),
-            ("not cached", "redirects to /x/")
-        );
-        assert_eq!(
-            redirect.text(),
-            "outcome: not cached\nstatus: 301\ndetail: redirects to /x/\n\n"
-        );
+        assert_eq!((redirect.outcome, &*redirect.detail), ("not cached", "redirects to /x/"));
+        assert_eq!(redirect.text(), "outcome: not cached\nstatus: 301\ndetail: redirects to /x/\n\n");
     }
 
     #[tokio::test]

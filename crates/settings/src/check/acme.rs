@@ -20,8 +20,7 @@ pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &m
     let at_switch = first.at("https.acme");
     if view.addresses("https.listen").is_empty() {
         let cure = "add listen = [\":443\"] under [https]";
-        let problem =
-            Problem::warning(What::Conflict, "`https.acme` is on, but HTTPS is off", cure);
+        let problem = Problem::warning(What::Conflict, "`https.acme` is on, but HTTPS is off", cure);
         return problems.push(problem.at(at_switch, "has no effect"));
     }
     if !view.switch("acme.terms_agreed") {

@@ -59,8 +59,11 @@ fn bounds_of_use(view: &View<'_>, problems: &mut Vec<Problem>) {
         }
         let (time, most) = (duration_text(time), duration_text(most));
         let cure = format!("lower `{key}` to {most} or less, or raise `{bound}` to {time} or more");
-        let problem =
-            Problem::warning(What::Conflict, format!("`{key}` is more than `{bound}`, which limits it"), cure);
+        let problem = Problem::warning(
+            What::Conflict,
+            format!("`{key}` is more than `{bound}`, which limits it"),
+            cure,
+        );
         let problem = problem.at(view.at(key), time).at(view.at(bound), most.as_str());
         problems.push(match view.at(bound) {
             Some(_) => problem,
@@ -81,7 +84,8 @@ fn folder(view: &View<'_>, problems: &mut Vec<Problem>) {
         let title = format!("`{KEY}` is inside a site's root");
         let cure = "choose a directory that no site serves, or remove the line to use the default";
         let problem = Problem::error(What::Conflict, title, cure);
-        problems
-            .push(problem.at(view.at(KEY), "visitors could download it").at(view.at("site.root"), "the root"));
+        problems.push(
+            problem.at(view.at(KEY), "visitors could download it").at(view.at("site.root"), "the root"),
+        );
     }
 }

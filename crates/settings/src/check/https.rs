@@ -6,7 +6,7 @@ use crate::environment::{Environment, Found};
 use crate::plan::Address;
 use crate::problem::{Problem, What};
 use crate::resolve::View;
-use crate::written::{WrittenTable, Written};
+use crate::written::{Written, WrittenTable};
 
 /// Adds every problem of HTTPS.
 pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &mut Vec<Problem>) {
@@ -23,8 +23,7 @@ pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &m
     }
     for (address, span) in view.addresses("https.listen") {
         if let Address::Unix(_) = address {
-            let cure =
-                "use server.listen: a proxy that connects to a Unix socket has already decrypted its requests";
+            let cure = "use server.listen: a proxy that connects to a Unix socket has already decrypted its requests";
             let problem = Problem::error(What::Conflict, "HTTPS cannot use a Unix socket", cure);
             problems.push(problem.at(view.at_element("https.listen", &span).as_ref(), "not encrypted"));
         }
@@ -60,8 +59,7 @@ fn clients(view: &View<'_>, problems: &mut Vec<Problem>) {
     }
     if view.addresses("https.listen").is_empty() {
         let title = "client certificates are requested, but HTTPS is off";
-        let cure =
-            "set https.listen and add a [[tls]]; a proxy in front must verify certificates itself";
+        let cure = "set https.listen and add a [[tls]]; a proxy in front must verify certificates itself";
         problems.push(Problem::error(What::Conflict, title, cure).at(Some(at), "needs HTTPS"));
     }
 }

@@ -27,8 +27,9 @@ pub(super) fn all(view: &View<'_>, problems: &mut Vec<Problem>) {
             let cure = "set its `paths`, `cookies`, `arguments` or `methods`, or remove the pool";
             let mut problem = Problem::error(What::Conflict, title, cure).at(Some(at), "no rule");
             if matches!(name, PhpPool::ADMIN | PhpPool::BACKGROUND) {
-                problem = problem
-                    .note("the profile `generic` has no rules for this pool; `wordpress` and `drupal` have some");
+                problem = problem.note(
+                    "the profile `generic` has no rules for this pool; `wordpress` and `drupal` have some",
+                );
             }
             problems.push(problem);
         }
@@ -80,7 +81,8 @@ fn together(view: &View<'_>, names: &[String], problems: &mut Vec<Problem>) {
     }
     problem = problem.at(view.at(ALL), number(all));
     if !strict {
-        problem = problem.note("one worker remains for all pools, so that a pool that keeps none gets its turn");
+        problem =
+            problem.note("one worker remains for all pools, so that a pool that keeps none gets its turn");
     }
     problems.push(problem);
 }

@@ -7,7 +7,7 @@ use crate::application;
 use crate::environment::{Environment, Found};
 use crate::problem::{At, Problem, Severity, What};
 use crate::resolve::View;
-use crate::written::{WrittenTable, Written};
+use crate::written::{Written, WrittenTable};
 
 /// Adds every problem of the sites.
 pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &mut Vec<Problem>) {
@@ -85,13 +85,13 @@ fn root(site: &WrittenTable, view: &View<'_>, problems: &mut Vec<Problem>) {
             let label =
                 known.map(|dir| format!("{} exists, the rest does not", dir.display())).unwrap_or_default();
             let argument = at.is_some_and(|at| at.origin.is_argument());
-            let from = if argument { "the current directory" } else { "the directory of the configuration file" };
+            let from =
+                if argument { "the current directory" } else { "the directory of the configuration file" };
             let cure = format!("correct the path; a relative one starts at {from}");
             return problems.push(wrong(format!("the root {path} does not exist"), cure).at(at, label));
         }
         Found::Denied => {
-            let cure =
-                "let the server's user enter the directories above it (chmod o+x), or start the server as root";
+            let cure = "let the server's user enter the directories above it (chmod o+x), or start the server as root";
             return problems.push(
                 wrong(format!("the root {path} cannot be reached"), cure.into()).at(at, "permission denied"),
             );
@@ -127,9 +127,7 @@ fn front_controller(view: &View<'_>, problems: &mut Vec<Problem>) {
             let problem =
                 Problem::error(What::Conflict, "`site.try_files = false` needs a front controller", cure);
             problems.push(
-                problem
-                    .at(view.at("site.try_files"), "files are not looked up")
-                    .at(at, "no script answers"),
+                problem.at(view.at("site.try_files"), "files are not looked up").at(at, "no script answers"),
             );
         }
         return;

@@ -1,11 +1,11 @@
-//! Whatever the text is: an answer, never a panic; and every problem can be drawn.
+//! Every text gives a plan or problems, never a panic; and every problem can be drawn.
 
 use proptest::prelude::*;
 
 use super::load;
 use crate::table;
 
-/// Draws whatever comes out.
+/// Draws all problems.
 fn answer(text: &str, set: &[&str]) {
     match load(text, set) {
         Ok((_, warnings)) => warnings.iter().for_each(|warning| drop(warning.draw(true))),
@@ -13,7 +13,7 @@ fn answer(text: &str, set: &[&str]) {
     }
 }
 
-/// A value that some setting might be given.
+/// A value that a user might write.
 fn value() -> impl Strategy<Value = String> {
     let word = prop_oneof![
         "[0-9]{1,25}(ms|s|m|h|d|KB|MB|TB|x)?",
@@ -38,7 +38,7 @@ fn value() -> impl Strategy<Value = String> {
     prop_oneof![4 => plain, 1 => list, 1 => table]
 }
 
-/// A key of the table, or nearly.
+/// A key of the table, or a similar one.
 fn key() -> impl Strategy<Value = String> {
     let keys: Vec<String> = table::rows().map(|row| row.key.to_owned()).collect();
     let keys = proptest::sample::select(keys);
@@ -87,7 +87,7 @@ proptest! {
     }
 }
 
-/// Nesting that a recursive reader would not survive.
+/// Nesting that would overflow the stack of a recursive reader.
 #[test]
 fn deep_nesting_is_refused() {
     for text in [

@@ -1,4 +1,4 @@
-//! `--listen`, `--profile`, `--php-ini`, `--set`, and a folder beside a file.
+//! `--listen`, `--profile`, `--php-ini`, `--set`, and a directory besides a file.
 
 use std::path::Path;
 use std::time::Duration;

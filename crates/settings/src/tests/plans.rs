@@ -1,4 +1,4 @@
-//! Texts that are right, and the plans they make.
+//! Valid texts, and their plans.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -355,7 +355,7 @@ fn php_fpm_is_named_in_short_or_in_full() {
     assert_eq!(backends(&text, &[]), []);
 }
 
-/// What php-fpm decides, and where a site is for it, makes no second set of connections.
+/// Settings that php-fpm ignores, and a different root there, don't add a second set of connections.
 #[test]
 fn sites_share_the_connections_to_php_fpm() {
     let site = |more: &str| format!("[[site]]\nnames = [\"{}\"]\nroot = \"/srv/plain\"\n{more}", more.len());

@@ -1,4 +1,4 @@
-//! What people read when something is wrong. Each text is a snapshot: a change of words is seen in review.
+//! Texts of problems. Each is a snapshot, so that a review shows every change of words.
 
 use std::collections::BTreeSet;
 
@@ -434,7 +434,7 @@ fn projects_and_root_are_warned_of() {
     insta::assert_snapshot!([warnings("/srv/project", 0), warnings("/", 1000)].join("----\n\n"));
 }
 
-/// A front controller that is a link out of the root. The fake disk has no links, so this one is real.
+/// A front controller that is a link to a file outside the root. The fake disk has no links, so this one is real.
 #[test]
 fn a_front_controller_may_not_be_a_link_out_of_the_root() {
     let dir = std::env::temp_dir().join(format!("millrace-settings-{}", std::process::id()));

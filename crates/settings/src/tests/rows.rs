@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{SITE, load, plan};
+use crate::explain;
 use crate::table::{self, Default, GROUPS, Place, Setting};
 use crate::value::{Raw, Value};
-use crate::explain;
 
-/// The row's example, written where the row belongs.
+/// The row's example, under its header.
 fn example(row: &Setting) -> String {
     let line = format!("{} = {}\n", row.last(), row.example);
     let key = row.key.replace("NAME", "front");
@@ -55,7 +55,7 @@ fn every_default_is_within_its_own_bounds() {
     }
 }
 
-/// Rows that can't be set by themselves: they need root, or another one.
+/// Rows that can't be set alone: they need root, or another setting.
 const NOT_ALONE: &[&str] = &[
     "php.user",
     "php.group",
@@ -75,7 +75,7 @@ const CERTIFICATE: &str = "[[tls]]\ncert = \"/srv/app/index.php\"\nkey = \"/srv/
 const CLIENTS: &str = "[https]\nself_signed = true\nlisten = [\":443\"]\n[[site]]\nroot = \"/srv/app\"\n\
                        client_verify = \"required\"\nclient_ca = \"/srv/app/app.php\"\n";
 
-/// What a row's example says reaches the plan: no row without effect, no line of `resolve.rs` with another's key.
+/// The example of each row changes the plan: no row lacks an effect, no line of `resolve.rs` has the key of another.
 #[test]
 fn every_row_changes_the_plan() {
     const LAST: &str = "[[site]]\nnames = [\"b\"]\nroot = \"/srv/app\"\n";
@@ -102,7 +102,7 @@ fn every_row_changes_the_plan() {
     assert!(second.sites[1].default && !second.sites[0].default);
 }
 
-/// The same by `--set`, for every row that a site of its own can't change.
+/// The same by `--set`, for every row that can be set alone.
 #[test]
 fn every_row_can_be_set_for_one_run() {
     let plain = plan(SITE, &[]);
@@ -131,7 +131,7 @@ fn a_restart_is_asked_for_only_where_the_table_says_so() {
     }
 }
 
-/// Other servers' names lead to a row, so none may be a name of ours in the same table.
+/// Names of other servers lead to a row, so none may be a setting of the same table.
 #[test]
 fn other_servers_names_hide_none_of_ours() {
     for row in table::rows() {

@@ -196,7 +196,9 @@ fn field(entry: &Entry) -> Read<(String, String)> {
         return Err(at_name.wrong(What::Conflict, title, "written by the server", cure));
     }
     let Some(text) = entry.value.text() else {
-        return Err(entry.value.wrong_type(format!("needs a string for {name}"), "write the value in quotes"));
+        return Err(entry
+            .value
+            .wrong_type(format!("needs a string for {name}"), "write the value in quotes"));
     };
     if text.contains(|c: char| c.is_control() && c != '\t') {
         let title = format!("has an invalid value for {name}");
@@ -228,8 +230,9 @@ fn ini_value(entry: &Entry, name: &str, values: &mut Vec<(String, String)>, wron
         }
         Form::List(_) => {
             let cure = "write a string in quotes, with the parts in it as in php.ini";
-            wrongs
-                .extend(entry.value.wrong_type(format!("needs a string, number or boolean for {name}"), cure));
+            wrongs.extend(
+                entry.value.wrong_type(format!("needs a string, number or boolean for {name}"), cure),
+            );
             return;
         }
     };

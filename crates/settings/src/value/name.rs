@@ -229,10 +229,7 @@ pub(super) fn host(raw: &Raw, text: &str) -> Read<String> {
     }
     let labels = name.strip_prefix("*.").unwrap_or(&name);
     if labels.contains('*') {
-        return wrong(
-            "`*` is allowed only as the first label",
-            "write it like \"*.example.com\"".to_owned(),
-        );
+        return wrong("`*` is allowed only as the first label", "write it like \"*.example.com\"".to_owned());
     }
     let legal = |label: &str| {
         (1..=63).contains(&label.len())
@@ -299,7 +296,12 @@ pub(super) fn url(raw: &Raw, text: &str, words: &[(&str, &str)]) -> Read<String>
 pub(super) fn secret(raw: &Raw, text: &str) -> Read<String> {
     if text.len() < 16 || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         let cure = "write 16 characters or more, without spaces: `openssl rand -hex 16` generates one";
-        return Err(raw.wrong(What::Malformed, "is not a valid secret", "too short, or not plain text", cure));
+        return Err(raw.wrong(
+            What::Malformed,
+            "is not a valid secret",
+            "too short, or not plain text",
+            cure,
+        ));
     }
     Ok(text.to_owned())
 }

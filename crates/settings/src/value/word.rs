@@ -68,10 +68,7 @@ fn path(text: &str) -> Result<String, Bad> {
     if body.is_empty() {
         return Err((
             "would match everything",
-            Some(
-                "list specific paths; cache.mode = \"off\" turns the cache off"
-                    .to_owned(),
-            ),
+            Some("list specific paths; cache.mode = \"off\" turns the cache off".to_owned()),
         ));
     }
     if body.contains(['?', '#']) {

@@ -18,7 +18,9 @@ pub enum HeadError {
 impl std::fmt::Display for HeadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            HeadError::TooLong => write!(f, "the header section of the response is longer than {HEAD_MAX} bytes"),
+            HeadError::TooLong => {
+                write!(f, "the header section of the response is longer than {HEAD_MAX} bytes")
+            }
         }
     }
 }

@@ -158,7 +158,11 @@ fn totals(runs: &[(&Document, &str); 2]) -> String {
     line("Highest load", &|d| Some(survival::most_load(d)), &count);
     line("Successful responses", &|d| Some(d.total.success_share), &percent);
     line("Successful responses per second", &|d| Some(d.total.ok_per_second), &count);
-    line("Full page loads per second", &|d| Some(d.total.pages_per_second).filter(|rate| *rate > 0.0), &count);
+    line(
+        "Full page loads per second",
+        &|d| Some(d.total.pages_per_second).filter(|rate| *rate > 0.0),
+        &count,
+    );
     line("First byte, median", &|d| timed(d.total.first_byte.p50_us), &time);
     line("First byte, 99 %", &|d| timed(d.total.first_byte.p99_us), &time);
     line("Last byte, 99 %", &|d| timed(d.total.last_byte.p99_us), &time);

@@ -182,7 +182,8 @@ fn tiles(document: &Document, html: &mut String) {
             tile(format!("{cpu:.2}"), "Peak server CPU cores", format!("{mean:.2} on average"));
         }
         if let Some(memory) = server.memory_bytes {
-            let machine = server.machine_memory_bytes.map(|m| format!("{} used on the machine", bytes(m as f64)));
+            let machine =
+                server.machine_memory_bytes.map(|m| format!("{} used on the machine", bytes(m as f64)));
             tile(bytes(memory as f64), "Peak server memory", machine.unwrap_or_default());
         }
     }
@@ -241,8 +242,7 @@ fn figures(document: &Document, html: &mut String) {
         let _ = writeln!(html, "<section><h2>Stages</h2>{}</section>", tables::stages(document, false));
     }
     if document.total.failed > 0 {
-        let _ =
-            writeln!(html, "<section><h2>Failures</h2>{}</section>", tables::failures(&document.total));
+        let _ = writeln!(html, "<section><h2>Failures</h2>{}</section>", tables::failures(&document.total));
     }
     if !document.bisection.is_empty() {
         html.push_str("<section><h2>Highest load without breaking</h2>");
@@ -273,7 +273,8 @@ fn conditions(document: &Document, html: &mut String) {
             bytes(machine.memory_bytes as f64)
         ),
     );
-    let kept = if description.keep_alive { "keep-alive connections" } else { "a new connection for each request" };
+    let kept =
+        if description.keep_alive { "keep-alive connections" } else { "a new connection for each request" };
     let pipeline = if description.pipeline > 1 {
         format!(", {} requests in flight on each", description.pipeline)
     } else {

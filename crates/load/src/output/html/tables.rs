@@ -147,8 +147,7 @@ fn bytes_cell(number: Option<u64>) -> Cell {
 
 /// How long each part of a request took, over the whole run.
 pub fn latencies(total: &Summary) -> String {
-    let mut table =
-        Table::new(["", "Timed", "Mean", "Min", "50 %", "90 %", "95 %", "99 %", "99.9 %", "Max"]);
+    let mut table = Table::new(["", "Timed", "Mean", "Min", "50 %", "90 %", "95 %", "99 %", "99.9 %", "Max"]);
     for (name, latency) in total.latencies() {
         let Latency { count, mean_us, min_us, p50_us, p90_us, p95_us, p99_us, p999_us, max_us } = *latency;
         let mut cells = vec![Cell::key(name), Cell::number(grouped(count)), Cell::number(time(mean_us))];

@@ -152,7 +152,8 @@ pub fn compared(runs: &[(&Document, &str)]) -> String {
     let mut html = chart("Time to first byte", Axis::log(values(&latency), time), 190.0, latency).html();
     html += &chart("Successful responses per second", Axis::linear(most(&rates), brief), 140.0, rates).html();
     if runs.iter().any(|(document, _)| document.total.failed > 0) {
-        html += &chart("Failed requests per second", Axis::linear(most(&failed), brief), 110.0, failed).html();
+        html +=
+            &chart("Failed requests per second", Axis::linear(most(&failed), brief), 110.0, failed).html();
     }
     html
 }

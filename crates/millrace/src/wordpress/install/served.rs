@@ -68,8 +68,10 @@ impl Served {
                 return Err(why.detail(self.errors()));
             }
             if Instant::now() > deadline {
-                return Err(Failure::new("the temporary server for the installation does not respond within a minute")
-                    .next(self.errors()));
+                return Err(Failure::new(
+                    "the temporary server for the installation does not respond within a minute",
+                )
+                .next(self.errors()));
             }
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -57,7 +57,9 @@ impl Folder {
             let harmless =
                 about.mode() & 0o022 == 0 || fs::read_dir(path).is_ok_and(|mut any| any.next().is_none());
             if !harmless {
-                return Err(format!("other users can write to {shown}: empty it, then run `chmod 700 {shown}`"));
+                return Err(format!(
+                    "other users can write to {shown}: empty it, then run `chmod 700 {shown}`"
+                ));
             }
             fs::set_permissions(path, fs::Permissions::from_mode(0o700))
                 .map_err(|error| format!("cannot change the mode of {shown}: {error}"))?;

@@ -33,10 +33,7 @@ pub fn answer(thread: &CacheThread, setup: &Setup, site: &Site, request: &Reques
                 let log = &thread.process.log;
                 log.message(
                     Level::Warn,
-                    format_args!(
-                        "rejected {method} from this machine for {host}: {}",
-                        request::WHAT_TO_DO
-                    ),
+                    format_args!("rejected {method} from this machine for {host}: {}", request::WHAT_TO_DO),
                 );
             }
             *refusal

@@ -184,7 +184,9 @@ pub fn site_and_target<'u>(
             (site_of(setup, site, authority)?, Some(key_host(authority, scheme)), target)
         }
         _ if url.starts_with('/') => (of_which_site(setup, site, &format!("the path {url}"))?, None, url),
-        _ => return Err(format!("{url} is not a URL: write https://host/path, or a path that begins with /")),
+        _ => {
+            return Err(format!("{url} is not a URL: write https://host/path, or a path that begins with /"));
+        }
     })
 }
 
@@ -216,7 +218,9 @@ fn site_of(setup: &Setup, wanted: Option<usize>, authority: &str) -> Result<usiz
         return Err(format!("no site answers for {authority}; {}", sites(setup)));
     }
     match wanted.filter(|wanted| *wanted != site.index) {
-        Some(wanted) => Err(format!("{authority} does not belong to the site {}", name_of(&setup.sites[wanted]))),
+        Some(wanted) => {
+            Err(format!("{authority} does not belong to the site {}", name_of(&setup.sites[wanted])))
+        }
         None => Ok(site.index),
     }
 }

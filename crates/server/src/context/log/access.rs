@@ -87,9 +87,7 @@ impl AccessBuffer {
             let lines = self.lines.replace(room);
             if access.queue.try_send(Job::Lines { lines, count }).is_err() {
                 lost += count;
-                context.process.log.warn(format_args!(
-                    "dropping access log lines: the disk is too slow"
-                ));
+                context.process.log.warn(format_args!("dropping access log lines: the disk is too slow"));
             }
         }
         if lost > 0 {

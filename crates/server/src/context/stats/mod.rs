@@ -13,9 +13,9 @@ use std::time::Duration;
 
 pub use causes::Causes;
 pub use exposition::Exposition;
-pub use latency::{BOUNDS, Class, Summary};
+pub use latency::{Class, Summary};
 pub use pool::{BackendStatus, BusyWorker, DatabaseStatus, LaneStatus, PoolStatus, SlowScript, WorkerStatus};
-pub use table::{ALL, Counter, Kind, Row, TABLE};
+pub use table::{ALL, Counter, Row, TABLE};
 
 use latency::Histograms;
 

@@ -138,6 +138,7 @@ macro_rules! rows {
         $(#[doc = $help] pub const $name: Row = Row { name: $text, kind: Kind::$kind, help: $help };)*
 
         /// Metrics without a slot: measured on request, or with labels.
+        #[cfg(test)]
         pub const MEASURED: &[Row] = &[$($name),*];
     };
 }

@@ -15,8 +15,7 @@ fn a_whole_file() {
     site.folder.age("/a.html", 3600);
     let reply = site.get("/a.html", &[]);
     let names: Vec<&str> = reply.fields.iter().map(|(name, _)| name).collect();
-    let expected =
-        ["Content-Type", "Last-Modified", "ETag", "Accept-Ranges", "Vary", "Cache-Control"];
+    let expected = ["Content-Type", "Last-Modified", "ETag", "Accept-Ranges", "Vary", "Cache-Control"];
     assert_eq!(names, expected);
     assert_eq!(reply.status, 200);
     assert_eq!(field(&reply, "Content-Type"), "text/html; charset=utf-8");

@@ -181,9 +181,10 @@ mod tests {
         assert_eq!(room.to_string(), "75 % of 6.1 GB free / 110 MB per worker (measured over 3 workers)");
         let room = Room::new(64 << 30, &[40 * MB], 16);
         assert_eq!(room.verdict(8, 0), Verdict::Change(16));
-        assert!(room.to_string().ends_with(
-            "(measured over 1 worker) would be 1228, limited to 16 for this number of cores"
-        ));
+        assert!(
+            room.to_string()
+                .ends_with("(measured over 1 worker) would be 1228, limited to 16 for this number of cores")
+        );
         assert_eq!(Room::new(10 * MB, &[100 * MB], 16).verdict(1, 9), Verdict::Stay, "one there is always");
     }
 

@@ -21,6 +21,7 @@
 mod address_share;
 pub mod admission;
 pub mod figures;
+mod frontier;
 pub mod growth;
 mod idle;
 pub mod lane;
@@ -122,9 +123,7 @@ impl Pool {
         let patience = grace + supervisor::HOST_END * 2;
         let done = self.shared.over.wait_timeout_while(state, patience, |state| state.stage != Stage::Over);
         if done.is_ok_and(|(_, timeout)| timeout.timed_out()) {
-            self.shared
-                .log
-                .error(format_args!("PHP did not stop in time; its processes keep running"));
+            self.shared.log.error(format_args!("PHP did not stop in time; its processes keep running"));
         }
     }
 

@@ -7,11 +7,12 @@ use std::net::IpAddr;
 
 use super::address_share::{AddressShares, Delay};
 use super::admission::{Admission, Rank, UNPROVEN_TURNS};
-use super::places::{Places, Ticket, Told};
+use super::frontier::Frontier;
+use super::places::{Expected, Places, Ticket, Told};
 use super::waiters::{Line, Turn, Waiter, Waiters};
 
-/// A line that is shorter than this part of what may wait takes everybody, whoever has a place in the waiting room: workers must
-/// never be idle because browsers come back late.
+/// While the waiting room is in use, the queue should have this part of the length that it may have: workers must never be idle because
+/// browsers come back late.
 const SHORT: f64 = 0.25;
 
 /// Who asks for a worker.
@@ -47,6 +48,8 @@ pub struct RequestQueue<T> {
     is_bounded: bool,
     shares: AddressShares,
     places: Places,
+    /// How far the waiting room has been called.
+    frontier: Frontier,
     /// Free workers since one was given to an unproven request.
     since_unproven: u32,
 }
@@ -60,6 +63,7 @@ impl<T> RequestQueue<T> {
             is_bounded: queue_wait.is_some(),
             shares: AddressShares::default(),
             places: Places::default(),
+            frontier: Frontier::default(),
             since_unproven: 0,
         }
     }
@@ -72,6 +76,7 @@ impl<T> RequestQueue<T> {
     /// When it is the turn of a request that can't run at once; `None`: it is refused.
     pub fn admit(&mut self, now: u64, from: &Applicant, capacity: Capacity) -> Option<Turn> {
         let ticket = from.place.as_deref().and_then(|cookie| self.places.read(cookie, now));
+        self.call(now, capacity);
         let (turn, delay) = self.turn(now, from, ticket, capacity);
         // Others will go before it, and are not here yet.
         let later = if delay.is_contended { delay.ms as f64 } else { 0.0 };
@@ -85,6 +90,15 @@ impl<T> RequestQueue<T> {
         let waiting = self.waiters.len();
         self.admission.begins_to_wait(now, waiting, capacity.running + waiting + 1);
         Some(turn)
+    }
+
+    /// Calls browsers from the waiting room, as many as the queue should have more.
+    fn call(&mut self, now: u64, Capacity { limit, cores, .. }: Capacity) {
+        if self.places.ahead(now) == 0 {
+            return self.frontier.reset(now);
+        }
+        let wait = self.admission.wait(Rank::Visitor, self.waiters.len(), limit, cores).unwrap_or(0.0);
+        self.frontier.advance(now, wait / (self.admission.patience(Rank::Visitor) * SHORT));
     }
 
     /// Whether a request can be served in time whose turn is that, and `later` milliseconds after those that are there.
@@ -101,12 +115,13 @@ impl<T> RequestQueue<T> {
             let there = running + waiting + 1;
             return rank == Rank::Visitor && admission.is_steady(now, there, waits(in_line));
         }
-        // Of browsers in the waiting room only visitors are behind. Workers must never be idle because these come back late.
-        let before = self.places.ahead(ticket.map_or(now, |ticket| ticket.arrived));
+        // Only visitors are behind browsers in the waiting room.
+        let arrived = ticket.map_or(now, |ticket| ticket.arrived);
+        let before = || self.places.ahead(arrived);
         rank != Rank::Visitor
-            || before == 0
-            || admission.admits(rank, in_line + before, limit, cores)
-            || waits(waiting) < admission.patience(rank) * SHORT
+            || waiting == 0
+            || self.frontier.calls(arrived)
+            || admission.admits(rank, in_line + before(), limit, cores)
     }
 
     /// A place in the waiting room for a browser that is refused; `None`: there are too many.
@@ -115,8 +130,11 @@ impl<T> RequestQueue<T> {
         let rate = self.admission.rate(capacity.limit, capacity.cores).unwrap_or(1.0);
         let most = self.admission.patience(Rank::Visitor);
         let delay = from.address.map_or(0, |address| self.shares.last_delay(now, address, most));
+        let arrived = ticket.map_or(now + delay, |ticket| ticket.arrived);
+        let called = self.frontier.wait(arrived);
         // A place is had before the line is joined: what is in that is ahead.
-        self.places.keep(now, ticket, now + delay, from.address, self.waiters.len(), rate)
+        let ahead = self.waiters.len();
+        self.places.keep(now, ticket, now + delay, from.address, Expected { ahead, rate, called })
     }
 
     /// Takes out the next to be served by a worker that is at home on `thread`; `unproven`: whether one more unproven
@@ -159,7 +177,10 @@ impl<T> RequestQueue<T> {
     ) -> (Turn, Delay) {
         let rank = from.rank;
         if let Some(ticket) = ticket {
-            return (Turn { line: Line::of(rank), since: ticket.arrived }, Delay::default());
+            // It goes before the requests that came while it was away, but not before one that has waited its time in the queue: there
+            // is always an older browser to come back, and that request would never be served.
+            let since = ticket.arrived.max(now.saturating_sub(self.admission.patience(Rank::Visitor) as u64));
+            return (Turn { line: Line::of(rank), since }, Delay::default());
         }
         let rate = self.admission.rate(capacity.limit, capacity.cores);
         let most = self.admission.patience(Rank::Visitor);
@@ -177,6 +198,37 @@ impl<T> RequestQueue<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn browsers_that_come_back_do_not_keep_a_visitor_waiting_for_ever() {
+        let mut queue = RequestQueue::new(Some(1_000));
+        (0..20).for_each(|_| queue.served(0, 50.0));
+        let capacity = Capacity { limit: 2, cores: 2, running: 2 };
+        let browser = |number: u8, place| Applicant {
+            address: Some([192, 0, 2, number].into()),
+            place,
+            ..Applicant::default()
+        };
+        let places: Vec<_> =
+            (0..200).map(|number| queue.keep_place(0, &browser(number, None), capacity)).collect();
+        let visitor = browser(250, None);
+        let turn = queue.admit(10_000, &visitor, capacity).expect("the queue is empty");
+        queue.waiters.push(0, turn, 10_000, None, None, u8::MAX);
+        // As many browsers come back as are served, and all of them came before the visitor.
+        for (number, place) in places.iter().enumerate() {
+            let now = 10_000 + number as u64 * 25;
+            let place = place.as_ref().map(|told| told.cookie.clone().into_bytes());
+            if let Some(turn) = queue.admit(now, &browser(number as u8, place), capacity) {
+                queue.waiters.push(0, turn, now, None, None, number as u8);
+            }
+            let served = queue.next(None, false).map(|(_, waiter)| waiter.wake);
+            if served == Some(u8::MAX) {
+                assert!(now <= 10_000 + 2 * 1_000, "after {} ms", now - 10_000);
+                return;
+            }
+        }
+        panic!("the visitor was never served");
+    }
 
     #[test]
     fn the_surplus_of_a_client_that_claims_to_buy_is_a_visitors() {

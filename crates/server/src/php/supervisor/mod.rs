@@ -97,8 +97,7 @@ struct Supervisor {
 impl Drop for Supervisor {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let text =
-                "the PHP supervisor thread panicked: PHP requests fail; restart the server";
+            let text = "the PHP supervisor thread panicked: PHP requests fail; restart the server";
             self.shared.log.error(format_args!("{text}"));
         }
         self.shared.set_over();

@@ -67,7 +67,9 @@ impl Supervisor {
                 Err(error) => {
                     // A full control socket empties; descriptors may become free; a dead host is noticed by itself.
                     if error.kind() != io::ErrorKind::WouldBlock {
-                        self.shared.log.warn(format_args!("cannot create a socket for another PHP worker: {error}"));
+                        self.shared
+                            .log
+                            .warn(format_args!("cannot create a socket for another PHP worker: {error}"));
                     }
                     self.shared.lock().spawn_at = self.now() + 100;
                     return;

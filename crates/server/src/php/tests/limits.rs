@@ -54,7 +54,11 @@ fn who_ends_when_told_lives_on() {
         assert_eq!((scene.count(Counter::PhpFailures), scene.count(Counter::PhpSlow)), (0, 4));
         assert_eq!(scene.get("head:200;pid;end").await.text, pid);
         let log = scene.logged("terminating its script").await;
-        assert!(log.contains("GET a.test/x.php?note:") && log.contains("(/x.php) exceeded its time limit after 0.3 s"), "{log}");
+        assert!(
+            log.contains("GET a.test/x.php?note:")
+                && log.contains("(/x.php) exceeded its time limit after 0.3 s"),
+            "{log}"
+        );
         assert!(!log.contains("killing PHP worker"), "{log}");
     });
 }

@@ -165,7 +165,7 @@ static ROWS: &[Setting] = &[
             says: "1d, or stale_max if that is less",
             from: |view| at_most(view, DAY, "cache.stale_max"),
         },
-        line: "How long a stale page may be sent when PHP fails, is too slow, or has too long a queue, if \
+        line: "How long a stale page may be sent when PHP fails, is too slow, or its queue is too long, if \
                the response doesn't say. Only in mode `profile`.",
         reason: "Yesterday's page is better than an error page. Pages for a login or a cart are never \
                  cached.",
@@ -198,8 +198,8 @@ static ROWS: &[Setting] = &[
         key: "cache.fill_wait",
         kind: duration(0, 5 * MIN),
         default: Default::Fixed("10s"),
-        line: "How long a request waits for another one that makes the same page. Beyond: a stale page if \
-               there is one, else 503.",
+        line: "How long a request waits for another one that makes the same page. After that it gets a stale \
+               page if there is one, else 503.",
         reason: "PHP makes a page once, however many requests ask for it. A page that takes longer is in \
                  trouble, and running it again for every waiting request would make things worse.",
         example: "\"5s\"",

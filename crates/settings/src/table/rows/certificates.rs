@@ -47,7 +47,7 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "acme.email",
         kind: Kind::Email,
-        default: Default::Unset("no address is given"),
+        default: Default::Unset("no address"),
         line: "Mail address for messages from the authority, for example when it has to revoke a \
                certificate.",
         reason: "Let's Encrypt doesn't need it, some other authorities do. `millrace status` shows whether \
@@ -75,7 +75,7 @@ static ROWS: &[Setting] = &[
         default: Default::Unset("the certificates that the system trusts"),
         line: "Root certificates, in PEM, that verify the authority's own server, instead of the system's.",
         reason: "For a private authority with a server certificate that only the company trusts.",
-        example: "\"/srv/app/index.php\"",
+        example: "\"/etc/millrace/ca.pem\"",
         elsewhere: &["acme_ca_root", "ca_root", "cacertificates"],
         ..ROW
     },

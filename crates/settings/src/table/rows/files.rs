@@ -27,10 +27,7 @@ static ROWS: &[Setting] = &[
     },
     Setting {
         key: "files.symlinks",
-        kind: Kind::Choice(&[
-            ("inside", "only to a place inside the site's root"),
-            ("follow", "anywhere"),
-        ]),
+        kind: Kind::Choice(&[("inside", "only to a place inside the site's root"), ("follow", "anywhere")]),
         default: Default::Fixed("inside"),
         line: "Where symbolic links in a site's root may lead.",
         reason: "A link to / made by a hijacked plugin must not publish the machine. Set `follow` if a \
@@ -99,7 +96,7 @@ static ROWS: &[Setting] = &[
         key: "site.sendfile_roots",
         kind: Kind::Folders,
         default: Default::Unset("only files below the site's root"),
-        line: "Directories besides the site's root from which a script may send files by `X-Sendfile: \
+        line: "Directories besides the site's root from which a script may send files: `X-Sendfile: \
                /srv/private/file`.",
         reason: "The server can read files that PHP can't, so its configuration must allow them. Below the \
                  root the rules for visitors apply: no source code of scripts, no hidden file.",

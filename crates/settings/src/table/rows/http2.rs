@@ -49,8 +49,7 @@ static ROWS: &[Setting] = &[
         key: "http.h2_window",
         kind: size(64 * KB, GB),
         default: Default::Fixed("1MB"),
-        line: "Maximum request content that an HTTP/2 connection may have in transit, or waiting on the \
-               server to be read.",
+        line: "Maximum request content of an HTTP/2 connection that is in transit, or unread on the server.",
         reason: "It limits an upload to this much per round trip, and the memory that one connection can \
                  take.",
         example: "\"4MB\"",

@@ -30,10 +30,7 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "log.access_format",
         kind: Kind::Choice(&[
-            (
-                "combined",
-                "the combined format of Apache and nginx, and the seconds that the request took",
-            ),
+            ("combined", "the combined format of Apache and nginx, and the seconds that the request took"),
             ("json", "one JSON object per line"),
         ]),
         default: Default::Fixed("combined"),

@@ -16,7 +16,7 @@ static ROWS: &[Setting] = &[
         key: "php.queue",
         kind: count(0, 1_000_000),
         default: Default::Fixed("1000"),
-        line: "Maximum requests that wait for a worker. Beyond: 503 at once.",
+        line: "Maximum requests that wait for a worker. Further ones get 503 at once.",
         reason: "In a crowd a quick refusal is better than a response after the visitor has left.",
         example: "100",
         elsewhere: &["listen.backlog"],
@@ -26,7 +26,7 @@ static ROWS: &[Setting] = &[
         key: "php.queue_timeout",
         kind: duration(100 * MS, H),
         default: Default::Fixed("30s"),
-        line: "How long a request may wait for a worker. Beyond: 503.",
+        line: "How long a request may wait for a worker. After that it gets 503.",
         reason: "Visitors give up before that, and a later response is wasted work.",
         example: "\"5s\"",
         elsewhere: &["max_wait_time"],
@@ -37,7 +37,7 @@ static ROWS: &[Setting] = &[
         kind: Kind::Duration { min: 10 * MS, max: H, zero: Some("as long as `queue_timeout`") },
         default: Default::Fixed("2s"),
         line: "Longest expected wait for a worker. A request that can get a worker within that time waits, \
-               in order of arrival; any other is refused at once: 503.",
+               in order of arrival; any other gets 503 at once.",
         reason: "People accept a wait of two seconds for a page. A request that would wait longer is better \
                  off in the waiting room (`php.waiting_room`) than in a queue that only grows. The server \
                  estimates the wait from the rate at which it serves requests. Logged-in visitors, visitors \
@@ -83,7 +83,7 @@ static ROWS: &[Setting] = &[
         reason: "A shop tells its customers in its own words and colours that their place is kept. The \
                  header field `Refresh` reloads the page, whatever it contains. The server reads the file at \
                  start and at a reload.",
-        example: "\"/etc/millrace-test/waiting.html\"",
+        example: "\"waiting.html\"",
         elsewhere: &["error_page"],
         ..BOTH
     },

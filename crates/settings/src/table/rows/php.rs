@@ -58,7 +58,7 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "php.env",
         kind: Kind::Environment,
-        default: Default::Unset("scripts have USER and HOME only"),
+        default: Default::Unset("only USER and HOME"),
         line: "Environment variables of scripts: a table `[php.env]`.",
         reason: "Applications in containers are configured this way. As with php-fpm's `env[...]`, scripts \
                  find them in getenv(), $_SERVER and, if PHP fills it, $_ENV. With `php.fastcgi` each \
@@ -81,7 +81,8 @@ static ROWS: &[Setting] = &[
         key: "php.request_timeout",
         kind: Kind::Duration { min: 100 * MS, max: 7 * DAY, zero: Some("no limit") },
         default: Default::Fixed("5m"),
-        line: "Maximum wall-clock time of a request. Beyond it the script is ended and the client gets 504.",
+        line: "Maximum wall-clock time of a request. A script that takes longer is ended, and its client \
+               gets 504.",
         reason: "PHP's own max_execution_time doesn't count waiting: a hung database or remote service would \
                  hold a worker forever. Five minutes are enough for imports and updates. After four fifths \
                  of the time the log shows where the script is.",

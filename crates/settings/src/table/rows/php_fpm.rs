@@ -29,7 +29,7 @@ static ROWS: &[Setting] = &[
         key: "php.fastcgi_root",
         kind: Kind::Path { word: None },
         default: Default::Unset("the site's root as Millrace sees it"),
-        line: "The site's root as php-fpm sees it, which begins DOCUMENT_ROOT and SCRIPT_FILENAME.",
+        line: "The site's root as php-fpm sees it: the first part of DOCUMENT_ROOT and SCRIPT_FILENAME.",
         reason: "In a container, or under `chroot`, the same files have another path.",
         example: "\"/var/www/html\"",
         elsewhere: &["fastcgi_param"],
@@ -39,7 +39,7 @@ static ROWS: &[Setting] = &[
         key: "php.fastcgi_connect_timeout",
         kind: duration(10 * MS, 60 * S),
         default: Default::Fixed("1s"),
-        line: "Time limit for a connection to php-fpm. Beyond it the server tries another address.",
+        line: "Time limit for a connection to php-fpm. After that the server tries another address.",
         reason: "A connection takes microseconds on one machine and milliseconds in one network. A backend \
                  that takes longer is down.",
         example: "\"250ms\"",
@@ -50,8 +50,8 @@ static ROWS: &[Setting] = &[
         key: "php.fastcgi_read_timeout",
         kind: Kind::Duration { min: 100 * MS, max: 7 * DAY, zero: Some("no limit") },
         default: Default::Fixed("0"),
-        line: "Maximum pause between two pieces of php-fpm's response. Beyond it the server closes the \
-               connection and answers 504.",
+        line: "Maximum pause between two pieces of php-fpm's response. After a longer pause the server \
+               closes the connection and answers 504.",
         reason: "`request_timeout` limits the whole response. This setting is for responses that may take \
                  forever as long as data arrives.",
         example: "\"60s\"",

@@ -39,7 +39,7 @@ static ROWS: &[Setting] = &[
             "`front` keeps three quarters of its own, `background` none, the others all; but one worker remains \
              for all",
         ),
-        line: "Number of its workers that no other pool may borrow, even if they are idle.",
+        line: "Number of the pool's workers that no other pool may borrow, even if they are idle.",
         reason: "This many requests find a worker at once, whatever the other pools do. The pool lends its \
                  other workers.",
         example: "1",
@@ -65,7 +65,7 @@ static ROWS: &[Setting] = &[
             says: "php.queue",
             from: |view| Value::Number(view.number("php.queue")),
         },
-        line: "Maximum requests that wait for a worker of the pool. Beyond: 503 at once.",
+        line: "Maximum requests that wait for a worker of the pool. Further ones get 503 at once.",
         reason: "A crowd in front of one pool takes no places in the queues of the others.",
         example: "100",
         elsewhere: &["listen.backlog", "backlog"],
@@ -78,7 +78,7 @@ static ROWS: &[Setting] = &[
             says: "php.queue_timeout",
             from: |view| Value::Duration(view.duration("php.queue_timeout")),
         },
-        line: "How long a request may wait for a worker of the pool. Beyond: 503.",
+        line: "How long a request may wait for a worker of the pool. After that it gets 503.",
         reason: "A webhook is sent again after a minute; a visitor leaves after seconds.",
         example: "\"5s\"",
         elsewhere: &["max_wait_time"],
@@ -94,8 +94,8 @@ static ROWS: &[Setting] = &[
                 Value::Duration(if any { Duration::ZERO } else { view.duration("php.queue_wait") })
             },
         },
-        line: "Longest expected wait for a worker of the pool. The server refuses a request that would wait \
-               longer at once.",
+        line: "Longest expected wait for a worker of the pool. A request that would wait longer gets 503 at \
+               once.",
         reason: "Background jobs have no reader: they may wait as long as it takes.",
         example: "\"3s\"",
         elsewhere: &["max_queue_wait"],

@@ -77,7 +77,7 @@ static ROWS: &[Setting] = &[
         key: "php.max_requests",
         kind: count_or_zero("never", 1, u64::MAX >> 1),
         default: Default::Fixed("10000"),
-        line: "Requests after which a worker is replaced.",
+        line: "Number of requests after which a worker is replaced.",
         reason: "Extensions leak memory. A fork every ten thousand requests has no measurable cost.",
         example: "500",
         elsewhere: &["pm.max_requests", "max_requests_per_child", "maxconnectionsperchild"],
@@ -98,7 +98,7 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "php.worker_script",
         kind: Kind::UrlPath { word: "off" },
-        default: Default::Unset("every request starts its script from the beginning"),
+        default: Default::Unset("off: every request starts its script from the beginning"),
         line: "Script of persistent workers, below the root or elsewhere by its absolute path. A worker \
                starts it once, and it serves requests by millrace_handle_request(). It gets the requests of \
                the front controller.",
@@ -112,8 +112,8 @@ static ROWS: &[Setting] = &[
         key: "php.worker_requests",
         kind: count_or_zero("never", 1, u64::MAX >> 1),
         default: Default::Fixed("1000"),
-        line: "Requests after which a worker of `worker_script` is replaced by one that boots the script \
-               again.",
+        line: "Number of requests after which a worker of `worker_script` is replaced by one that boots the \
+               script again.",
         reason: "The memory that an application holds between requests may grow. A boot every thousand \
                  requests is hardly noticeable.",
         example: "500",

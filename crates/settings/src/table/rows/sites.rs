@@ -16,7 +16,7 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "site.names",
         kind: Kind::HostNames,
-        default: Default::Unset("every host name; allowed for the default site only"),
+        default: Default::Unset("every host name, for the default site only"),
         line: "Host names without port; the first is the site's primary name (SERVER_NAME). `*.example.com` \
                matches one or more labels.",
         reason: "A request goes to the site that its Host field names. An exact name wins over a wildcard, a \

@@ -16,7 +16,8 @@ static ROWS: &[Setting] = &[
         key: "http.body_bytes",
         kind: size(0, 1024 * GB),
         default: Default::Fixed("64MB"),
-        line: "Maximum size of a request body. Beyond: 413. `site.body_bytes` overrides it for one site.",
+        line: "Maximum size of a request body. A larger one gets 413. `site.body_bytes` overrides it for one \
+               site.",
         reason: "Enough for an upload of photos or a theme. PHP has its own limits on top: `post_max_size` \
                  and `upload_max_filesize`.",
         example: "\"512MB\"",
@@ -36,7 +37,7 @@ static ROWS: &[Setting] = &[
             says: "http.body_bytes",
             from: |view| Value::Number(view.number("http.body_bytes")),
         },
-        line: "Maximum size of a request body for this site. Beyond: 413.",
+        line: "Maximum size of a request body for this site. A larger one gets 413.",
         reason: "One site accepts videos, the others need not.",
         example: "\"2GB\"",
         elsewhere: &["client_max_body_size"],
@@ -57,7 +58,7 @@ static ROWS: &[Setting] = &[
         key: "http.body_timeout",
         kind: duration(100 * MS, H),
         default: Default::Fixed("10s"),
-        line: "Maximum pause between two pieces of a request body. Beyond: 408.",
+        line: "Maximum pause between two pieces of a request body. After a longer pause the client gets 408.",
         reason: "Long enough for a phone that changes cells, short enough that dead uploads don't \
                  accumulate.",
         example: "\"20s\"",
@@ -68,8 +69,8 @@ static ROWS: &[Setting] = &[
         key: "http.body_min_rate",
         kind: Kind::Size { min: 1, max: GB, zero: Some("no minimum rate") },
         default: Default::Fixed("256B"),
-        line: "Minimum average rate of a request body, bytes per second, after the first `body_timeout`. \
-               Below: 408.",
+        line: "Minimum average rate of a request body, bytes per second, after the first `body_timeout`. A \
+               slower client gets 408.",
         reason: "With a limit on pauses alone, a client could send one byte every 9 seconds. A slow modem \
                  manages 5 KB per second.",
         example: "\"1KB\"",
@@ -80,7 +81,7 @@ static ROWS: &[Setting] = &[
         key: "http.head_bytes",
         kind: size(KB, MB),
         default: Default::Fixed("16KB"),
-        line: "Maximum size of the request line and header fields together. Beyond: 431.",
+        line: "Maximum size of the request line and header fields together. A larger request gets 431.",
         reason: "It limits the cost of an incomplete request, with room for several cookies of 4 KB, the \
                  most that browsers store in one.",
         example: "\"32KB\"",
@@ -91,7 +92,7 @@ static ROWS: &[Setting] = &[
         key: "http.head_fields",
         kind: count(8, 1000),
         default: Default::Fixed("100"),
-        line: "Maximum number of header fields in a request. Beyond: 431.",
+        line: "Maximum number of header fields in a request. A request with more gets 431.",
         reason: "Browsers send about 20 and proxies add a few. Thousands are an attack on programs that loop \
                  over them.",
         example: "64",
@@ -102,7 +103,8 @@ static ROWS: &[Setting] = &[
         key: "http.head_timeout",
         kind: duration(100 * MS, 10 * MIN),
         default: Default::Fixed("10s"),
-        line: "Time limit from the first byte of a request to the end of its header fields. Beyond: 408.",
+        line: "Time limit from the first byte of a request to the end of its header fields. A slower client \
+               gets 408.",
         reason: "A client that sends a byte now and then must not hold a connection forever (Slowloris).",
         example: "\"5s\"",
         elsewhere: &["client_header_timeout", "requestreadtimeout", "header_timeout"],
@@ -115,7 +117,7 @@ static ROWS: &[Setting] = &[
             says: "8KB, or head_bytes if that is less",
             from: |view| Value::Number(view.number("http.head_bytes").min(8 * KB)),
         },
-        line: "Maximum size of the request target (path and query). Beyond: 414.",
+        line: "Maximum size of the request target (path and query). A longer one gets 414.",
         reason: "RFC 9112 section 3 recommends that servers accept 8,000 bytes. Longer targets are mistakes \
                  or attacks.",
         example: "\"4KB\"",

@@ -92,7 +92,10 @@ fn a_folder_without_all_purges_is_cleared() {
     });
     disk.close();
     let told = stage.told();
-    assert!(told.iter().any(|line| line.contains("discarding the cached pages") && line.contains("Damaged")), "{told:?}");
+    assert!(
+        told.iter().any(|line| line.contains("discarding the cached pages") && line.contains("Damaged")),
+        "{told:?}"
+    );
 }
 
 #[test]

@@ -1,14 +1,17 @@
 //! Browsers before the waiting room: they come back when they are told to, or give up.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::net::IpAddr;
 
 use super::super::admission::Rank;
 use super::super::request_queue::Applicant;
 use super::{CAPACITY, Crowd, Machine, PAGE, Tally};
 
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Browser {
-    first: u64,
     next: u64,
+    first: u64,
     address: IpAddr,
     cookie: Option<Vec<u8>>,
     /// Whether it waits for as long as it takes.
@@ -32,22 +35,34 @@ fn tau(pairs: &[(u64, u64)]) -> f64 {
 /// So many times the capacity come for a minute; a part of them stays. Returns how many stayed, how many of them were
 /// served within five minutes and a half, the order, and the part of the capacity that was used in that minute.
 fn crowd(times: f64, staying: f64) -> (usize, usize, f64, f64) {
+    long_crowd(times, staying, 60_000, u64::MAX)
+}
+
+/// The same for `time` milliseconds, of people who give up after `patience`.
+fn long_crowd(times: f64, staying: f64, time: u64, patience: u64) -> (usize, usize, f64, f64) {
     let mut machine = Machine::new(16);
     machine.play(5, &Crowd::Open(CAPACITY), &[PAGE]);
     let begin = machine.now;
-    let (mut outside, mut inside): (Vec<Browser>, Vec<Option<Browser>>) = (Vec::new(), Vec::new());
+    // The next to come back first.
+    let mut outside: BinaryHeap<Reverse<Browser>> = BinaryHeap::new();
+    let mut inside: Vec<Option<Browser>> = Vec::new();
     let (mut next, mut served, mut stayed) = (begin as f64, Vec::new(), 0);
     let mut in_first_minute = 0;
-    while machine.now < begin + 330_000 && !(machine.now > begin + 60_000 && outside.is_empty()) {
-        while next <= machine.now as f64 && machine.now < begin + 60_000 {
+    while machine.now < begin + time + 270_000 && !(machine.now > begin + time && outside.is_empty()) {
+        while next <= machine.now as f64 && machine.now < begin + time {
             next += -machine.chance().ln() * 1_000.0 / (CAPACITY * times);
             let (number, stays) = (stayed as u32 + 1, machine.chance() <= staying);
             stayed += 1;
             let address = IpAddr::from((0x0a00_0000 + number * 977).to_be_bytes());
-            outside.push(Browser { first: machine.now, next: machine.now, address, cookie: None, stays });
+            let first = machine.now;
+            outside.push(Reverse(Browser { next: first, first, address, cookie: None, stays }));
         }
         let now = machine.now;
-        for mut browser in outside.extract_if(.., |browser| browser.next <= now).collect::<Vec<_>>() {
+        while outside.peek().is_some_and(|Reverse(browser)| browser.next <= now) {
+            let Some(Reverse(mut browser)) = outside.pop() else { break };
+            if now - browser.first >= patience {
+                continue;
+            }
             let from = Applicant {
                 rank: Rank::Visitor,
                 address: Some(browser.address),
@@ -63,7 +78,7 @@ fn crowd(times: f64, staying: f64) -> (usize, usize, f64, f64) {
                 // A browser takes a moment to load.
                 browser.next = now + told.retry * 1_000 + 50;
                 browser.cookie = Some(told.cookie.into_bytes());
-                outside.push(browser);
+                outside.push(Reverse(browser));
             }
         }
         let running: Vec<usize> = machine.running.iter().map(|run| run.client).collect();
@@ -71,15 +86,15 @@ fn crowd(times: f64, staying: f64) -> (usize, usize, f64, f64) {
         for client in running {
             if client < inside.len() && !machine.running.iter().any(|run| run.client == client) {
                 let browser = inside[client].take().expect("each is served once");
-                in_first_minute += u32::from(machine.now < begin + 60_000);
+                in_first_minute += u32::from(machine.now < begin + time);
                 if browser.stays {
                     served.push((browser.first, machine.now));
                 }
             }
         }
     }
-    let left = outside.iter().filter(|browser| browser.stays).count();
-    let used = f64::from(in_first_minute) / 60.0 / CAPACITY;
+    let left = outside.iter().filter(|Reverse(browser)| browser.stays).count();
+    let used = f64::from(in_first_minute) * 1e3 / time as f64 / CAPACITY;
     (served.len() + left, served.len(), tau(&served), used)
 }
 
@@ -90,6 +105,14 @@ fn all_who_stay_are_served_in_the_order_of_their_arrival() {
     assert_eq!(served, stayed);
     assert!(tau > 0.95, "{tau:.3}");
     assert!(used > 0.95, "{used:.2}");
+}
+
+#[test]
+fn where_most_give_up_the_order_holds() {
+    let (_, served, tau, used) = long_crowd(5.0, 1.0, 180_000, 120_000);
+    assert!(tau > 0.9, "{tau:.3}");
+    assert!(used > 0.95, "{used:.2}");
+    assert!(served > 10_000, "{served}");
 }
 
 #[test]
