@@ -255,7 +255,8 @@ class Page:
         lines = [f"# {self.name}, {today}", "", *machine(self.where), "", *self.said]
         for title in self.tables:
             lines += ["", f"## {title}", "", *self.table(title)]
-        lines += ["", "## Wanted", "", *[f"- {'' if good else '**missed** '}{text}" for good, text in self.verdicts]]
+        if self.verdicts:
+            lines += ["", "## Wanted", "", *[f"- {'' if good else '**missed** '}{text}" for good, text in self.verdicts]]
         lines += ["", "## Rounds", "", *[f"- {d}" for d in self.details]]
         for name, server in self.servers.items():
             lines += ["", f"## {name}", "", "```", server.configuration.strip(), "```"]

@@ -86,7 +86,8 @@ def wordpress(root, stack, pinned):
 def front(place, stack, server, http, events=""):
     """nginx with these locations."""
     top = f"worker_processes {1 if place.pinned else os.cpu_count()};" + (f" load_module {caches.BROTLI};" if caches.BROTLI.exists() else "")
-    return stack.enter_context(rig.Nginx(place.home, place.root, server, http=http + rig.PEER_HOST, top=top, name="bench.test", events=events, prefix=place.prefix))
+    name = "bench.test" if place.cached else "127.0.0.1"  # WordPress links to SERVER_NAME if that is not its own
+    return stack.enter_context(rig.Nginx(place.home, place.root, server, http=http + rig.PEER_HOST, top=top, name=name, events=events, prefix=place.prefix))
 
 
 def fastcgi_cache(place):

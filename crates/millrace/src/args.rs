@@ -4,9 +4,9 @@ use crate::load::LoadArgs;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
-/// Serves PHP sites - WordPress, Drupal, plain PHP - from one program.
+/// Web server, PHP process manager, page cache and load tester for PHP sites: WordPress, Drupal, plain PHP
 #[derive(Debug, Parser)]
-#[command(name = "millrace", version, about, max_term_width = 100)]
+#[command(name = "millrace", version, max_term_width = 100)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub struct Arguments {
     /// What to do.

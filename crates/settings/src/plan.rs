@@ -83,7 +83,7 @@ pub struct Server {
     pub shutdown_grace: Duration,
     /// Proxies to trust for `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
     pub trusted_proxies: Vec<Network>,
-    /// Directory for large request bodies, and for responses that clients read more slowly than PHP makes them.
+    /// Directory for large request content, and for responses that clients read more slowly than PHP makes them.
     pub spool_dir: PathBuf,
     /// Maximum disk space there for all such responses; one may take half of it. Bytes; 0: none.
     pub spool_bytes: u64,
@@ -109,13 +109,13 @@ pub struct Http {
     pub target_bytes: usize,
     /// Time limit from a request's first byte to the end of its header fields. Beyond: 408.
     pub head_timeout: Duration,
-    /// Maximum pause between two pieces of a request body. Beyond: 408.
+    /// Maximum pause between two pieces of a request's content. Beyond: 408.
     pub body_timeout: Duration,
-    /// Minimum average rate of a request body, bytes per second, after the first `body_timeout`; 0: none.
+    /// Minimum average rate of a request's content, bytes per second, after the first `body_timeout`; 0: none.
     pub body_min_rate: u64,
-    /// Maximum request body, bytes. Beyond: 413. A site may override it.
+    /// Maximum content of a request, bytes. Beyond: 413. A site may override it.
     pub body_bytes: u64,
-    /// Part of a request body to hold in memory, bytes; a larger one goes to a file in `server.spool_dir`.
+    /// Part of a request's content to hold in memory, bytes; larger content goes to a file in `server.spool_dir`.
     pub body_memory: usize,
     /// How long to keep an idle connection open.
     pub keep_alive: Duration,
@@ -417,7 +417,7 @@ pub struct Site {
     pub redirect: Redirect,
     /// Client certificates; `None`: not requested.
     pub clients: Option<Clients>,
-    /// Maximum request body, bytes.
+    /// Maximum content of a request, bytes.
     pub body_bytes: u64,
     /// Directories besides the root from which scripts may send files by `X-Sendfile`.
     pub sendfile_roots: Vec<PathBuf>,
@@ -616,7 +616,7 @@ pub struct PhpPool {
     pub name: String,
     /// Workers of the pool: requests that run in it at the same time, without borrowing.
     pub workers: Option<usize>,
-    /// Number of its workers that no other pool may borrow, even if they are idle.
+    /// Reserved workers: no other pool may borrow them, even if they are idle.
     pub keep: Option<usize>,
     /// Maximum workers to borrow from other pools.
     pub borrow: Option<usize>,

@@ -235,10 +235,17 @@ impl Setting {
         format!("write `{} = {}` under {}", self.last(), self.example, self.header())
     }
 
-    /// The default for users: `10s`, `one per core`.
+    /// The default for users: `10s`, `one per core`, `0 (no limit)`.
     pub fn default_text(&self) -> String {
         let (Default::Fixed(text) | Default::Unset(text) | Default::Computed { says: text, .. }) =
             &self.default;
-        (*text).to_owned()
+        let (Kind::Count { zero, .. } | Kind::Size { zero, .. } | Kind::Duration { zero, .. }) = self.kind
+        else {
+            return (*text).to_owned();
+        };
+        match zero {
+            Some(means) if *text == "0" => format!("0 ({means})"),
+            _ => (*text).to_owned(),
+        }
     }
 }

@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(text.lines().count(), 2, "{text}");
         assert!(
             text.starts_with(
-                "     5 s  hold  64 users  64 connections  3k/s right  0/s failed  first byte 800 us / 2.5 ms"
+                "     5 s  hold  64 users  64 connections  3k/s ok  0/s failed  first byte 800 us / 2.5 ms"
             ),
             "{text}"
         );

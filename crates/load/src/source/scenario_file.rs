@@ -572,11 +572,13 @@ think = "500ms"
         let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
         assert_eq!(
             texts[2],
-            "line 3: unknown key `colour`; allowed here: name, url, think, cookies, browser_cache, fields, dynamic, flow or step"
+            "line 3: unknown key `colour`; allowed here: name, url, think, cookies, browser_cache, fields, dynamic, \
+             flow or step"
         );
         assert_eq!(
             texts[4],
-            "line 6: no earlier step extracts {nonce} from a response; write extract = { nonce = { ... } } in an earlier step"
+            "line 6: no earlier step extracts {nonce} from a response; write extract = { nonce = { ... } } in an \
+             earlier step"
         );
         assert_eq!(read("a = ", None).unwrap_err()[0].line, 1);
         assert!(read("", None).unwrap_err()[0].cure.contains("[[step]]"));

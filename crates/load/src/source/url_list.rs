@@ -117,8 +117,10 @@ mod tests {
             problems,
             [
                 "line 2: `0` is not a weight; write WEIGHT URL, with a weight from 1 to 1000000",
-                "line 3: `http://b.test/` is on another server; a load test has one target server: make one list for each",
-                "line 4: `ftp://a.test/` is not a URL: it must begin with http:// or https://; write http://HOST/PATH or /PATH",
+                "line 3: `http://b.test/` is on another server; a load test has one target server: make one list for \
+                 each",
+                "line 4: `ftp://a.test/` is not a URL: it must begin with http:// or https://; write \
+                 http://HOST/PATH or /PATH",
                 "line 5: `/a` is not a weight; write WEIGHT URL, with a weight from 1 to 1000000",
             ]
         );

@@ -150,7 +150,7 @@ pub struct StopArgs {
     /// Time window for --break and --break-p99
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = some_time)]
     pub window: Duration,
-    /// After the breaking point (--break, --break-p99), search for the highest load that holds
+    /// After the breaking point (--break, --break-p99), search for the highest load that the server withstands
     #[arg(long, requires = "breaking")]
     pub bisect: bool,
 }

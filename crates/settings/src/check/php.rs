@@ -147,7 +147,7 @@ fn accounts(view: &View<'_>, problems: &mut Vec<Problem>) {
     }
 }
 
-/// PHP silently drops a body above its own limit: a warning if both limits are set.
+/// PHP silently drops content above its own limit: a warning if both limits are set.
 fn uploads(view: &View<'_>, problems: &mut Vec<Problem>) {
     const NAME: &str = "post_max_size";
     let most = view.number("site.body_bytes");
@@ -163,7 +163,7 @@ fn uploads(view: &View<'_>, problems: &mut Vec<Problem>) {
     let cure = format!("raise {NAME} under [php.ini], or lower `{key}`");
     let problem = Problem::warning(What::Conflict, title, cure).at(view.at(key), "the server accepts this");
     problems
-        .push(problem.at(view.at("php.ini"), "PHP drops a larger body, and the script sees an empty form"));
+        .push(problem.at(view.at("php.ini"), "PHP drops larger content, and the script sees an empty form"));
 }
 
 /// A size as PHP reads it: a number and perhaps K, M or G (zend_ini_parse_quantity, Zend/zend_ini.c).

@@ -53,14 +53,15 @@ fn numbers(view: &View<'_>, name: &str, problems: &mut Vec<Problem>) {
     if let (Some(kept), Some(own)) = (view.written_count(keep), view.written_count(workers))
         && kept > own
     {
-        let cure = format!("lower `{}` to {own} or less: a pool can keep only its own workers", shown(keep));
+        let cure =
+            format!("lower `{}` to {own} or less: a pool can reserve only its own workers", shown(keep));
         let title = format!("`{}` is more than `{}`", shown(keep), shown(workers));
         let problem = Problem::error(What::Conflict, title, cure);
         problems.push(problem.at(view.at(keep), number(kept)).at(view.at(workers), number(own)));
     }
 }
 
-/// The pools must not keep more workers than there are, with one left for pools that keep none.
+/// The pools must not reserve more workers than there are, with one left for pools that reserve none.
 fn together(view: &View<'_>, names: &[String], problems: &mut Vec<Problem>) {
     const ALL: &str = "php.workers";
     const KEEP: &str = "php.pool.NAME.keep";
@@ -73,7 +74,7 @@ fn together(view: &View<'_>, names: &[String], problems: &mut Vec<Problem>) {
     if sum <= most {
         return;
     }
-    let title = format!("the pools keep {sum} workers, but of {all} they may keep only {most}");
+    let title = format!("the pools reserve {sum} workers, but of {all} they may reserve only {most}");
     let cure = format!("raise `{ALL}` to {} or more, or lower `keep` of the pools", sum + (all - most));
     let mut problem = Problem::error(What::Conflict, title, cure);
     for (name, keep) in kept {
@@ -82,7 +83,7 @@ fn together(view: &View<'_>, names: &[String], problems: &mut Vec<Problem>) {
     problem = problem.at(view.at(ALL), number(all));
     if !strict {
         problem =
-            problem.note("one worker remains for all pools, so that a pool that keeps none gets its turn");
+            problem.note("one worker remains for all pools, so that a pool that reserves none gets its turn");
     }
     problems.push(problem);
 }

@@ -356,13 +356,13 @@ pub mod tests {
         let shown = |form: &str| shown(&setup, form);
         assert_eq!(shown("url=/a%2Fb//c?x=1"), "default/a/b/c?x=1, soft");
         assert_eq!(shown("url=/news/* hard=1"), "default/news/*, hard");
-        assert_eq!(shown("url=/*"), "all of default, soft");
+        assert_eq!(shown("url=/*"), "all pages of default, soft");
         assert_eq!(
             shown("url=https://Any.example:8443/#top tag=post-1"),
             "any.example:8443/, tag post-1 of default, soft"
         );
         assert_eq!(shown("all=1"), "everything, soft");
-        assert_eq!(shown("all=1 site=default"), "all of default, soft");
+        assert_eq!(shown("all=1 site=default"), "all pages of default, soft");
         assert_eq!(
             order(&setup, "url=http://h?q").unwrap().what,
             [What::Page { site: 0, host: Some("h".into()), path: b"/".into(), query: Some(b"q".into()) }]
@@ -407,7 +407,7 @@ pub mod tests {
         assert_eq!(shown("url=https://x.cdn.example/x*"), "x.cdn.example/x*, soft");
         assert_eq!(
             shown("site=www.a.example url=/x tag=t all=1"),
-            "a.example/x, tag t of a.example, all of a.example, soft"
+            "a.example/x, tag t of a.example, all pages of a.example, soft"
         );
         assert_eq!(order(&setup, "url=http://b.example/").unwrap().what.len(), 1);
         let many: Vec<String> = (0..12).map(|n| format!("url=http://b.example/{n}")).collect();

@@ -270,7 +270,7 @@ pub(crate) mod tests {
         assert_eq!(texts(&dir.path("error.log.1")), ["info  one"]);
         let now = texts(&path);
         assert_eq!(now[0], "warn  two");
-        assert!(now[1].contains("no/dir/error.log") && now[1].contains("goes on"), "{now:?}");
+        assert!(now[1].contains("no/dir/error.log") && now[1].contains("the previous error log"), "{now:?}");
         assert!(Log::open(&plan(&dir.path("no/dir/error.log"))).is_err());
     }
 }

@@ -178,6 +178,7 @@ impl Registry {
 
 #[cfg(test)]
 mod tests {
+    use super::table::Kind;
     use super::*;
 
     #[test]

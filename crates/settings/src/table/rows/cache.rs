@@ -114,7 +114,7 @@ static ROWS: &[Setting] = &[
         },
         line: "Lifetime of a response to a GET of the application's public API (WordPress: `/wp-json/`) if \
                it doesn't set one. 0: not cached.",
-        reason: "Blocks and apps read it like a page. Requests of signed-in users always go to PHP.",
+        reason: "Blocks and apps read it like a page. Requests of logged-in users always go to PHP.",
         example: "\"30s\"",
         ..BOTH
     },
@@ -165,7 +165,7 @@ static ROWS: &[Setting] = &[
             says: "1d, or stale_max if that is less",
             from: |view| at_most(view, DAY, "cache.stale_max"),
         },
-        line: "How long a stale page may be sent when PHP fails, is too slow, or its queue is too long, if \
+        line: "How long a stale page may be sent when PHP fails, is too slow, or has too long a queue, if \
                the response doesn't say. Only in mode `profile`.",
         reason: "Yesterday's page is better than an error page. Pages for a login or a cart are never \
                  cached.",

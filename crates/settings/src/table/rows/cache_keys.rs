@@ -1,11 +1,11 @@
-//! Page cache: bypass and variants.
+//! Page cache: bypass and keys.
 
 use super::{BOTH, DAY, Default, H, Kind, Page, ROW, S, Setting, Word, count, duration};
 
 pub(super) static PAGE: Page = Page {
     name: "cache-keys",
-    title: "Page cache: bypass and variants",
-    line: "Which requests bypass the cache, and which get their own variant of a page.",
+    title: "Page cache: bypass and keys",
+    line: "Which requests bypass the cache, and what distinguishes the pages of one URL.",
     guide: "cache.md",
     rows: ROWS,
 };
@@ -14,10 +14,8 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "cache.bypass_cookies",
         kind: Kind::Words(Word::Cookie),
-        default: Default::Unset(
-            "only those that the application's profile knows, like `wordpress_logged_in_*` and `SESS*`",
-        ),
-        line: "Cookies that send a request to PHP, besides those of the profile.",
+        default: Default::Unset("only the profile's, like `wordpress_logged_in_*` and `SESS*`"),
+        line: "Cookies with which a request bypasses the cache, in addition to the profile's.",
         reason: "A cookie that identifies a visitor makes the page personal. All others, for statistics and \
                  consent, change nothing in the page.",
         example: "[\"member_id\", \"sess_*\"]",
@@ -27,10 +25,8 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "cache.bypass_paths",
         kind: Kind::Words(Word::Path),
-        default: Default::Unset(
-            "only those that the application's profile knows, like `/wp-admin` and `/cart`",
-        ),
-        line: "Paths that always go to PHP, besides those of the profile: `/api` and everything below it, \
+        default: Default::Unset("only the profile's, like `/wp-admin` and `/cart`"),
+        line: "Paths that bypass the cache, in addition to the profile's: `/api` and everything below it, \
                `/feed*` as a prefix, `*/cart` at any depth, `*.pdf` as a suffix.",
         reason: "For pages that are personal without a cookie that shows it.",
         example: "[\"/api\", \"*/account\"]",
@@ -40,10 +36,8 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "cache.bypass_arguments",
         kind: Kind::Words(Word::Argument),
-        default: Default::Unset(
-            "only those that the application's profile knows, like `preview` and `add-to-cart`",
-        ),
-        line: "Query arguments that send a request to PHP, besides those of the profile.",
+        default: Default::Unset("only the profile's, like `preview` and `add-to-cart`"),
+        line: "Query arguments with which a request bypasses the cache, in addition to the profile's.",
         reason: "Previews and actions are for one person.",
         example: "[\"token\"]",
         elsewhere: &["fastcgi_cache_bypass", "proxy_cache_bypass", "fastcgi_no_cache"],
@@ -52,8 +46,8 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "cache.ignore_arguments",
         kind: Kind::Words(Word::Argument),
-        default: Default::Unset("only those that the application's profile knows, like `utm_*` and `fbclid`"),
-        line: "Query arguments that don't change the page, besides those of the profile: `ref`, `mc_*`.",
+        default: Default::Unset("only the profile's, like `utm_*` and `fbclid`"),
+        line: "Query arguments that don't change the page, in addition to the profile's: `ref`, `mc_*`.",
         reason: "Otherwise every link in a newsletter would be a page of its own in the cache.",
         example: "[\"ref\", \"partner_*\"]",
         elsewhere: &[
@@ -68,8 +62,9 @@ static ROWS: &[Setting] = &[
         key: "cache.key_cookies",
         kind: Kind::Words(Word::Cookie),
         default: Default::Unset("none"),
-        line: "Cookies with a separate variant of the page for each value: a language, a currency.",
-        reason: "Visitors with the same value share the page. Unused variants make room for others.",
+        line: "Cookies whose values are part of the cache key: a language, a currency.",
+        reason: "Visitors with the same value share the page. Pages that are no longer requested make room \
+                 for others.",
         example: "[\"currency\"]",
         elsewhere: &["cache-vary", "vary_cookies", "fastcgi_cache_key"],
         ..BOTH
@@ -99,9 +94,9 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "cache.vary_fields",
         kind: Kind::Words(Word::Field),
-        default: Default::Unset("only those that are known to have few values, like `Accept-Language`"),
-        line: "Request header fields that `Vary` of a response may name, besides the known ones. A response \
-               that names another one is not cached.",
+        default: Default::Unset("only fields known to have few values, like `Accept-Language`"),
+        line: "Request header fields that `Vary` of a response may name, in addition to the known ones. A \
+               response that names another one is not cached.",
         reason: "A field with a different value for every visitor, like `User-Agent`, would fill the cache \
                  with copies of one page.",
         example: "[\"X-Country\"]",

@@ -63,8 +63,7 @@ static ROWS: &[Setting] = &[
         key: "files.cache_entries",
         kind: count(0, 10_000_000),
         default: Default::Fixed("10000"),
-        line: "Maximum entries of the open-file cache, all threads together; files that don't exist count \
-               too.",
+        line: "Maximum entries of the open-file cache, all threads together. Missing files take no entry.",
         reason: "A site has a few thousand files in use. An entry for a large file holds a descriptor.",
         example: "2000",
         elsewhere: &["open_file_cache", "open_file_cache_max"],

@@ -61,7 +61,7 @@ static ROWS: &[Setting] = &[
         kind: count(100, 1_000_000),
         default: Default::Fixed("1000"),
         line: "Maximum frames that request nothing - PING, SETTINGS, WINDOW_UPDATE, PRIORITY, empty frames - \
-               that an HTTP/2 client may send beyond those that its requests explain. A tenth of the \
+               that an HTTP/2 client may send in addition to what its requests need. A tenth of the \
                allowance returns each second.",
         reason: "They cost the client nothing and the server a little. A flood ends the connection, and the \
                  client's next connections wait for a quarter of a second.",

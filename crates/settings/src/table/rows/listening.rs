@@ -45,7 +45,8 @@ static ROWS: &[Setting] = &[
         },
         line: "Number of event loops, each with its own listening sockets.",
         reason: "A connection stays on one event loop, so loops share nothing; more loops than cores only \
-                 add context switches. Cores are those that the process may use (affinity and cgroup quota).",
+                 add context switches. The default counts the cores that the process may use (affinity and \
+                 cgroup quota).",
         example: "3",
         elsewhere: &["worker_processes", "worker_threads"],
         restart: Some(|old, new| old.server.threads != new.server.threads),

@@ -41,7 +41,7 @@ static ROWS: &[Setting] = &[
         reason: "People accept a wait of two seconds for a page. A request that would wait longer is better \
                  off in the waiting room (`php.waiting_room`) than in a queue that only grows. The server \
                  estimates the wait from the rate at which it serves requests. Logged-in visitors, visitors \
-                 with a cart, and steps on the way to an order go first and wait up to five times as long.",
+                 with a cart, and steps towards an order go first and wait up to five times as long.",
         example: "\"3s\"",
         elsewhere: &["max_queue_wait", "queue_wait_timeout"],
         ..BOTH

@@ -55,8 +55,8 @@ static ROWS: &[Setting] = &[
         line: "Directories that scripts may use besides the site's root, with `php.sandbox` and \
                `php.open_basedir`.",
         reason: "Already included: directories of `site.sendfile_roots` and `site.internal`; the directory \
-                 above the root if it has a composer.json, or - to read - WordPress' wp-config.php; those \
-                 that PHP's ini values name for sessions and logs.",
+                 above the root if it has a composer.json, or - to read - WordPress' wp-config.php; \
+                 directories that PHP's ini values name for sessions and logs.",
         example: "[\"/srv/shared/media\"]",
         elsewhere: &["readwritepaths", "open_basedir_extra"],
         ..BOTH
@@ -80,8 +80,8 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "php.disable_functions",
         kind: Kind::Words(Word::Function),
-        default: Default::Unset("those of PHP's ini files"),
-        line: "PHP functions to disable, besides those that the ini files name.",
+        default: Default::Unset("only the functions in PHP's ini files"),
+        line: "PHP functions to disable, in addition to the ini files.",
         reason: "Few sites need exec(), and most break-ins use it.",
         example: "[\"exec\", \"shell_exec\", \"system\", \"passthru\", \"proc_open\", \"popen\"]",
         elsewhere: &["php_admin_value[disable_functions]"],

@@ -25,8 +25,8 @@ static ROWS: &[Setting] = &[
              half, the others a quarter",
         ),
         line: "Workers of the pool: requests that run in it at the same time, without borrowing.",
-        reason: "If all requests of a site share the workers, those that come first take them all: a crowd \
-                 locks out the administrators that could act, and three reports in the back office stop the \
+        reason: "If all requests of a site share the workers, the first ones take them all: a crowd locks \
+                 out the administrators that could stop it, and three reports in the back office stop the \
                  shop.",
         example: "3",
         elsewhere: &["max_children", "pm.max_children", "num_threads", "size"],
@@ -36,10 +36,10 @@ static ROWS: &[Setting] = &[
         key: "php.pool.NAME.keep",
         kind: count(0, 10_000),
         default: Default::Unset(
-            "`front` keeps three quarters of its own, `background` none, the others all; but one worker remains \
+            "`front` reserves three quarters of its own, `background` none, the others all; but one worker remains \
              for all",
         ),
-        line: "Number of the pool's workers that no other pool may borrow, even if they are idle.",
+        line: "Reserved workers of the pool: no other pool may borrow them, even if they are idle.",
         reason: "This many requests find a worker at once, whatever the other pools do. The pool lends its \
                  other workers.",
         example: "1",
@@ -50,9 +50,9 @@ static ROWS: &[Setting] = &[
         key: "php.pool.NAME.borrow",
         kind: count(0, 10_000),
         default: Default::Unset(
-            "`front` and `admin` may borrow whatever the others don't keep, the others nothing",
+            "`front` and `admin` may borrow every worker that others don't reserve, other pools none",
         ),
-        line: "Maximum workers to borrow from other pools while those don't need them.",
+        line: "Maximum workers to borrow from other pools while they are idle there.",
         reason: "An idle worker is wasted. A worker that returns a moment late is a small price.",
         example: "2",
         elsewhere: &["burst", "overflow", "max_overflow"],

@@ -16,7 +16,7 @@ static ROWS: &[Setting] = &[
         kind: Kind::Networks,
         default: Default::Unset("no proxy is trusted"),
         line: "Proxies to trust for `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`: \
-               addresses, blocks like `10.0.0.0/8`, or `unix` for every peer of a Unix socket.",
+               addresses, blocks like `10.0.0.0/8`, or `unix` for every client of a Unix socket.",
         reason: "Any client can send these fields. Trusted from everywhere, they would let a client forge \
                  its address and claim HTTPS, so the server trusts only the peers in this list.",
         example: "[\"10.0.0.0/8\", \"::1\", \"unix\"]",

@@ -52,7 +52,7 @@ static ROWS: &[Setting] = &[
         kind: Kind::Path { word: None },
         default: Default::Unset("required"),
         line: "Directory to serve. A relative path starts at the directory of the configuration file.",
-        reason: "The server sends no file outside of it, except those that scripts send from \
+        reason: "The server sends no file outside of it, except files that scripts send from \
                  `site.sendfile_roots` and `site.internal`.",
         example: "\"/srv/other\"",
         elsewhere: &["documentroot", "document_root", "docroot", "directory", "path", "dir", "folder"],
@@ -146,7 +146,7 @@ static ROWS: &[Setting] = &[
         key: "site.redirect.https",
         kind: Kind::Switch,
         default: Default::Fixed("false"),
-        line: "Whether to redirect `http` requests to `https`, except those below \
+        line: "Whether to redirect `http` requests to `https`, except for paths below \
                `/.well-known/acme-challenge/`.",
         reason: "The redirect precedes everything else, so the server never sends a page unencrypted. \
                  Certificate authorities check a name over http before they issue a certificate.",

@@ -6,7 +6,7 @@ use crate::value::Value;
 pub(super) static PAGE: Page = Page {
     name: "uploads",
     title: "Uploads and request limits",
-    line: "How large and how slow a request may be, and where large bodies are stored.",
+    line: "How large and how slow a request may be, and where large content is stored.",
     guide: "php.md",
     rows: ROWS,
 };
@@ -16,8 +16,8 @@ static ROWS: &[Setting] = &[
         key: "http.body_bytes",
         kind: size(0, 1024 * GB),
         default: Default::Fixed("64MB"),
-        line: "Maximum size of a request body. A larger one gets 413. `site.body_bytes` overrides it for one \
-               site.",
+        line: "Maximum size of a request's content. Larger content gets 413. `site.body_bytes` overrides it \
+               for one site.",
         reason: "Enough for an upload of photos or a theme. PHP has its own limits on top: `post_max_size` \
                  and `upload_max_filesize`.",
         example: "\"512MB\"",
@@ -37,7 +37,7 @@ static ROWS: &[Setting] = &[
             says: "http.body_bytes",
             from: |view| Value::Number(view.number("http.body_bytes")),
         },
-        line: "Maximum size of a request body for this site. A larger one gets 413.",
+        line: "Maximum size of a request's content for this site. Larger content gets 413.",
         reason: "One site accepts videos, the others need not.",
         example: "\"2GB\"",
         elsewhere: &["client_max_body_size"],
@@ -47,7 +47,8 @@ static ROWS: &[Setting] = &[
         key: "http.body_memory",
         kind: size(4 * KB, GB),
         default: Default::Fixed("1MB"),
-        line: "Part of a request body to hold in memory; a larger body goes to a file in `server.spool_dir`.",
+        line: "Part of a request's content to hold in memory; larger content goes to a file in \
+               `server.spool_dir`.",
         reason: "Forms and API calls are smaller and never touch the disk. A hundred simultaneous uploads \
                  must not exhaust the memory.",
         example: "\"256KB\"",
@@ -58,7 +59,8 @@ static ROWS: &[Setting] = &[
         key: "http.body_timeout",
         kind: duration(100 * MS, H),
         default: Default::Fixed("10s"),
-        line: "Maximum pause between two pieces of a request body. After a longer pause the client gets 408.",
+        line: "Maximum pause between two pieces of a request's content. After a longer pause the client gets \
+               408.",
         reason: "Long enough for a phone that changes cells, short enough that dead uploads don't \
                  accumulate.",
         example: "\"20s\"",
@@ -69,8 +71,8 @@ static ROWS: &[Setting] = &[
         key: "http.body_min_rate",
         kind: Kind::Size { min: 1, max: GB, zero: Some("no minimum rate") },
         default: Default::Fixed("256B"),
-        line: "Minimum average rate of a request body, bytes per second, after the first `body_timeout`. A \
-               slower client gets 408.",
+        line: "Minimum average rate of a request's content, bytes per second, after the first \
+               `body_timeout`. A slower client gets 408.",
         reason: "With a limit on pauses alone, a client could send one byte every 9 seconds. A slow modem \
                  manages 5 KB per second.",
         example: "\"1KB\"",
@@ -128,9 +130,9 @@ static ROWS: &[Setting] = &[
         key: "server.spool_dir",
         kind: Kind::Path { word: None },
         default: Default::Fixed("/var/tmp"),
-        line: "Directory for request bodies larger than `http.body_memory`, and for responses that wait for \
+        line: "Directory for request content larger than `http.body_memory`, and for responses that wait for \
                slow clients.",
-        reason: "It must be on a disk: /tmp is memory on many systems, and large bodies are spooled to save \
+        reason: "It must be on a disk: /tmp is memory on many systems, and large content is spooled to save \
                  memory. The files have no name and disappear with the request.",
         example: "\"/srv/spool\"",
         elsewhere: &["client_body_temp_path", "upload_tmp_dir"],
