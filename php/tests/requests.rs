@@ -371,7 +371,7 @@ fn an_unreadable_script_is_forbidden() {
     let answer = worker.run(&Ask::get(&script));
     assert_eq!((answer.status, &answer.text()[..]), (403, "Access denied.\n"));
     assert!(
-        answer.log[0].contains("own/x.php (Permission denied). PHP runs as nobody, who"),
+        answer.log[0].contains("own/x.php (Permission denied). PHP runs as user nobody, which needs"),
         "{:?}",
         answer.log
     );

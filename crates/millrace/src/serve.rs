@@ -16,7 +16,6 @@ pub fn serve(args: &SourceArgs) -> Result<(), Failure> {
     let reload = move || {
         millrace_settings::load(&source)
             .map(|(plan, warnings)| (plan, warnings.iter().map(ToString::to_string).collect()))
-            .map_err(|problems| problems.to_string())
     };
     millrace_server::run(plan, Box::new(reload)).map_err(|error| Failure::new(error.to_string()))
 }

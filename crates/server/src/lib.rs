@@ -37,5 +37,5 @@ mod site;
 
 mod context;
 
-pub use engine::{Reload, StartError, run};
+pub use engine::{Reload, ReloadError, StartError, run};
 pub use tls::system_certificates;

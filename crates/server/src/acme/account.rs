@@ -15,9 +15,8 @@ const FILE: &str = "account.json";
 /// # Errors
 /// The authority can't be asked or refuses, or the account can't be kept.
 pub async fn open(settings: &plan::Acme, store: &Store, client: &Client) -> Result<Account, Failure> {
-    let on_disk = |why: String| Failure::new(Cause::Disk, why);
     let builder = Account::builder_with_http(Box::new(client.clone()));
-    let Some(kept) = store.read(FILE).map_err(on_disk)? else {
+    let Some(kept) = store.read(FILE)? else {
         let contact = contact(settings);
         let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
         let new = NewAccount {
@@ -30,9 +29,10 @@ pub async fn open(settings: &plan::Acme, store: &Store, client: &Client) -> Resu
         return Ok(account);
     };
     let (credentials, email) = parse(&kept).ok_or_else(|| {
-        on_disk(format!(
+        let text = format!(
             "the stored ACME account ({FILE}) is damaged: restore it from a backup, or delete it to register a new one"
-        ))
+        );
+        Failure::new(Cause::Disk, text)
     })?;
     let shown = json!(credentials);
     let account = builder.from_credentials(credentials).await?;
@@ -55,7 +55,7 @@ fn contact(settings: &plan::Acme) -> Option<String> {
 
 fn write(settings: &plan::Acme, store: &Store, credentials: &Value) -> Result<(), Failure> {
     let text = json!({ "email": settings.email, "credentials": credentials }).to_string();
-    store.write(FILE, text.as_bytes()).map_err(|why| Failure::new(Cause::Disk, why))
+    store.write(FILE, text.as_bytes())
 }
 
 fn parse(bytes: &[u8]) -> Option<(AccountCredentials, Option<String>)> {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::tls::{Issued, Pair};
+use crate::tls::{Issued, Pair, TlsError};
 
 /// The path that a certificate authority requests.
 const FOLDER: &[u8] = b"/.well-known/acme-challenge/";
@@ -52,7 +52,7 @@ impl Answers {
     ///
     /// # Errors
     /// The name can't stand in a certificate.
-    pub fn by_tls(&mut self, name: &str, digest: &[u8]) -> Result<(), String> {
+    pub fn by_tls(&mut self, name: &str, digest: &[u8]) -> Result<(), TlsError> {
         self.issued.begin_challenge(name, &Pair::for_challenge(name, digest)?);
         self.names.push(name.to_owned());
         Ok(())

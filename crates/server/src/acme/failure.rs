@@ -27,8 +27,8 @@ pub enum Cause {
     Disk,
 }
 
-/// Why there is no certificate.
-#[derive(Clone, Debug)]
+/// Why no certificate has come, or none can be kept. The keeper logs it with [`advice`](Failure::advice), and tries again by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The kind of failure.
     pub cause: Cause,

@@ -211,10 +211,10 @@ impl Job {
     }
 
     /// It is on the disk now, or why not.
-    pub fn saved(&mut self, result: Result<(), String>, now: SystemTime) {
+    pub fn saved(&mut self, result: Result<(), Failure>, now: SystemTime) {
         match result {
             Ok(()) => self.unsaved = None,
-            Err(why) => (self.problem, self.save_at) = (Some(why), now + SAVE_AGAIN),
+            Err(why) => (self.problem, self.save_at) = (Some(why.text), now + SAVE_AGAIN),
         }
     }
 
@@ -393,7 +393,7 @@ mod tests {
         let now = start();
         let mut job = Job::new(wanted(&["a.example"]), None, None, now, 0.0);
         job.came(kept(&["a.example"]), Some(vec![1]), now, 0.0);
-        job.saved(Err("full".to_owned()), now);
+        job.saved(Err(Failure::new(Cause::Disk, "full")), now);
         assert_eq!((job.next(), job.problem.as_deref()), ((now + MINUTE, Step::Save), Some("full")));
         job.saved(Ok(()), now);
         assert_eq!(job.unsaved, None);

@@ -141,7 +141,7 @@ impl Keeper {
     /// Keeps what is to be known after a restart of how a certificate's orders stand.
     fn remember(&self, store: &Store, job: &Job, retry: &Retry) -> Result<(), Failure> {
         let concerns = retry::concerns(&self.settings, &job.wanted, job.kept.as_ref());
-        retry.save(store, &job.wanted.id, concerns).map_err(on_disk)
+        retry.save(store, &job.wanted.id, concerns)
     }
 
     /// Puts in force what there is.
@@ -212,8 +212,8 @@ impl Keeper {
             return Err(Failure::new(Cause::Refused, "HTTPS is not enabled"));
         };
         let store = self.store()?;
-        store.prepare().map_err(on_disk)?;
-        let lock = store.lock().map_err(on_disk)?;
+        store.prepare()?;
+        let lock = store.lock()?;
         if let Some(kept) = self.of_another_server(index, &store) {
             return Ok((None, kept));
         }
@@ -250,14 +250,14 @@ impl Keeper {
             return Ok(open.clone());
         }
         let trust = Trust::new(self.settings.ca_file.as_deref());
-        let client = Client::new(trust.map_err(|why| Failure::new(Cause::Unreachable, why))?);
+        let client = Client::new(trust.map_err(|why| Failure::new(Cause::Unreachable, why.to_string()))?);
         let opened = account::open(&self.settings, &self.store()?, &client).await;
         let account = opened.map_err(|failure| failure.not_before(client.pause()))?;
         Ok(self.account.insert((account, client)).clone())
     }
 
     fn store(&self) -> Result<Store, Failure> {
-        Store::of(&self.settings).ok_or_else(|| on_disk("acme.dir is not a folder".to_owned()))
+        Store::of(&self.settings).ok_or_else(|| Failure::new(Cause::Disk, "acme.dir is not a folder"))
     }
 
     /// It serves from now on, whether it can be kept or not.
@@ -331,10 +331,6 @@ impl Keeper {
             false => self.concern.process.log.warn(text),
         }
     }
-}
-
-fn on_disk(why: String) -> Failure {
-    Failure::new(Cause::Disk, why)
 }
 
 /// How names are proven this time. An authority asks at ports 80 and 443; what it finds there may be ours on other ports.

@@ -5,9 +5,10 @@ use std::time::{Duration, SystemTime};
 use instant_acme::CertificateIdentifier;
 use x509_parser::time::ASN1Time;
 
+use super::failure::{Cause, Failure};
 use super::schedule::Life;
 use super::store::Store;
-use crate::tls::Pair;
+use crate::tls::{Pair, TlsError};
 
 /// A certificate with its key.
 #[derive(Debug)]
@@ -25,22 +26,21 @@ impl Kept {
     ///
     /// # Errors
     /// It can't be read, or is damaged.
-    pub fn load(store: &Store, id: &str) -> Result<Option<Kept>, String> {
+    pub fn load(store: &Store, id: &str) -> Result<Option<Kept>, Failure> {
         let file = file(id);
         let Some(bytes) = store.read(&file)? else { return Ok(None) };
-        Kept::parse(&bytes)
-            .map(Some)
-            .map_err(|why| format!("cannot use the stored certificate {file}: {why}"))
+        Kept::parse(&bytes).map(Some).map_err(|why| {
+            Failure::new(Cause::Disk, format!("cannot use the stored certificate {file}: {why}"))
+        })
     }
 
     /// A key with its certificate and chain, in PEM.
     ///
     /// # Errors
     /// It is something else.
-    pub fn parse(pem: &[u8]) -> Result<Kept, String> {
+    pub fn parse(pem: &[u8]) -> Result<Kept, TlsError> {
         let pair = Pair::from_pem(pem)?;
-        let (_, parsed) = x509_parser::parse_x509_certificate(pair.end_entity())
-            .map_err(|error| format!("cannot parse the certificate: {error}"))?;
+        let (_, parsed) = x509_parser::parse_x509_certificate(pair.end_entity()).map_err(TlsError::Parts)?;
         let validity = parsed.validity();
         let life = Life { begins: moment(validity.not_before), ends: moment(validity.not_after) };
         let id =

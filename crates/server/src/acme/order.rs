@@ -18,6 +18,7 @@ use super::challenges::Answers;
 use super::failure::{Cause, Failure, told};
 use super::kept::Kept;
 use super::store::Store;
+use crate::tls::TlsError;
 
 /// How long the authority may take to look at the names, and again to issue.
 const DECIDE: RetryPolicy = RetryPolicy::new()
@@ -61,7 +62,7 @@ impl Ordering<'_> {
         }
         let chain = order.poll_certificate(&DECIDE).await?;
         let pem = (key.serialize_pem() + &chain).into_bytes();
-        let kept = Kept::parse(&pem).map_err(|why| Failure::new(Cause::Refused, why))?;
+        let kept = Kept::parse(&pem).map_err(refused)?;
         if !kept.covers(&self.wanted.names) {
             return Err(Failure::new(Cause::Refused, "the issued certificate is for other names"));
         }
@@ -89,7 +90,7 @@ impl Ordering<'_> {
         };
         let order = self.new_order().await?;
         let pending = json!({ "url": order.url(), "names": self.wanted.names, "key": key.serialize_pem() });
-        self.store.write(&self.pending(), pending.to_string().as_bytes()).map_err(on_disk)?;
+        self.store.write(&self.pending(), pending.to_string().as_bytes())?;
         Ok((order, key))
     }
 
@@ -130,8 +131,7 @@ impl Ordering<'_> {
             };
             let proof = challenge.key_authorization();
             if self.challenge == ChallengeType::TlsAlpn01 {
-                let put_up = answers.by_tls(&name, proof.digest().as_ref());
-                put_up.map_err(|why| Failure::new(Cause::Refused, why))?;
+                answers.by_tls(&name, proof.digest().as_ref()).map_err(refused)?;
             } else {
                 answers.by_http(&challenge.token, proof.as_str());
             }
@@ -184,7 +184,7 @@ impl Ordering<'_> {
     }
 
     fn read_pending(&self) -> Result<Option<(String, KeyPair)>, Failure> {
-        let Some(bytes) = self.store.read(&self.pending()).map_err(on_disk)? else { return Ok(None) };
+        let Some(bytes) = self.store.read(&self.pending())? else { return Ok(None) };
         // One that is damaged, or for other names, is written anew.
         let parse = || {
             let all: Value = serde_json::from_slice(&bytes).ok()?;
@@ -209,6 +209,7 @@ fn cryptography(error: rcgen::Error) -> Failure {
     Failure::new(Cause::Refused, format!("cannot create a key or certificate request: {error}"))
 }
 
-fn on_disk(why: String) -> Failure {
-    Failure::new(Cause::Disk, why)
+/// What has come, or is asked for, can't be used.
+fn refused(why: TlsError) -> Failure {
+    Failure::new(Cause::Refused, why.to_string())
 }

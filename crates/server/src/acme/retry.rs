@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use twox_hash::XxHash3_64;
 
 use super::Wanted;
+use super::failure::Failure;
 use super::kept::Kept;
 use super::schedule::{LONGEST_HELD, LONGEST_PAUSE};
 use super::store::Store;
@@ -42,7 +43,7 @@ impl Retry {
     ///
     /// # Errors
     /// With what to do.
-    pub fn save(&self, store: &Store, id: &str, concerns: u64) -> Result<(), String> {
+    pub fn save(&self, store: &Store, id: &str, concerns: u64) -> Result<(), Failure> {
         let value = json!({
             "concerns": concerns,
             "failures": self.failures,

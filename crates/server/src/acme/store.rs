@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 use millrace_settings::plan;
 use rustix::fs::{FlockOperation, OFlags};
 
+use super::failure::{Cause, Failure};
+
 /// The folder of one authority.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -40,7 +42,7 @@ impl Store {
     ///
     /// # Errors
     /// With what to do.
-    pub fn prepare(&self) -> Result<(), String> {
+    pub fn prepare(&self) -> Result<(), Failure> {
         let probe = || {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
             if fs::metadata(&self.folder)?.permissions().mode() & 0o077 != 0 {
@@ -57,12 +59,15 @@ impl Store {
     ///
     /// # Errors
     /// One does already.
-    pub fn lock(&self) -> Result<File, String> {
+    pub fn lock(&self) -> Result<File, Failure> {
         let file =
             private_file(&self.folder.join("lock")).map_err(|error| self.cannot("write to", &error))?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(file),
-            Err(_) => Err(format!("another server is obtaining certificates in {}", self.folder.display())),
+            Err(_) => Err(Failure::new(
+                Cause::Disk,
+                format!("another server is obtaining certificates in {}", self.folder.display()),
+            )),
         }
     }
 
@@ -70,7 +75,7 @@ impl Store {
     ///
     /// # Errors
     /// With what to do.
-    pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
+    pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, Failure> {
         match fs::read(self.folder.join(name)) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -82,7 +87,7 @@ impl Store {
     ///
     /// # Errors
     /// With what to do; the older one is still there.
-    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
         self.replace(name, bytes).map_err(|error| self.cannot("write to", &error))
     }
 
@@ -105,7 +110,7 @@ impl Store {
         File::open(&self.folder)?.sync_all()
     }
 
-    fn cannot(&self, what: &str, error: &io::Error) -> String {
+    fn cannot(&self, what: &str, error: &io::Error) -> Failure {
         let cure = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space there",
             io::ErrorKind::PermissionDenied => {
@@ -114,7 +119,11 @@ impl Store {
             io::ErrorKind::ReadOnlyFilesystem => "set acme.dir to a writable folder",
             _ => "fix this, or set acme.dir to another folder",
         };
-        format!("cannot {what} {}, where certificates are stored: {error}; {cure}", self.folder.display())
+        let text = format!(
+            "cannot {what} {}, where certificates are stored: {error}; {cure}",
+            self.folder.display()
+        );
+        Failure::new(Cause::Disk, text)
     }
 }
 
@@ -155,7 +164,7 @@ mod tests {
             fs::read_dir(&store.folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["x.pem"], "nothing is left behind");
         let lock = store.lock().unwrap();
-        assert!(store.lock().unwrap_err().contains("another server"));
+        assert!(store.lock().unwrap_err().text.contains("another server"));
         drop(lock);
         store.lock().unwrap();
         store.remove("x.pem");
@@ -167,7 +176,8 @@ mod tests {
         let dir = Dir::new("acme-no-store");
         fs::write(dir.path("file"), "").unwrap();
         let said = Store { folder: dir.path("file/b") }.prepare().unwrap_err();
-        assert!(said.contains("cannot write to") && said.contains("acme.dir"), "{said}");
+        let is_said = said.text.contains("cannot write to") && said.text.contains("acme.dir");
+        assert!(is_said && said.cause == Cause::Disk, "{said}");
     }
 
     #[test]

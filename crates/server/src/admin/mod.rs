@@ -25,6 +25,7 @@ mod status;
 mod uploads;
 
 use std::cell::RefCell;
+use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -67,11 +68,23 @@ pub struct State {
     pub reload: Box<dyn Fn() -> Reloading>,
 }
 
-/// A warm-up fetch in progress; the error says why it failed.
-pub type Fetching = Pin<Box<dyn Future<Output = Result<Fetched, String>>>>;
+/// A page on its way.
+pub type Fetching = Pin<Box<dyn Future<Output = Result<Fetched, Ending>>>>;
 
-/// A reload in progress: the warnings of the new configuration; the error says why the old one stays in force.
-pub type Reloading = Pin<Box<dyn Future<Output = Result<String, String>>>>;
+/// A reload on its way: the warnings of the new configuration, empty if there are none; or why the old one stays.
+pub type Reloading = Pin<Box<dyn Future<Output = Result<String, Box<dyn Error>>>>>;
+
+/// What was asked for is not done any more, because the server is ending: the next one has to be asked.
+#[derive(Debug)]
+pub struct Ending;
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the server is shutting down")
+    }
+}
+
+impl Error for Ending {}
 
 impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -131,7 +144,7 @@ async fn answer(state: &State, rates: &RefCell<Rates>, asked: &Asked) -> Answer 
         ("GET", "/status.json") => Answer::json(status::gather(state, &rates.borrow()).json()),
         ("POST", "/reload") => match (state.reload)().await {
             Ok(warnings) => Answer::text(200, format!("reloaded\n{warnings}")),
-            Err(problems) => Answer::text(422, problems),
+            Err(problems) => Answer::text(422, problems.to_string()),
         },
         ("POST", "/purge") => purge(state, asked),
         ("POST", "/warm") => warm(state, asked).await,
@@ -216,8 +229,8 @@ mod tests {
             process: Service::new(process, setup, crate::cache::Cache::new(0, 1)),
             started: SystemTime::now() - Duration::from_secs(100),
             pools: Box::new(move || vec![pool.clone()]),
-            fetch: Box::new(|_| Box::pin(async { Err("the server is shutting down".to_owned()) })),
-            reload: Box::new(|| Box::pin(async { Err("line 3: no such setting\n".to_owned()) })),
+            fetch: Box::new(|_| Box::pin(async { Err(Ending) })),
+            reload: Box::new(|| Box::pin(async { Err("line 3: no such setting\n".into()) })),
         }
     }
 

@@ -3,6 +3,8 @@
 
 mod deadlines;
 mod limits;
+#[cfg(test)]
+mod memory;
 mod newcomer;
 mod passing;
 mod stream;
@@ -11,6 +13,8 @@ use std::time::Duration;
 
 pub use deadlines::{Deadline, Deadlines, Expire, HasDeadline, Need, Rest, SWEEP_MS};
 pub use limits::{Limits, Most, Permit};
+#[cfg(test)]
+pub use memory::{MemoryClient, MemorySocket};
 pub use newcomer::Newcomer;
 pub use passing::{Entry, Exit, Passed, Supply, passage};
 pub use stream::Stream;

@@ -1,14 +1,18 @@
 //! A client connection's socket, TCP, Unix or encrypted TCP, with only the calls that the event loop makes.
 
 use std::io::{self, IoSlice};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
+#[cfg(test)]
+use super::memory::MemorySocket;
 use crate::context::poll_receive;
 use crate::tls::TlsStream;
 
@@ -21,6 +25,9 @@ pub enum Stream {
     Unix(UnixStream),
     /// TCP with TLS: what is read and written is plaintext.
     Tls(Box<TlsStream>),
+    /// None at all
+    #[cfg(test)]
+    Memory(MemorySocket),
 }
 
 impl Stream {
@@ -34,6 +41,8 @@ impl Stream {
                 ready!(Pin::new(s).poll_read(cx, &mut buffer))?;
                 Poll::Ready(Ok(buffer.filled().len()))
             }
+            #[cfg(test)]
+            Stream::Memory(s) => s.poll_read(cx, buffer),
         }
     }
 
@@ -45,6 +54,8 @@ impl Stream {
             Stream::Tcp(socket) => &*socket,
             Stream::Tls(stream) => return stream.poll_gone(cx),
             Stream::Unix(_) => return Poll::Pending,
+            #[cfg(test)]
+            Stream::Memory(memory) => return memory.poll_gone(cx),
         };
         loop {
             if ready!(socket.poll_read_ready(cx)).is_err() {
@@ -67,6 +78,8 @@ impl Stream {
         match (self, pieces) {
             (Stream::Unix(s), _) => Pin::new(s).poll_write_vectored(cx, pieces),
             (Stream::Tls(s), _) => s.poll_write(cx, pieces),
+            #[cfg(test)]
+            (Stream::Memory(s), _) => s.poll_write(cx, pieces),
             (tcp, [one]) => tcp.poll_write_with(cx, |s| Ok(rustix::net::send(s, one, SendFlags::NOSIGNAL)?)),
             (tcp, _) => tcp.poll_write_with(cx, |s| Ok(rustix::io::writev(s, pieces)?)),
         }
@@ -77,6 +90,8 @@ impl Stream {
         match (self, pieces) {
             (Stream::Unix(s), _) => s.try_write_vectored(pieces),
             (Stream::Tls(s), _) => s.try_write(pieces),
+            #[cfg(test)]
+            (Stream::Memory(s), _) => s.try_write(pieces),
             (Stream::Tcp(s), [one]) => {
                 s.try_io(Interest::WRITABLE, || Ok(rustix::net::send(&*s, one, SendFlags::NOSIGNAL)?))
             }
@@ -91,7 +106,12 @@ impl Stream {
 
     /// Whether the kernel may send files over it by itself.
     pub fn sends_files(&self) -> bool {
-        !matches!(self, Stream::Tls(s) if !s.is_in_kernel())
+        match self {
+            Stream::Tcp(_) | Stream::Unix(_) => true,
+            Stream::Tls(s) => s.is_in_kernel(),
+            #[cfg(test)]
+            Stream::Memory(_) => false,
+        }
     }
 
     /// Lets the kernel encipher from now on, if it can; whether it does. What was written must have left.
@@ -140,6 +160,25 @@ impl Stream {
         }
     }
 
+    /// Ends one direction, or both: whoever waits for the socket finds it at its end. Whether it was open.
+    pub fn shut(&self, how: Shutdown) -> bool {
+        match self {
+            #[cfg(test)]
+            Stream::Memory(memory) => memory.shut(how),
+            _ => socket2::SockRef::from(self).shutdown(how).is_ok(),
+        }
+    }
+
+    /// What the client has not taken when the socket ends goes out of the kernel's memory.
+    pub fn give_up_unsent(&self) {
+        match self {
+            #[cfg(test)]
+            Stream::Memory(memory) => memory.give_up_unsent(),
+            // If that can't be, it goes a little later.
+            _ => drop(socket2::SockRef::from(self).set_linger(Some(Duration::ZERO))),
+        }
+    }
+
     /// Runs a system call that writes to the socket, when the socket can take something; only where it
     /// [sends files](Self::sends_files).
     pub fn poll_write_with(
@@ -160,6 +199,8 @@ impl Stream {
                     s.try_io(Interest::WRITABLE, || call(s.as_fd()))
                 }
                 Stream::Tls(s) => return s.poll_send(cx, call),
+                #[cfg(test)]
+                Stream::Memory(_) => unreachable!("it sends no files"),
             };
             match result {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -175,6 +216,8 @@ impl AsFd for Stream {
             Stream::Tcp(s) => s.as_fd(),
             Stream::Unix(s) => s.as_fd(),
             Stream::Tls(s) => s.as_fd(),
+            #[cfg(test)]
+            Stream::Memory(s) => s.as_fd(),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The event loops and the life of the process: start, reload, drain, end.
 
 mod crowd;
+mod error;
 mod event_loop;
 mod memory;
 mod run;
 
-pub use run::{Reload, StartError, run};
+pub use error::{ReloadError, StartError};
+pub use run::{Reload, run};

@@ -2,17 +2,17 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use millrace_settings::Plan;
 use millrace_settings::plan::{self, Address};
+use millrace_settings::{Plan, Problems};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::crowd;
+use super::error::{ReloadError, StartError};
 use super::event_loop::{self, EventLoop, Order};
 use super::memory;
 use crate::accept;
@@ -27,24 +27,12 @@ use crate::tls::{self, Terms};
 use crate::warm::Errand;
 
 /// Reads the configuration again: the new plan with its warnings, or what is wrong with it.
-pub type Reload = Box<dyn Fn() -> Result<(Plan, Vec<String>), String> + Send + Sync>;
+pub type Reload = Box<dyn Fn() -> Result<(Plan, Vec<String>), Problems> + Send + Sync>;
 
 /// Descriptors wanted where the process may raise its own limit.
 const DESCRIPTORS_WANTED: u64 = 1 << 20;
 /// How often it is looked whether files of certificates have changed.
 const CERTIFICATES_AGE: Duration = Duration::from_secs(5);
-
-/// Why the server can't start, and what to do about it.
-#[derive(Debug)]
-pub struct StartError(pub String);
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for StartError {}
 
 /// Serves `plan` until SIGTERM or SIGINT; SIGHUP calls `reload`.
 ///
@@ -54,7 +42,7 @@ pub fn run(plan: Plan, reload: Reload) -> Result<(), StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|e| StartError(format!("cannot start the control loop: {e}")))?;
+        .map_err(|error| StartError::System("start the control loop", error))?;
     // The admin address becomes part of this runtime when it is bound.
     let _inside = runtime.enter();
     // Before anything is started: one that comes meanwhile waits, and does not end the process.
@@ -76,7 +64,7 @@ struct Signals {
 
 impl Signals {
     fn catch() -> Result<Signals, StartError> {
-        let on = |kind| signal(kind).map_err(|e| StartError(format!("cannot wait for signals: {e}")));
+        let on = |kind| signal(kind).map_err(|error| StartError::System("wait for signals", error));
         Ok(Signals {
             hangup: on(SignalKind::hangup())?,
             reopen: on(SignalKind::user_defined1())?,
@@ -114,7 +102,7 @@ struct Active {
 impl Server {
     fn start(plan: Plan) -> Result<Server, StartError> {
         let descriptors = millrace_sys::raise_descriptor_limit(DESCRIPTORS_WANTED).unwrap_or(1024);
-        let log = Log::open(&plan.log).map_err(|e| StartError(e.to_string()))?;
+        let log = Log::open(&plan.log).map_err(StartError::Log)?;
         let crowd = crowd::loops(plan.server.connections, descriptors);
         let stats = Registry::new(plan.server.threads + crowd);
         // Addresses first: that the port is taken should not cost the start of PHP.
@@ -126,13 +114,13 @@ impl Server {
         let terms = terms(&plan, None, &log)?;
         let process = Process::new(stats, log, plan.server.connection_memory);
         let (policy_of, port) = (policies(&terms), port(&terms));
-        let process = Service::start(plan, process, &policy_of, &port).map_err(StartError)?;
+        let process = Service::start(plan, process, &policy_of, &port).map_err(StartError::Php)?;
         drop(policy_of);
         let (setup, terms) = (process.setup(), Swapped::new(Arc::new(terms)));
         // Half: scripts need descriptors, too, and other listeners.
         let room = Limits::new(Most { connections: (descriptors / 2) as usize, ..Most::default() });
         let loops = event_loop::start(&process, &terms, crowd, &room)
-            .map_err(|e| StartError(format!("cannot start an event loop: {e}")))?;
+            .map_err(|error| StartError::System("start an event loop", error))?;
         if crowd > 0 {
             process.log.info(format_args!(
                 "server.connections = {} with {descriptors} file descriptors per table: using {crowd} crowd loops to \
@@ -270,7 +258,7 @@ impl Server {
                     Box::pin(async move {
                         match (sent, result.await) {
                             (Ok(()), Ok(fetched)) => Ok(fetched),
-                            _ => Err("the server is shutting down".to_owned()),
+                            _ => Err(admin::Ending),
                         }
                     })
                 }),
@@ -279,8 +267,8 @@ impl Server {
                     let sent = ask.send(asker);
                     Box::pin(async move {
                         match (sent, result.await) {
-                            (Ok(()), Ok(result)) => result.map(|warnings| warnings.join("\n")),
-                            _ => Err("the server is shutting down".to_owned()),
+                            (Ok(()), Ok(result)) => Ok(result?.join("\n")),
+                            _ => Err(admin::Ending.into()),
                         }
                     })
                 }),
@@ -291,9 +279,10 @@ impl Server {
     }
 
     /// Takes over a new configuration, or says why not and keeps the old one. Returns the warnings.
-    fn reload(&mut self, reload: &Reload) -> Result<Vec<String>, String> {
-        let result =
-            reload().and_then(|(plan, warnings)| self.take_over(plan).map(|more| [warnings, more].concat()));
+    fn reload(&mut self, reload: &Reload) -> Result<Vec<String>, ReloadError> {
+        let result = reload()
+            .map_err(ReloadError::Settings)
+            .and_then(|(plan, warnings)| Ok([warnings, self.take_over(plan)?].concat()));
         let log = &self.process.log;
         match &result {
             Ok(warnings) => {
@@ -307,7 +296,7 @@ impl Server {
         result
     }
 
-    fn take_over(&mut self, mut plan: Plan) -> Result<Vec<String>, String> {
+    fn take_over(&mut self, mut plan: Plan) -> Result<Vec<String>, ReloadError> {
         let old = self.process.setup();
         let mut warnings: Vec<String> = old
             .plan
@@ -332,19 +321,15 @@ impl Server {
             addresses(&plan).filter(|(address, is_secure)| !stays(address, *is_secure))
         {
             if self.listeners.contains_key(address) {
-                return Err(format!(
-                    "{address:?} is in use for {}: restart Millrace to change that",
-                    if is_secure { "HTTP" } else { "HTTPS" }
-                ));
+                return Err(ReloadError::OtherProtocol(address.clone(), is_secure));
             }
-            let new =
-                Bound::new(address, is_secure, &plan, self.descriptors, self.crowd()).map_err(|e| e.0)?;
+            let new = Bound::new(address, is_secure, &plan, self.descriptors, self.crowd())?;
             bound.push((address.clone(), new));
         }
-        let new_terms =
-            terms(&plan, self.terms.get().as_ref().as_ref(), &self.process.log).map_err(|e| e.0)?;
+        let new_terms = terms(&plan, self.terms.get().as_ref().as_ref(), &self.process.log)?;
         let (policy_of, port) = (policies(&new_terms), port(&new_terms));
-        let built = serve::build(plan, &policy_of, &port, Some(&old), &self.process, &self.process.cache)?;
+        let built = serve::build(plan, &policy_of, &port, Some(&old), &self.process, &self.process.cache)
+            .map_err(StartError::Php)?;
         drop(policy_of);
         let setup = built.setup.clone();
         self.process.cache.set_limits(&setup.plan.cache);
@@ -437,7 +422,7 @@ impl Server {
 }
 
 /// Somebody who waits for the result of a reload.
-type ReloadAsked = oneshot::Sender<Result<Vec<String>, String>>;
+type ReloadAsked = oneshot::Sender<Result<Vec<String>, ReloadError>>;
 
 /// The admin address. Sites are served without it if the system doesn't let us have it: another Millrace of the same
 /// user lives there, the folder can't be written.
@@ -445,7 +430,7 @@ fn bind_admin(plan: &Plan, log: &Log) -> Result<Option<admin::Listener>, StartEr
     let Some(address) = &plan.admin.listen else { return Ok(None) };
     match admin::Listener::bind(address) {
         Ok(listener) => Ok(Some(listener)),
-        Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => Err(StartError(error.to_string())),
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => Err(StartError::Admin(error)),
         Err(error) => {
             log.warn(format_args!(
                 "{error}\n`millrace status` and `millrace reload` cannot reach this server"
@@ -477,7 +462,7 @@ impl Bound {
         let limits = Limits::new(most_connections(plan, descriptors, is_crowd));
         let loops = if is_crowd { crowd } else { plan.server.threads };
         let sockets = accept::bind(address, loops, plan.server.backlog, &limits, is_secure)
-            .map_err(|error| StartError(cannot_listen(address, &error)))?;
+            .map_err(|error| StartError::Listen(address.clone(), error))?;
         Ok(Bound { sockets, limits, is_secure, is_crowd })
     }
 
@@ -498,28 +483,6 @@ fn addresses(plan: &Plan) -> impl Iterator<Item = (&Address, bool)> {
     plain.chain(plan.https.listen.iter().map(|address| (address, true)))
 }
 
-fn cannot_listen(address: &Address, error: &std::io::Error) -> String {
-    let shown = match address {
-        Address::Tcp(address) => address.to_string(),
-        Address::Unix(path) => format!("unix:{}", path.display()),
-    };
-    let cure = match error.kind() {
-        std::io::ErrorKind::AddrInUse => {
-            "another program is using this address: stop it, or choose another address with --listen"
-        }
-        std::io::ErrorKind::PermissionDenied => {
-            "ports below 1024 require root or CAP_NET_BIND_SERVICE; a Unix socket requires write permission in its \
-             folder"
-        }
-        std::io::ErrorKind::AddrNotAvailable => {
-            "this machine does not have this address: `ip addr` lists its addresses"
-        }
-        std::io::ErrorKind::NotFound => "the folder of the socket does not exist: create it",
-        _ => "choose another address with --listen",
-    };
-    format!("cannot listen on {shown}: {error}\n  {cure}")
-}
-
 /// Connections a listener, and from one address. Some descriptors are kept for files and PHP.
 fn most_connections(plan: &Plan, descriptors: u64, is_crowd: bool) -> Most {
     let (written, per_address) = (plan.server.connections, plan.server.connections_per_address);
@@ -534,7 +497,7 @@ fn most_connections(plan: &Plan, descriptors: u64, is_crowd: bool) -> Most {
 
 /// The terms of encrypted connections of a plan, with the certificates that an authority has issued.
 fn terms(plan: &Plan, old: Option<&Terms>, log: &Log) -> Result<Option<Terms>, StartError> {
-    let terms = Terms::new(plan, old).map_err(StartError)?;
+    let terms = Terms::new(plan, old).map_err(StartError::Tls)?;
     acme::serve_kept(plan, terms.as_ref(), log);
     Ok(terms)
 }

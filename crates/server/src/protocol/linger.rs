@@ -2,6 +2,7 @@
 //! the rest with a reset, which can destroy the answer before the client has read it (RFC 9112 section 9.6).
 
 use std::future::poll_fn;
+use std::net::Shutdown;
 use std::task::ready;
 
 use crate::connection::Stream;
@@ -17,7 +18,7 @@ pub(super) async fn close(thread: &ProtocolThread, stream: impl Fn(&mut dyn FnMu
     let mut is_open = false;
     stream(&mut |stream| {
         stream.say_end();
-        is_open = socket2::SockRef::from(&*stream).shutdown(std::net::Shutdown::Write).is_ok();
+        is_open = stream.shut(Shutdown::Write);
     });
     let mut thrown_away = 0;
     while is_open && thrown_away < MOST_BYTES {

@@ -11,6 +11,8 @@ mod h2;
 mod intake;
 mod linger;
 mod phase;
+#[cfg(test)]
+mod tests;
 mod weight;
 
 use std::fmt;
@@ -83,7 +85,8 @@ pub fn start(thread: &Rc<ProtocolThread>, accepted: Accepted) {
     let thread = thread.clone();
     match &accepted.stream {
         Stream::Tls(stream) if stream.is_h2() => serve_h2(thread, accepted, Vec::new()),
-        Stream::Tcp(_) | Stream::Unix(_) if thread.setup().plan.http.h2c => {
+        Stream::Tls(_) => serve_h1(thread, accepted, Vec::new()),
+        _ if thread.setup().plan.http.h2c => {
             tokio::task::spawn_local(find_out(thread, accepted));
         }
         _ => serve_h1(thread, accepted, Vec::new()),

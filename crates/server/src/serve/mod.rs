@@ -26,7 +26,7 @@ pub use crate::php::SiteWorkers;
 pub use exchange::{CLIENT_GONE, Client, Exchange, Trouble, no_room, record_at_once, refusal};
 pub use respond::{Response, respond};
 pub use service::{ServeThread, Service, Setup, SharedSetup};
-pub use setup::build;
+pub use setup::{PhpStartError, build};
 
 use handover::hand_over;
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use millrace_settings::Plan;
 
-use super::setup::{PolicyOf, build};
+use super::setup::{PhpStartError, PolicyOf, build};
 use crate::acme::Acme;
 use crate::cache::{Cache, CacheThread, Disk, DiskLimits};
 use crate::context::stats::PoolStatus;
@@ -120,7 +120,7 @@ impl Service {
         process: Arc<Process>,
         policy_of: PolicyOf<'_>,
         https_port: &str,
-    ) -> Result<Arc<Service>, String> {
+    ) -> Result<Arc<Service>, PhpStartError> {
         let disk = match &plan.cache.dir {
             Some(dir) => Disk::open(dir, DiskLimits::new(plan.cache.disk_bytes), &process.log),
             None => Disk::off(),

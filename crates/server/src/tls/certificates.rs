@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -15,6 +14,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{SignatureAlgorithm, SignatureScheme};
 use webpki::EndEntityCert;
 
+use super::error::TlsError;
 use super::issued::{self, Issued};
 use super::{staple, terms};
 
@@ -89,29 +89,26 @@ impl Pair {
     ///
     /// # Errors
     /// They can't be read, or hold something else, or don't belong together; with what to do.
-    pub fn load(certificate: &Path, key: &Path) -> Result<Pair, String> {
+    pub fn load(certificate: &Path, key: &Path) -> Result<Pair, TlsError> {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
             .and_then(Iterator::collect)
-            .map_err(|error| format!("cannot read the certificate {}: {error}", certificate.display()))?;
+            .map_err(|error| TlsError::Unreadable("certificate", certificate.to_owned(), error))?;
         if chain.is_empty() {
-            return Err(format!(
-                "{} contains no certificate: it must be in PEM format",
-                certificate.display()
-            ));
+            return Err(TlsError::Empty(certificate.to_owned()));
         }
         let private = PrivateKeyDer::from_pem_file(key)
-            .map_err(|error| format!("cannot read the key {}: {error}", key.display()))?;
+            .map_err(|error| TlsError::Unreadable("key", key.to_owned(), error))?;
         Pair::new(chain, private)
-            .map_err(|error| format!("{} and {}: {error}", certificate.display(), key.display()))
+            .map_err(|why| TlsError::Files(certificate.to_owned(), key.to_owned(), Box::new(why)))
     }
 
     /// Has the answer of the authority that is in this file sent along (OCSP), until the time that is returned.
     ///
     /// # Errors
     /// It can't be read, or is not fit to be sent: why.
-    pub fn staple(&mut self, file: &Path, now: SystemTime) -> Result<SystemTime, String> {
-        let answer = std::fs::read(file).map_err(|error| error.to_string())?;
-        let until = staple::good_until(&answer, &self.key.cert, now)?;
+    pub fn staple(&mut self, file: &Path, now: SystemTime) -> Result<SystemTime, TlsError> {
+        let answer = std::fs::read(file).map_err(|error| TlsError::Staple(error.to_string()))?;
+        let until = staple::good_until(&answer, &self.key.cert, now).map_err(TlsError::Staple)?;
         self.key = Arc::new(CertifiedKey { ocsp: Some(answer), ..(*self.key).clone() });
         Ok(until)
     }
@@ -120,7 +117,7 @@ impl Pair {
     ///
     /// # Errors
     /// A name can't stand in a certificate.
-    pub fn self_signed(names: &[String]) -> Result<Pair, String> {
+    pub fn self_signed(names: &[String]) -> Result<Pair, TlsError> {
         let all = names.iter().cloned().chain(LOCAL_NAMES.map(str::to_owned));
         let made = || {
             let mut parameters = rcgen::CertificateParams::new(all.collect::<Vec<_>>())?;
@@ -129,8 +126,7 @@ impl Pair {
             let key = rcgen::KeyPair::generate()?;
             Ok((parameters.self_signed(&key)?, key))
         };
-        let (certificate, key) = made()
-            .map_err(|error: rcgen::Error| format!("cannot create a self-signed certificate: {error}"))?;
+        let (certificate, key) = made().map_err(TlsError::SelfSigned)?;
         Pair::new(vec![certificate.into()], PrivatePkcs8KeyDer::from(key.serialize_der()).into())
     }
 
@@ -138,15 +134,14 @@ impl Pair {
     ///
     /// # Errors
     /// It holds something else, or they don't belong together.
-    pub fn from_pem(text: &[u8]) -> Result<Pair, String> {
+    pub fn from_pem(text: &[u8]) -> Result<Pair, TlsError> {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(text)
             .collect::<Result<_, _>>()
-            .map_err(|error| format!("invalid certificate in PEM format: {error}"))?;
+            .map_err(|error| TlsError::Text("certificate", error))?;
         if chain.is_empty() {
-            return Err("it contains no certificate".to_owned());
+            return Err(TlsError::EmptyText);
         }
-        let key = PrivateKeyDer::from_pem_slice(text)
-            .map_err(|error| format!("invalid key in PEM format: {error}"))?;
+        let key = PrivateKeyDer::from_pem_slice(text).map_err(|error| TlsError::Text("key", error))?;
         Pair::new(chain, key)
     }
 
@@ -154,19 +149,18 @@ impl Pair {
     ///
     /// # Errors
     /// The name can't stand in a certificate.
-    pub fn for_challenge(name: &str, digest: &[u8]) -> Result<Pair, String> {
-        let wrong = |why: &dyn fmt::Display| {
-            format!("cannot create the certificate for the challenge of {name}: {why}")
-        };
+    pub fn for_challenge(name: &str, digest: &[u8]) -> Result<Pair, TlsError> {
+        let wrong = |why: String| TlsError::Challenge(name.to_owned(), why);
         let made = || {
             let mut parameters = rcgen::CertificateParams::new(vec![name.to_owned()])?;
             parameters.custom_extensions = vec![rcgen::CustomExtension::new_acme_identifier(digest)];
             let key = rcgen::KeyPair::generate()?;
             Ok((parameters.self_signed(&key)?, key))
         };
-        let (certificate, key) = made().map_err(|error: rcgen::Error| wrong(&error))?;
+        let (certificate, key) = made().map_err(|error: rcgen::Error| wrong(error.to_string()))?;
         let der = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
-        let key = terms::provider().key_provider.load_private_key(der).map_err(|error| wrong(&error))?;
+        let key = terms::provider().key_provider.load_private_key(der);
+        let key = key.map_err(|error| wrong(error.to_string()))?;
         let key = Arc::new(CertifiedKey::new(vec![certificate.into()], key));
         Ok(Pair { key, names: vec![name.to_owned()] })
     }
@@ -186,15 +180,15 @@ impl Pair {
         &self.key
     }
 
-    fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Pair, String> {
+    fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Pair, TlsError> {
         let names = EndEntityCert::try_from(&chain[0])
-            .map_err(|error| format!("not an X.509 version 3 certificate: {error}"))?
+            .map_err(TlsError::Version)?
             .valid_dns_names()
             .map(str::to_ascii_lowercase)
             .collect();
         let key = CertifiedKey::from_der(chain, key, &terms::provider()).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => "the key does not match the certificate".to_owned(),
-            error => error.to_string(),
+            rustls::Error::InconsistentKeys(_) => TlsError::OtherKey,
+            error => TlsError::Key(error),
         })?;
         Ok(Pair { key: Arc::new(key), names })
     }
@@ -375,14 +369,13 @@ mod tests {
         let (other, empty) = (at("other", &two.signing_key.serialize_pem()), at("empty", ""));
         assert!(Pair::load(&cert, &key).is_ok());
         let said = |cert: &Path, key: &Path| Pair::load(cert, key).unwrap_err();
-        assert!(
-            said(&cert, &other).ends_with("the key does not match the certificate"),
-            "{}",
-            said(&cert, &other)
-        );
-        assert!(said(&empty, &key).contains("contains no certificate"));
-        assert!(said(&cert, &empty).contains("the key"));
-        assert!(said(&folder.join("none"), &key).contains("cannot read the certificate"));
+        let why = said(&cert, &other);
+        assert!(why.to_string().ends_with("the key does not match the certificate"), "{why}");
+        assert!(matches!(why, TlsError::Files(_, _, why) if matches!(*why, TlsError::OtherKey)));
+        assert!(matches!(said(&empty, &key), TlsError::Empty(file) if file == empty));
+        assert!(matches!(said(&cert, &empty), TlsError::Unreadable("key", file, _) if file == empty));
+        let none = folder.join("none");
+        assert!(matches!(said(&none, &key), TlsError::Unreadable("certificate", file, _) if file == none));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -10,6 +10,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
+use super::error::TlsError;
 use super::terms;
 
 /// Where systems keep the certificates that they trust: Debian and its kin, Fedora, SUSE, Alpine and BSD.
@@ -35,27 +36,30 @@ impl Trust {
     ///
     /// # Errors
     /// There is no such file, or no certificate in it; with what to do.
-    pub fn new(file: Option<&Path>) -> Result<Trust, String> {
+    pub fn new(file: Option<&Path>) -> Result<Trust, TlsError> {
         let file = match file {
             Some(file) => file.to_owned(),
-            None => system_certificates().ok_or(
-                "the system has no trusted certificate authorities: install the package ca-certificates",
-            )?,
+            None => system_certificates().ok_or_else(|| {
+                TlsError::Trust(
+                    "the system has no trusted certificate authorities: install the package ca-certificates"
+                        .to_owned(),
+                )
+            })?,
         };
-        let unreadable = |error| format!("cannot read {}: {error}", file.display());
+        let unreadable = |error| TlsError::Trust(format!("cannot read {}: {error}", file.display()));
         let mut roots = RootCertStore::empty();
         let all = CertificateDer::pem_file_iter(&file).map_err(unreadable)?;
         // A system's list has some that are too old to be understood: one suffices here.
         roots.add_parsable_certificates(all.filter_map(Result::ok));
         if roots.is_empty() {
-            return Err(format!(
+            return Err(TlsError::Trust(format!(
                 "{} contains no usable certificate: it must be in PEM format",
                 file.display()
-            ));
+            )));
         }
         let builder = ClientConfig::builder_with_provider(terms::provider())
             .with_safe_default_protocol_versions()
-            .map_err(|error| format!("cannot set up TLS: {error}"))?;
+            .map_err(TlsError::Cryptography)?;
         Ok(Trust(Arc::new(builder.with_root_certificates(roots).with_no_client_auth())))
     }
 

@@ -18,6 +18,7 @@ use rustls::server::danger::ClientCertVerifier;
 use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 use x509_parser::time::ASN1Time;
 
+use super::error::TlsError;
 use super::terms::{self, Memory};
 use crate::message::request::Certificate;
 
@@ -48,7 +49,11 @@ impl Policy {
 ///
 /// # Errors
 /// The authorities can't be read, or none of them is one; with what to do.
-pub(super) fn verifier(clients: &plan::Clients) -> Result<(Arc<dyn ClientCertVerifier>, u64), String> {
+pub(super) fn verifier(clients: &plan::Clients) -> Result<(Arc<dyn ClientCertVerifier>, u64), TlsError> {
+    build_verifier(clients).map_err(TlsError::Clients)
+}
+
+fn build_verifier(clients: &plan::Clients) -> Result<(Arc<dyn ClientCertVerifier>, u64), String> {
     let shown = clients.ca.display();
     let authorities: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&clients.ca)
         .and_then(Iterator::collect)

@@ -75,15 +75,18 @@ impl Ability {
 }
 
 /// What the kernel of this machine can, or why it can nothing; found out when it is asked for the first time.
-pub fn ability() -> &'static Result<Ability, String> {
-    static ABILITY: OnceLock<Result<Ability, String>> = OnceLock::new();
+///
+/// # Errors
+/// For the log: all connections stay with rustls, and the user may load the kernel's module.
+pub fn ability() -> &'static io::Result<Ability> {
+    static ABILITY: OnceLock<io::Result<Ability>> = OnceLock::new();
     ABILITY.get_or_init(|| {
         // The kernel would load its module for a superuser. Whether it shall is the administrator's affair.
         let layers = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_ulp");
         if layers.is_ok_and(|layers| !layers.split_ascii_whitespace().any(|layer| layer == "tls")) {
-            return Err("the kernel module `tls` is not loaded (modprobe tls)".to_owned());
+            return Err(io::Error::other("the kernel module `tls` is not loaded (modprobe tls)"));
         }
-        try_all().map_err(|error| format!("a test connection failed: {error}"))
+        try_all().map_err(|error| io::Error::other(format!("a test connection failed: {error}")))
     })
 }
 

@@ -10,11 +10,13 @@
 //! - [`kernel`]: connections whose records the kernel makes, so that large files leave by sendfile;
 //! - [`client`]: the other end, for asking an authority;
 //! - [`clients`]: certificates of clients;
+//! - [`error`]: why there is none of that;
 //! - [`terms`]: what all connections of a configuration share.
 
 mod certificates;
 mod client;
 mod clients;
+mod error;
 pub mod hello;
 mod issued;
 mod kernel;
@@ -24,6 +26,7 @@ mod terms;
 
 pub use certificates::Pair;
 pub use client::{Trust, system_certificates};
+pub use error::TlsError;
 pub use issued::{CHALLENGE_PROTOCOL, Issued};
 pub use kernel::{Ability, ability};
 pub use stream::TlsStream;

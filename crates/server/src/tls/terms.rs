@@ -13,6 +13,7 @@ use rustls::server::{ProducesTickets, ServerSessionMemoryCache};
 
 use super::certificates::{Certificates, Pair};
 use super::clients::{self, Policy};
+use super::error::TlsError;
 use super::issued::{CHALLENGE_PROTOCOL, Issued};
 use super::kernel::{Ability, ability};
 use crate::context::log::Log;
@@ -55,9 +56,8 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    fn new() -> Result<Memory, String> {
-        let tickets = aws_lc_rs::Ticketer::new()
-            .map_err(|error| format!("cannot set up TLS: no keys for session tickets: {error}"))?;
+    fn new() -> Result<Memory, TlsError> {
+        let tickets = aws_lc_rs::Ticketer::new().map_err(TlsError::Tickets)?;
         Ok(Memory { tickets, sessions: ServerSessionMemoryCache::new(SESSIONS) })
     }
 }
@@ -86,7 +86,7 @@ impl Terms {
     ///
     /// # Errors
     /// A certificate can't be used, or the machine's cryptography does not work.
-    pub fn new(plan: &plan::Plan, before: Option<&Terms>) -> Result<Option<Terms>, String> {
+    pub fn new(plan: &plan::Plan, before: Option<&Terms>) -> Result<Option<Terms>, TlsError> {
         if plan.https.listen.is_empty() {
             return Ok(None);
         }
@@ -198,10 +198,10 @@ fn config(
     asks: Asks,
     protocols: Vec<Vec<u8>>,
     ability: Ability,
-) -> Result<Arc<ServerConfig>, String> {
+) -> Result<Arc<ServerConfig>, TlsError> {
     let builder = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
-        .map_err(|error| format!("cannot set up TLS: {error}"))?;
+        .map_err(TlsError::Cryptography)?;
     let early = matches!(asks, Asks::Nobody { early: true });
     let builder = match asks {
         Asks::Nobody { .. } => builder.with_no_client_auth(),
@@ -233,7 +233,7 @@ fn protocols(plan: &plan::Plan) -> Vec<Vec<u8>> {
 }
 
 /// A certificate of our own, where there is no other or none yet.
-fn own(plan: &plan::Plan, before: Option<&Terms>) -> Result<Option<Pair>, String> {
+fn own(plan: &plan::Plan, before: Option<&Terms>) -> Result<Option<Pair>, TlsError> {
     let has_acme = plan.sites.iter().any(|site| !site.acme.is_empty());
     if !plan.https.certificates.is_empty() && !has_acme {
         return Ok(None);
@@ -253,7 +253,7 @@ fn policies(
     before: Option<&Terms>,
     certificates: &Arc<Certificates>,
     ability: Ability,
-) -> Result<Vec<Policy>, String> {
+) -> Result<Vec<Policy>, TlsError> {
     let mut policies: Vec<Policy> = Vec::new();
     for written in plan.sites.iter().filter_map(|site| site.clients.as_ref()) {
         if policies.iter().any(|policy| policy.written == *written) {
@@ -287,7 +287,7 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-fn load(https: &plan::Https, seen: &mut Seen) -> Result<Vec<Pair>, String> {
+fn load(https: &plan::Https, seen: &mut Seen) -> Result<Vec<Pair>, TlsError> {
     let mut pairs = Vec::new();
     for files in &https.certificates {
         let mut pair = Pair::load(&files.cert, &files.key)?;

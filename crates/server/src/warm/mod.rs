@@ -15,7 +15,7 @@ use std::time::Duration;
 use millrace_wire::head::{Head, Limits};
 use tokio::sync::oneshot;
 
-use crate::cache::purge::{key_host, site_and_target};
+use crate::cache::purge::{OrderError, key_host, site_and_target};
 use crate::message::reply::{Body, Reply};
 use crate::message::request::{Ends, Request, Scheme};
 use crate::serve::{self, Response, ServeThread, Setup, SiteWorkers, Waited};
@@ -77,28 +77,26 @@ impl Wanted {
     /// The page that a URL names: of a site of ours that keeps pages.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub fn from_url(setup: &Setup, url: &str, content: bool) -> Result<Wanted, String> {
+    /// It is of none of our sites, or of one that keeps none, or no URL.
+    pub fn from_url(setup: &Setup, url: &str, content: bool) -> Result<Wanted, OrderError> {
         if url.starts_with('/') && setup.sites.len() > 1 {
-            return Err(format!("{url} needs a host: write the full URL"));
+            return Err(OrderError::WhichHost(url.to_owned()));
         }
         let (site, host, target) = site_and_target(setup, None, url)?;
         let site = &setup.workers[site];
         let scheme = if url.starts_with("https:") { Scheme::Https } else { Scheme::Http };
         if site.cache.is_none() {
-            return Err(format!("the page cache is off for {url}"));
+            return Err(OrderError::CacheOff(url.to_owned()));
         }
         let authority = match host {
             Some(host) => key_host(&host, scheme.text()),
-            None => {
-                own_authority(setup, site).ok_or_else(|| format!("{url} needs a host: write the full URL"))?
-            }
+            None => own_authority(setup, site).ok_or_else(|| OrderError::WhichHost(url.to_owned()))?,
         };
         let target = target.split('#').next().unwrap_or_default();
         let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
         let legal = |text: &str| text.bytes().all(|b| b.is_ascii_graphic());
         if !legal(&authority) || !legal(&target) {
-            return Err(format!("{} is not a URL", url.escape_debug()));
+            return Err(OrderError::IllegalUrl(url.to_owned()));
         }
         Ok(Wanted { scheme, authority, target, content })
     }
@@ -292,10 +290,13 @@ mod tests {
         assert_eq!((request.authority(), request.query()), ("www.a.example", Some(&b"y=1"[..])));
         assert_eq!(wanted("http://b.example").unwrap().target, "/");
         assert_eq!(wanted("http://b.example?x").unwrap().target, "/?x");
-        assert!(wanted("http://c.example/").unwrap_err().contains("the sites are a.example, b.example"));
-        assert!(wanted("/x").is_err());
+        assert!(matches!(
+            wanted("http://c.example/"),
+            Err(OrderError::UnknownHost { authority, .. }) if authority == "c.example"
+        ));
+        assert_eq!(wanted("/x"), Err(OrderError::WhichHost("/x".to_owned())));
         for bad in ["http://a.example/\r\nX: y", "http://a.example/a b", "http://b.example/\u{e9}"] {
-            assert!(wanted(bad).is_err(), "{bad}");
+            assert_eq!(wanted(bad), Err(OrderError::IllegalUrl(bad.to_owned())));
         }
         let unnamed = setup(false);
         assert_eq!(Wanted::from_url(&unnamed, "/x", false).unwrap().authority, "localhost:8080");

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, OFlags};
 
+use super::error::DiskError;
 use super::files::{Files, PurgeFile, Segment};
 
 /// The folder, which this process owns.
@@ -31,48 +32,47 @@ const STATE: &str = "state";
 const UNFINISHED: &str = ".new";
 
 impl Folder {
-    /// Creates the folder if it does not exist, checks that no other user can write to it, and locks it for the life of
-    /// the returned file.
-    pub fn open(path: &Path) -> Result<(Folder, File), String> {
-        let shown = path.display();
+    /// Makes the folder if need be, sees that nobody else can write to it, and locks it as long as the file that is
+    /// returned lives.
+    ///
+    /// # Errors
+    /// It can't be made or read, or others have it or could change it.
+    pub fn open(path: &Path) -> Result<(Folder, File), DiskError> {
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)
-                .map_err(|error| format!("cannot create {}: {error}", parent.display()))?;
+            fs::create_dir_all(parent).map_err(DiskError::cannot("create", parent))?;
         }
         match DirBuilder::new().mode(0o700).create(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(format!("cannot create {shown}: {error}"));
+                return Err(DiskError::cannot("create", path)(error));
             }
             _ => {}
         }
-        let about = fs::metadata(path).map_err(|error| format!("cannot access {shown}: {error}"))?;
+        let about = fs::metadata(path).map_err(DiskError::cannot("access", path))?;
         if !about.is_dir() {
-            return Err(format!("{shown} is not a folder"));
+            return Err(DiskError::NotFolder(path.to_owned()));
         }
         if about.uid() != rustix::process::geteuid().as_raw() {
-            return Err(format!("{shown} belongs to another user (uid {})", about.uid()));
+            return Err(DiskError::OtherUser(path.to_owned(), about.uid()));
         }
         if about.mode() & 0o077 != 0 {
             // What others could have put there would be sent to everybody.
             let harmless =
                 about.mode() & 0o022 == 0 || fs::read_dir(path).is_ok_and(|mut any| any.next().is_none());
             if !harmless {
-                return Err(format!(
-                    "other users can write to {shown}: empty it, then run `chmod 700 {shown}`"
-                ));
+                return Err(DiskError::OpenToOthers(path.to_owned()));
             }
             fs::set_permissions(path, fs::Permissions::from_mode(0o700))
-                .map_err(|error| format!("cannot change the mode of {shown}: {error}"))?;
+                .map_err(DiskError::cannot("change the mode of", path))?;
         }
         let lock = Folder::lock(path)?;
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         Ok((Folder { path: path.to_owned(), boot: boot.trim().to_owned() }, lock))
     }
 
-    fn lock(path: &Path) -> Result<File, String> {
+    fn lock(path: &Path) -> Result<File, DiskError> {
         let name = path.join(LOCK);
         let file = private().write(true).create(true).truncate(false).open(&name);
-        let file = file.map_err(|error| format!("cannot open {}: {error}", name.display()))?;
+        let file = file.map_err(DiskError::cannot("open", &name))?;
         let began = Instant::now();
         loop {
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -82,12 +82,9 @@ impl Folder {
                     thread::sleep(LOCK_PATIENCE / 20);
                 }
                 Err(rustix::io::Errno::WOULDBLOCK) => {
-                    return Err(format!(
-                        "another server is using {}: give each server its own folder",
-                        path.display()
-                    ));
+                    return Err(DiskError::InUse(path.to_owned()));
                 }
-                Err(error) => return Err(format!("cannot lock {}: {error}", name.display())),
+                Err(error) => return Err(DiskError::cannot("lock", &name)(error.into())),
             }
         }
     }

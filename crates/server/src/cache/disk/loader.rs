@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 
 use millrace_pages::record::{self, Entry, FILE_HEAD, FileHead, HEAD, Head, History, Holds, Kind, State};
 
+use super::error::DiskError;
 use super::files::{PurgeFile, Segment};
 use super::folder::private;
 use super::{Loaded, Memory, Shared, lock, purges};
@@ -54,13 +55,13 @@ fn earlier(shared: &Shared) -> (Vec<Segment>, Vec<PurgeFile>) {
 }
 
 /// All purges of earlier processes, or why they are not known.
-fn history(shared: &Shared, files: &[PurgeFile]) -> Result<History, String> {
+fn history(shared: &Shared, files: &[PurgeFile]) -> Result<History, DiskError> {
     let whole = shared.folder.is_whole();
     let noted = shared.folder.note(false);
     if !whole {
-        return Err("the machine did not shut down properly, and purges may be missing".to_owned());
+        return Err(DiskError::NotEnded);
     }
-    noted.map_err(|error| format!("cannot write there: {error}"))?;
+    noted.map_err(|error| DiskError::Cannot("write there".to_owned(), error))?;
     purges::read(shared, files)
 }
 

@@ -39,6 +39,7 @@
 //!
 //! Locks: `purges` before `files`; both are held for a moment, `purges` over the write of a purge.
 
+mod error;
 mod files;
 mod folder;
 mod loader;
@@ -58,6 +59,7 @@ use std::time::Duration;
 use millrace_pages::{Hardness, Kept, Millis, Purge};
 
 use crate::context::log::Log;
+use error::DiskError;
 use files::Files;
 use folder::Folder;
 use purges::Purges;
@@ -327,9 +329,9 @@ impl Disk {
 }
 
 impl Active {
-    fn open(path: &Path, limits: Limits, log: &Log) -> Result<Active, String> {
+    fn open(path: &Path, limits: Limits, log: &Log) -> Result<Active, DiskError> {
         let (folder, lock) = Folder::open(path)?;
-        let files = folder.list().map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let files = folder.list().map_err(DiskError::cannot("read", path))?;
         // No earlier process can have reached it, however often it purged.
         let first = files.next;
         let first_stamp = first << 40;
@@ -356,7 +358,7 @@ impl Active {
         let writer = std::thread::Builder::new()
             .name("millrace-cache-write".to_owned())
             .spawn(move || writer.run(&jobs))
-            .map_err(|error| format!("cannot start a thread: {error}"))?;
+            .map_err(|error| DiskError::Cannot("start a thread".to_owned(), error))?;
         Ok(Active { shared, queue, writer: Mutex::new(Some(writer)) })
     }
 }

@@ -8,6 +8,7 @@ use millrace_pages::record::{FileHead, History, Holds, put_purge, read_purges};
 use millrace_pages::{Hardness, Purge};
 use rustix::fs::FallocateFlags;
 
+use super::error::DiskError;
 use super::files::PurgeFile;
 use super::folder::private;
 use super::{Shared, lock};
@@ -143,15 +144,12 @@ fn give_up(shared: &Shared, stamp: u64, error: &io::Error) {
 ///
 /// # Errors
 /// A file can't be read, or something in it was changed: purges may be missing.
-pub fn read(shared: &Shared, files: &[PurgeFile]) -> Result<History, String> {
+pub fn read(shared: &Shared, files: &[PurgeFile]) -> Result<History, DiskError> {
     let mut history = History::default();
     for file in files {
         let path = shared.folder.purges(file.number);
-        let purges = match fs::read(&path) {
-            Ok(bytes) => read_purges(&bytes).map_err(|broken| format!("{broken:?}")),
-            Err(error) => Err(error.to_string()),
-        };
-        let purges = purges.map_err(|why| format!("{}: {why}", path.display()))?;
+        let bytes = fs::read(&path).map_err(|error| DiskError::Unreadable(path.clone(), error))?;
+        let purges = read_purges(&bytes).map_err(|broken| DiskError::Damaged(path, broken))?;
         purges.into_iter().for_each(|purged| history.add(purged));
     }
     Ok(history)
@@ -162,7 +160,7 @@ pub fn read(shared: &Shared, files: &[PurgeFile]) -> Result<History, String> {
 ///
 /// # Errors
 /// They can't be read or written.
-pub fn merge(shared: &Shared, floor: u64) -> Result<(), String> {
+pub fn merge(shared: &Shared, floor: u64) -> Result<(), DiskError> {
     let (finished, floor) = {
         // Both at once, or one that has just been begun could be taken for a finished one.
         let (purges, files) = (lock(&shared.purges), lock(&shared.files));
@@ -181,10 +179,7 @@ pub fn merge(shared: &Shared, floor: u64) -> Result<(), String> {
         put_purge(&mut contents, head.seed, purged.stamp, &purged.what, purged.how);
     }
     let bytes = contents.len() as u64;
-    shared
-        .folder
-        .replace(&shared.folder.purges(last.number), &contents)
-        .map_err(|error| error.to_string())?;
+    shared.folder.replace(&shared.folder.purges(last.number), &contents).map_err(DiskError::NotMerged)?;
     let mut files = lock(&shared.files);
     others.iter().for_each(|file| drop(fs::remove_file(shared.folder.purges(file.number))));
     files.purges.retain(|file| !others.contains(file));

@@ -14,7 +14,7 @@ use millrace_settings::plan::Level;
 
 #[cfg(test)]
 pub use order::tests;
-pub use order::{Order, key_host, site_and_target};
+pub use order::{Order, OrderError, key_host, site_and_target};
 pub use request::is_order;
 
 use super::{Cache, CacheThread};

@@ -9,6 +9,9 @@ use millrace_wire::path;
 use crate::message::host_of;
 use crate::site::{Setup, Site};
 
+/// The most tags that one request may name.
+pub(super) const MOST_TAGS: usize = 256;
+
 /// An order to purge. Makes sense for the set-up that it was read with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
@@ -49,19 +52,90 @@ pub enum What {
     },
 }
 
+/// An order to purge pages, or to warm one up, that makes no sense: it names what is not there, or is not written as it has to be.
+/// Nothing has been done; the text says what could be meant instead. The admin address answers 422, `PURGE` and `BAN` get a 400.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OrderError {
+    /// The form has a field of another name than those that there are.
+    UnknownField(String),
+    /// It names nothing to purge.
+    Empty,
+    /// Neither a URL nor a path.
+    NotUrl(String),
+    /// A URL whose path leads out of the site, or has bytes that no path has.
+    PathOfUrl(String),
+    /// A URL's host is of no site.
+    UnknownHost { authority: String, sites: String },
+    /// A URL is of another site than the one that is named.
+    OtherSite { authority: String, site: String },
+    /// There are several sites: which one has `what`?
+    WhichSite { what: String, sites: String },
+    /// No site has that name.
+    UnknownSite { name: String, sites: String },
+    /// What is given as a tag can't be one.
+    NotTag(String),
+    /// A path to be warmed up, and no host is the only one that it can be meant for.
+    WhichHost(String),
+    /// The site of a URL to be warmed up keeps no pages.
+    CacheOff(String),
+    /// Such a URL has characters that no request can have.
+    IllegalUrl(String),
+    /// The path of a `PURGE` or `BAN` is none.
+    NotPath,
+    /// A `PURGE` by a regular expression that is more than the beginning of a path.
+    Pattern,
+    /// A field for tags is there, and has none.
+    NoTag,
+    /// More than [`MOST_TAGS`].
+    ManyTags,
+}
+
+impl fmt::Display for OrderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownField(name) => {
+                write!(f, "unknown field \"{name}\"; the fields are url, tag, site, all and hard")
+            }
+            Self::Empty => f.write_str("nothing to purge: give a URL, a tag, or all"),
+            Self::NotUrl(url) => {
+                write!(f, "{url} is not a URL: write https://host/path, or a path that begins with /")
+            }
+            Self::PathOfUrl(url) => write!(f, "the path of {url} is invalid"),
+            Self::UnknownHost { authority, sites } => write!(f, "no site answers for {authority}; {sites}"),
+            Self::OtherSite { authority, site } => {
+                write!(f, "{authority} does not belong to the site {site}")
+            }
+            Self::WhichSite { what, sites } => {
+                write!(f, "{what} needs a site: name it with --site; {sites}")
+            }
+            Self::UnknownSite { name, sites } => write!(f, "no site is named {name}; {sites}"),
+            Self::NotTag(tag) => write!(f, "\"{}\" is not a tag", tag.escape_default()),
+            Self::WhichHost(url) => write!(f, "{url} needs a host: write the full URL"),
+            Self::CacheOff(url) => write!(f, "the page cache is off for {url}"),
+            Self::IllegalUrl(url) => write!(f, "{} is not a URL", url.escape_debug()),
+            Self::NotPath => f.write_str("The path is invalid."),
+            Self::Pattern => f.write_str("X-Purge-Method: regex supports only paths that end in .*"),
+            Self::NoTag => f.write_str("The request names no tag."),
+            Self::ManyTags => write!(f, "The request names more than {MOST_TAGS} tags."),
+        }
+    }
+}
+
+impl std::error::Error for OrderError {}
+
 impl Order {
     /// Reads the form that `millrace purge` sends: `url`, `tag`, `site`, `all`, `hard`.
     ///
     /// # Errors
     /// What is wrong, and what could be meant instead.
-    pub fn from_form(setup: &Setup, form: &[(String, String)]) -> Result<Order, String> {
+    pub fn from_form(setup: &Setup, form: &[(String, String)]) -> Result<Order, OrderError> {
         let on = |name: &str| form.iter().any(|(n, v)| n == name && !matches!(v.as_str(), "" | "0" | "no"));
         let values =
             |name: &'static str| form.iter().filter(move |(n, _)| n == name).map(|(_, v)| v.as_str());
         if let Some((name, _)) =
             form.iter().find(|(n, _)| !matches!(n.as_str(), "url" | "tag" | "site" | "all" | "hard"))
         {
-            return Err(format!("unknown field \"{name}\"; the fields are url, tag, site, all and hard"));
+            return Err(OrderError::UnknownField(name.clone()));
         }
         let site = values("site").next_back().map(|name| site_named(setup, name)).transpose()?;
         let mut what = Vec::new();
@@ -75,7 +149,7 @@ impl Order {
             what.push(site.map_or(What::Everything, What::Site));
         }
         if what.is_empty() {
-            return Err("nothing to purge: give a URL, a tag, or all".to_owned());
+            return Err(OrderError::Empty);
         }
         Ok(Order { what, hardness: if on("hard") { Hardness::Hard } else { Hardness::Soft } })
     }
@@ -164,9 +238,9 @@ fn key_name(site: &Site) -> &str {
 }
 
 /// A URL, or a path where there can be no doubt about the site; with `*` at its end all that begin so.
-fn from_url(setup: &Setup, site: Option<usize>, url: &str) -> Result<What, String> {
+fn from_url(setup: &Setup, site: Option<usize>, url: &str) -> Result<What, OrderError> {
     let (site, host, target) = site_and_target(setup, site, url)?;
-    from_target(site, host, target.as_bytes()).ok_or_else(|| format!("the path of {url} is invalid"))
+    from_target(site, host, target.as_bytes()).ok_or_else(|| OrderError::PathOfUrl(url.to_owned()))
 }
 
 /// The site that a URL is of, its host as keys have it, and what follows; a path is of `site`, or of the only one.
@@ -177,16 +251,14 @@ pub fn site_and_target<'u>(
     setup: &Setup,
     site: Option<usize>,
     url: &'u str,
-) -> Result<(usize, Option<String>, &'u str), String> {
+) -> Result<(usize, Option<String>, &'u str), OrderError> {
     Ok(match url.split_once("://") {
         Some((scheme, rest)) if matches!(scheme.to_ascii_lowercase().as_str(), "http" | "https") => {
             let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
             (site_of(setup, site, authority)?, Some(key_host(authority, scheme)), target)
         }
         _ if url.starts_with('/') => (of_which_site(setup, site, &format!("the path {url}"))?, None, url),
-        _ => {
-            return Err(format!("{url} is not a URL: write https://host/path, or a path that begins with /"));
-        }
+        _ => return Err(OrderError::NotUrl(url.to_owned())),
     })
 }
 
@@ -211,36 +283,37 @@ pub(super) fn from_target(site: usize, host: Option<String>, target: &[u8]) -> O
 }
 
 /// The site that answers for an authority by one of its names: not the default site for a name that it doesn't have.
-fn site_of(setup: &Setup, wanted: Option<usize>, authority: &str) -> Result<usize, String> {
+fn site_of(setup: &Setup, wanted: Option<usize>, authority: &str) -> Result<usize, OrderError> {
     let site = setup.site_for(authority);
     let host = host_of(authority);
     if host.is_empty() || !(site.plan.names.is_empty() || site.answers_for(&host.to_ascii_lowercase())) {
-        return Err(format!("no site answers for {authority}; {}", sites(setup)));
+        return Err(OrderError::UnknownHost { authority: authority.to_owned(), sites: sites(setup) });
     }
     match wanted.filter(|wanted| *wanted != site.index) {
-        Some(wanted) => {
-            Err(format!("{authority} does not belong to the site {}", name_of(&setup.sites[wanted])))
-        }
+        Some(wanted) => Err(OrderError::OtherSite {
+            authority: authority.to_owned(),
+            site: name_of(&setup.sites[wanted]).to_owned(),
+        }),
         None => Ok(site.index),
     }
 }
 
 /// The site that is named, or the only one there is.
-fn of_which_site(setup: &Setup, site: Option<usize>, what: &str) -> Result<usize, String> {
+fn of_which_site(setup: &Setup, site: Option<usize>, what: &str) -> Result<usize, OrderError> {
     match (site, setup.sites.len()) {
         (Some(site), _) => Ok(site),
         (None, 1) => Ok(0),
-        (None, _) => Err(format!("{what} needs a site: name it with --site; {}", sites(setup))),
+        (None, _) => Err(OrderError::WhichSite { what: what.to_owned(), sites: sites(setup) }),
     }
 }
 
-fn site_named(setup: &Setup, name: &str) -> Result<usize, String> {
+fn site_named(setup: &Setup, name: &str) -> Result<usize, OrderError> {
     let named = |site: &&std::sync::Arc<Site>| {
         name_of(site) == name || site.plan.names.iter().any(|one| one.eq_ignore_ascii_case(name))
     };
     match setup.sites.iter().find(named) {
         Some(site) => Ok(site.index),
-        None => Err(format!("no site is named {name}; {}", sites(setup))),
+        None => Err(OrderError::UnknownSite { name: name.to_owned(), sites: sites(setup) }),
     }
 }
 
@@ -261,11 +334,11 @@ pub fn name_of(site: &Site) -> &str {
 }
 
 /// A tag as scripts can set it: visible characters, no comma.
-pub(super) fn legal_tag(tag: &str) -> Result<&str, String> {
+pub(super) fn legal_tag(tag: &str) -> Result<&str, OrderError> {
     const LONGEST: usize = 1024;
     let tag = tag.trim();
     if tag.is_empty() || tag.len() > LONGEST || tag.contains(|c: char| c == ',' || c.is_control()) {
-        return Err(format!("\"{}\" is not a tag", tag.escape_default()));
+        return Err(OrderError::NotTag(tag.to_owned()));
     }
     Ok(tag)
 }
@@ -335,7 +408,7 @@ pub mod tests {
         Setup::new(plan.into(), sites)
     }
 
-    fn order(setup: &Setup, form: &str) -> Result<Order, String> {
+    fn order(setup: &Setup, form: &str) -> Result<Order, OrderError> {
         let pair = |pair: &str| {
             let (name, value) = pair.split_once('=').unwrap();
             (name.to_owned(), value.to_owned())
@@ -417,33 +490,34 @@ pub mod tests {
     #[test]
     fn orders_that_make_no_sense_say_what_would() {
         let setup = setup(true);
-        let shown = |form: &str| shown(&setup, form);
-        let sites = "the sites are a.example, b.example";
+        let error = |form: &str| order(&setup, form).unwrap_err();
+        let sites = || "the sites are a.example, b.example".to_owned();
         // The default site answers there too, but a purge for a name that it doesn't have is a mistake.
-        assert_eq!(shown("url=http://c.example/"), format!("error: no site answers for c.example; {sites}"));
-        assert_eq!(shown("site=c all=1"), format!("error: no site is named c; {sites}"));
-        assert_eq!(shown("tag=x"), format!("error: a tag needs a site: name it with --site; {sites}"));
-        assert!(shown("url=/x").starts_with("error: the path /x needs a site: "));
-        assert_eq!(
-            shown("site=b.example url=http://a.example/"),
-            "error: a.example does not belong to the site b.example"
-        );
-        for (form, says) in [
-            ("hard=1", "nothing to purge"),
-            ("all=0", "nothing to purge"),
-            ("url=x", "is not a URL"),
-            ("url=ftp://a.example/", "is not a URL"),
-            ("url=http:///x", "no site answers"),
-            ("url=http://a.example/../x", "is invalid"),
-            ("url=http://a.example/%00", "is invalid"),
-            ("site=a.example tag=a,b", "is not a tag"),
-            ("colour=red", "unknown field \"colour\""),
+        let (authority, site) = ("c.example".to_owned(), "b.example".to_owned());
+        assert_eq!(error("url=http://c.example/"), OrderError::UnknownHost { authority, sites: sites() });
+        let name = "c".to_owned();
+        assert_eq!(error("site=c all=1"), OrderError::UnknownSite { name, sites: sites() });
+        let which = |what: &str| OrderError::WhichSite { what: what.to_owned(), sites: sites() };
+        assert_eq!((error("tag=x"), error("url=/x")), (which("a tag"), which("the path /x")));
+        let authority = "a.example".to_owned();
+        assert_eq!(error("site=b.example url=http://a.example/"), OrderError::OtherSite { authority, site });
+        let authority = String::new();
+        assert_eq!(error("url=http:///x"), OrderError::UnknownHost { authority, sites: sites() });
+        for (form, expected) in [
+            ("hard=1", OrderError::Empty),
+            ("all=0", OrderError::Empty),
+            ("url=x", OrderError::NotUrl("x".to_owned())),
+            ("url=ftp://a.example/", OrderError::NotUrl("ftp://a.example/".to_owned())),
+            ("url=http://a.example/../x", OrderError::PathOfUrl("http://a.example/../x".to_owned())),
+            ("url=http://a.example/%00", OrderError::PathOfUrl("http://a.example/%00".to_owned())),
+            ("site=a.example tag=a,b", OrderError::NotTag("a,b".to_owned())),
+            ("colour=red", OrderError::UnknownField("colour".to_owned())),
         ] {
-            assert!(
-                shown(form).starts_with("error: ") && shown(form).contains(says),
-                "{form}: {}",
-                shown(form)
-            );
+            assert_eq!(error(form), expected, "{form}");
         }
+        assert_eq!(
+            error("tag=x").to_string(),
+            "a tag needs a site: name it with --site; the sites are a.example, b.example"
+        );
     }
 }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use millrace_pages::Hardness;
 use millrace_settings::plan::{Cache, Network, Secret};
 
-use super::order::{self, Order, What};
+use super::order::{self, MOST_TAGS, Order, OrderError, What};
 use crate::message::Request;
 use crate::message::reply::{self, Body, Reply};
 use crate::site::Site;
@@ -46,9 +46,6 @@ pub const WHAT_TO_DO: &str = "The address of the client is not enough to authori
 /// So long that is not said again in the log.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// The most tags that one request may name.
-const MOST_TAGS: usize = 256;
-
 /// Whether the method is one of these two, and the site keeps pages. Where nothing is kept they are a script's own affair,
 /// as any other method.
 pub fn is_order(site: &Site, request: &Request) -> bool {
@@ -73,7 +70,7 @@ pub fn read(site: &Site, settings: &Cache, request: &Request) -> Result<Order, B
             let hardness = hardness(request, &what);
             Ok(Order { what, hardness })
         }
-        Err(why) => Err(Box::new(text(400, &why))),
+        Err(why) => Err(Box::new(text(400, &why.to_string()))),
     }
 }
 
@@ -141,7 +138,7 @@ pub fn is_worth_a_line(request: &Request) -> bool {
     is_due
 }
 
-fn purge(site: &Site, request: &Request) -> Result<What, String> {
+fn purge(site: &Site, request: &Request) -> Result<What, OrderError> {
     let target = request.head.path_query();
     let regex =
         request.head.field_text("X-Purge-Method").is_some_and(|how| how.trim().eq_ignore_ascii_case("regex"));
@@ -151,13 +148,13 @@ fn purge(site: &Site, request: &Request) -> Result<What, String> {
         None => target.to_vec(),
     };
     if regex && target.iter().any(|byte| b"^$()[]{}|\\".contains(byte)) {
-        return Err("X-Purge-Method: regex supports only paths that end in .*".to_owned());
+        return Err(OrderError::Pattern);
     }
-    order::from_target(site.index, host, &target).ok_or_else(|| "The path is invalid.".to_owned())
+    order::from_target(site.index, host, &target).ok_or(OrderError::NotPath)
 }
 
 /// The tags that the request names, if it has a field for them.
-fn tags(site: &Site, request: &Request) -> Option<Result<Vec<What>, String>> {
+fn tags(site: &Site, request: &Request) -> Option<Result<Vec<What>, OrderError>> {
     let mut tags: Vec<&str> = Vec::new();
     let mut named = false;
     for (name, between) in TAG_FIELDS {
@@ -172,9 +169,9 @@ fn tags(site: &Site, request: &Request) -> Option<Result<Vec<What>, String>> {
         return None;
     }
     Some(if tags.is_empty() {
-        Err("The request names no tag.".to_owned())
+        Err(OrderError::NoTag)
     } else if tags.len() > MOST_TAGS {
-        Err(format!("The request names more than {MOST_TAGS} tags."))
+        Err(OrderError::ManyTags)
     } else {
         let what = |tag| order::legal_tag(tag).map(|tag| What::Tag(site.index, tag.to_owned()));
         tags.into_iter().map(what).collect()
@@ -182,13 +179,11 @@ fn tags(site: &Site, request: &Request) -> Option<Result<Vec<What>, String>> {
 }
 
 /// By the beginning of the path.
-fn ban(site: &Site, request: &Request) -> Result<Vec<What>, String> {
+fn ban(site: &Site, request: &Request) -> Result<Vec<What>, OrderError> {
     let path = request.raw_path();
     let prefix = [path.strip_suffix(b"*").unwrap_or(path), b"*"].concat();
     let host = Some(order::key_host(request.authority(), request.ends.scheme.text()));
-    order::from_target(site.index, host, &prefix)
-        .map(|what| vec![what])
-        .ok_or_else(|| "The path is invalid.".to_owned())
+    order::from_target(site.index, host, &prefix).map(|what| vec![what]).ok_or(OrderError::NotPath)
 }
 
 /// As the request says, else hard for one page.

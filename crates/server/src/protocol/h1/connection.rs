@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::io::IoSlice;
+use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
@@ -249,13 +250,12 @@ impl Expire for Connection {
         if self.phase.get() == Phase::Idle {
             stream.say_end();
         }
-        let socket = socket2::SockRef::from(&*stream);
         if self.phase.get() == Phase::Writing {
             // What the client has not taken in all this time would stay in the kernel's memory.
-            let _ = socket.set_linger(Some(Duration::ZERO));
+            stream.give_up_unsent();
         }
         // The task that waits for the socket wakes up and finds it at its end.
-        let _ = socket.shutdown(std::net::Shutdown::Both);
+        stream.shut(Shutdown::Both);
     }
 }
 
@@ -284,7 +284,7 @@ impl HasDeadline for Connection {
         if self.phase.get() == Phase::Idle {
             let mut stream = self.stream();
             stream.say_end();
-            let _ = socket2::SockRef::from(&*stream).shutdown(std::net::Shutdown::Both);
+            stream.shut(Shutdown::Both);
         }
     }
 
@@ -295,12 +295,11 @@ impl HasDeadline for Connection {
     fn give_way(&self) -> u64 {
         self.weight.give_way();
         let stream = self.stream.borrow();
-        let socket = socket2::SockRef::from(&*stream);
         // What the client has not taken would stay in the kernel's memory.
         if millrace_sys::socket_memory(stream.as_fd()).is_ok_and(|memory| memory.sending > 0) {
-            let _ = socket.set_linger(Some(Duration::ZERO));
+            stream.give_up_unsent();
         }
-        let _ = socket.shutdown(std::net::Shutdown::Both);
+        stream.shut(Shutdown::Both);
         self.permit.borrow().as_ref().map_or(0, Permit::give_back)
     }
 

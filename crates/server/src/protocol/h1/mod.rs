@@ -14,6 +14,8 @@ mod connection;
 mod content;
 mod exchange;
 mod send;
+#[cfg(test)]
+mod tests;
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};

@@ -1,6 +1,7 @@
 //! What a connection is while it lives, for all who know it: its driver, the requests that wait, the thread's deadlines.
 
 use std::cell::{Cell, RefCell, RefMut};
+use std::net::Shutdown;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -325,11 +326,10 @@ impl Connection {
     /// Ends the socket; with `reset`, what the client has not taken goes out of the kernel's memory.
     pub(super) fn cut(&self, reset: bool) {
         let line = self.line();
-        let socket = socket2::SockRef::from(&line.stream);
         if reset {
-            let _ = socket.set_linger(Some(Duration::ZERO));
+            line.stream.give_up_unsent();
         }
-        let _ = socket.shutdown(std::net::Shutdown::Both);
+        line.stream.shut(Shutdown::Both);
     }
 }
 

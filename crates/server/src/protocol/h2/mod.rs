@@ -28,6 +28,8 @@ mod line;
 mod outbox;
 mod priority;
 mod request;
+#[cfg(test)]
+mod tests;
 mod unread;
 mod watch;
 
