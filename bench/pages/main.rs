@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::sync::{Arc, Mutex};
 
 use lru::Lru;
-use millrace_pages::{Form, Hardness, Key, Look, Page, Pages, Purge, Stored, Tag, Terms};
+use millrace_pages::{Form, Hardness, Key, Lookup, Page, Pages, Purge, StoreOutcome, Tag, Terms};
 use traces::{Random, Request, Trace};
 
 const NOW: u64 = 1_000_000;
@@ -45,7 +45,7 @@ fn terms(number: u32) -> Terms {
 
 fn fill(pages: &mut Pages<u32>, key: &[u8], page: Arc<Page>, terms: Terms) {
     let ticket = pages.lead(Key::new(key), &mut |_, _| {}, 0);
-    assert_eq!(pages.store(ticket, &mut |_, _| {}, page, terms, NOW), Stored::Fresh);
+    assert_eq!(pages.store(ticket, &mut |_, _| {}, page, terms, NOW), StoreOutcome::Fresh);
 }
 
 /// The share of hits, crawlers' requests left out, of S3-FIFO as it is in the store and of an LRU with the same bytes.
@@ -97,7 +97,7 @@ impl Cache for Pages<u32> {
     fn ask(&mut self, number: u32, length: usize) -> bool {
         let key = key(number);
         match self.look(Key::new(&key), &mut |_, _| {}, NOW) {
-            Look::Fresh(_) => true,
+            Lookup::Fresh(_) => true,
             _ => {
                 fill(self, &key, page(length), Terms { ttl: 1_000_000, ..Terms::default() });
                 false
@@ -174,7 +174,7 @@ impl Order {
             let start = cpu_time();
             for key in self.bytes.chunks_exact(self.length) {
                 let look = pages.lock().unwrap().look(Key::new(key), &mut |_, _| {}, NOW);
-                assert!(matches!(black_box(&look), Look::Fresh(_)));
+                assert!(matches!(black_box(&look), Lookup::Fresh(_)));
             }
             (cpu_time() - start) as f64 / (self.bytes.len() / self.length) as f64
         };

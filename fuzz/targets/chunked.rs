@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use millrace_wire::chunked::{self, Decoder, Malformed};
+use millrace_wire::chunked::{self, ChunkedDecoder, Malformed};
 
 fuzz_target!(|input: &[u8]| {
     let Some((&step, input)) = input.split_first() else { return };
@@ -22,7 +22,7 @@ fuzz_target!(|input: &[u8]| {
 
 /// The content, the bytes taken, and whether the end was reached; fed `step` bytes at a time.
 fn decode(input: &[u8], step: usize) -> Result<(Vec<u8>, usize, bool), Malformed> {
-    let mut decoder = Decoder::default();
+    let mut decoder = ChunkedDecoder::default();
     let (mut content, mut taken) = (Vec::new(), 0);
     for piece in input.chunks(step.min(input.len().max(1))) {
         let mut rest = piece;

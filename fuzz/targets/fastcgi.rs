@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use millrace_wire::fastcgi::{Broken, Decoder, End, HEAD_MAX, Head, Parsed, Record, Request, Step, max_connections, stdin};
+use millrace_wire::fastcgi::{RecordError, RecordDecoder, RequestEnd, HEAD_MAX, CgiHead, ParsedRequest, Record, RequestRecords, RecordStep, max_connections, stdin};
 
 fuzz_target!(|input: &[u8]| {
     let Some((&step, input)) = input.split_first() else { return };
@@ -13,7 +13,7 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(whole, torn, "torn every {step} bytes");
     head(&whole.stdout, usize::from(step).max(1));
     head(input, usize::from(step).max(1));
-    if let Ok(Some((_, taken))) = Parsed::decode(input) {
+    if let Ok(Some((_, taken))) = ParsedRequest::decode(input) {
         assert!(taken <= input.len());
     }
     let _ = max_connections(input);
@@ -24,17 +24,17 @@ fuzz_target!(|input: &[u8]| {
 struct Answer {
     stdout: Vec<u8>,
     stderr: Vec<u8>,
-    ends: Vec<End>,
-    broken: Option<Broken>,
+    ends: Vec<RequestEnd>,
+    broken: Option<RecordError>,
 }
 
 fn read(input: &[u8], step: usize) -> Answer {
-    let (mut decoder, mut answer) = (Decoder::default(), Answer::default());
+    let (mut decoder, mut answer) = (RecordDecoder::default(), Answer::default());
     decoder.begin();
     let (mut start, mut end) = (0, 0);
     loop {
         match decoder.next(&input[start..end]) {
-            Ok(Step::Record(record, taken)) => {
+            Ok(RecordStep::Record(record, taken)) => {
                 assert!(taken > 0 && start + taken <= end);
                 start += taken;
                 match record {
@@ -52,11 +52,11 @@ fn read(input: &[u8], step: usize) -> Answer {
                     }
                 }
             }
-            Ok(Step::Skip(taken)) => {
+            Ok(RecordStep::Skip(taken)) => {
                 assert!(taken > 0 && start + taken <= end);
                 start += taken;
             }
-            Ok(Step::Partial) => {
+            Ok(RecordStep::Partial) => {
                 assert!(end - start < 16, "more is kept than need be");
                 if end == input.len() {
                     return answer;
@@ -73,11 +73,11 @@ fn read(input: &[u8], step: usize) -> Answer {
 
 /// The head is the same whether it comes at once or in pieces.
 fn head(input: &[u8], step: usize) {
-    let whole = Head::parse(input, 0);
+    let whole = CgiHead::parse(input, 0);
     let mut known = 0;
     let found = loop {
         let end = (known + step).min(input.len());
-        match Head::parse(&input[..end], known) {
+        match CgiHead::parse(&input[..end], known) {
             Ok(None) if end < input.len() => known = end,
             other => break other,
         }
@@ -95,12 +95,12 @@ fn head(input: &[u8], step: usize) {
 /// What is written is read back.
 fn written(input: &[u8], step: u8) {
     let mut out = Vec::new();
-    let mut request = Request::begin(&mut out, step & 1 == 0);
+    let mut request = RequestRecords::begin(&mut out, step & 1 == 0);
     let parts: Vec<&[u8]> = input.chunks(usize::from(step).max(1)).take(200).collect();
     parts.iter().for_each(|part| request.parts(b"NAME", &[part]));
     request.finish().expect("it is short");
     stdin(&mut out, input);
-    let (parsed, taken) = Parsed::decode(&out).expect("our own").expect("complete");
+    let (parsed, taken) = ParsedRequest::decode(&out).expect("our own").expect("complete");
     assert_eq!((taken, parsed.keep), (out.len(), step & 1 == 0));
     assert_eq!(parsed.content, input);
     assert!(parsed.variables.iter().map(|(_, value)| &value[..]).eq(parts));

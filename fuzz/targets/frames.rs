@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use millrace_wire::frames::control::Message;
-use millrace_wire::frames::{Broken, Decoder, Frame, Parsed, Step};
+use millrace_wire::frames::{FrameError, FrameDecoder, Frame, ParsedFrame, FrameStep};
 
 fuzz_target!(|input: &[u8]| {
     let Some((&step, input)) = input.split_first() else { return };
@@ -15,10 +15,10 @@ fuzz_target!(|input: &[u8]| {
     if let Ok(Message::Ready(started)) = Message::decode(input) {
         assert!(started.lines().all(|(key, _)| started.get(key).is_some()));
     }
-    if let Ok(Some((_, taken))) = Parsed::decode(input) {
+    if let Ok(Some((_, taken))) = ParsedFrame::decode(input) {
         assert!(taken <= input.len());
-        assert!(Parsed::decode(&input[..taken - 1]).is_ok_and(|parsed| parsed.is_none()));
-        assert!(Parsed::decode(&input[..taken]).is_ok_and(|parsed| parsed.is_some()));
+        assert!(ParsedFrame::decode(&input[..taken - 1]).is_ok_and(|parsed| parsed.is_none()));
+        assert!(ParsedFrame::decode(&input[..taken]).is_ok_and(|parsed| parsed.is_some()));
     }
 });
 
@@ -27,18 +27,18 @@ fuzz_target!(|input: &[u8]| {
 struct Answer {
     frames: Vec<String>,
     content: Vec<u8>,
-    broken: Option<Broken>,
+    broken: Option<FrameError>,
 }
 
 /// Reads one answer after the other, as a server does that gets `step` bytes at a time.
 fn read(input: &[u8], step: usize) -> Answer {
-    let mut decoder = Decoder::default();
+    let mut decoder = FrameDecoder::default();
     decoder.begin();
     let mut answer = Answer::default();
     let (mut start, mut end) = (0, 0);
     loop {
         match decoder.next(&input[start..end]) {
-            Ok(Step::Frame(frame, taken)) => {
+            Ok(FrameStep::Frame(frame, taken)) => {
                 assert!(taken > 0 && start + taken <= end);
                 start += taken;
                 let done = matches!(frame, Frame::End(end) | Frame::Ready(end) if end.ready || end.exiting);
@@ -47,7 +47,7 @@ fn read(input: &[u8], step: usize) -> Answer {
                     decoder.begin();
                 }
             }
-            Ok(Step::Partial(wanted)) => {
+            Ok(FrameStep::Partial(wanted)) => {
                 assert!(wanted > end - start, "it wants what it has");
                 if end == input.len() {
                     return answer;

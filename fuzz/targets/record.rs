@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use millrace_pages::record::{Entry, HEAD, Head, History, Purged, Stored, put_purge};
+use millrace_pages::record::{StoredEntry, HEAD, Head, History, Purged, NewEntry, put_purge};
 
 const SEED: u64 = 7;
 const MOST: usize = 1 << 20;
@@ -30,12 +30,12 @@ fn payload(record: &[u8]) -> Option<&[u8]> {
 }
 
 fn entry(bytes: &[u8]) {
-    let Ok(entry) = Entry::read(bytes) else { return };
+    let Ok(entry) = StoredEntry::read(bytes) else { return };
     let _ = entry.is_useful(1_000_000);
     let (key, stamp, origin) = (entry.key, entry.stamp, entry.origin);
     let kept = entry.kept(false);
     let mut record = Vec::new();
-    Stored { stamp, origin, key, kept: &kept }.put(&mut record, SEED);
+    NewEntry { stamp, origin, key, kept: &kept }.put(&mut record, SEED);
     assert_eq!(payload(&record), Some(bytes), "written again it is another");
 }
 
@@ -53,11 +53,11 @@ fn purge(bytes: &[u8]) {
 
 /// One byte of a sound record is another: it is no record.
 fn damaged(at: usize, bytes: &[u8]) {
-    let Ok(entry) = Entry::read(bytes) else { return };
+    let Ok(entry) = StoredEntry::read(bytes) else { return };
     let (key, stamp, origin) = (entry.key, entry.stamp, entry.origin);
     let kept = entry.kept(false);
     let mut record = Vec::new();
-    Stored { stamp, origin, key, kept: &kept }.put(&mut record, SEED);
+    NewEntry { stamp, origin, key, kept: &kept }.put(&mut record, SEED);
     let at = at * 31 % record.len();
     record[at] ^= at as u8 | 1;
     assert_eq!(payload(&record), None, "byte {at}");

@@ -44,7 +44,7 @@ fn a_short_answer_is_one_write() {
         // A stream socket gives what one sendmsg put there, up to the size asked for.
         let length = driver::receive(&worker.socket, &mut bytes);
         let end = frames::HEADER_BYTES + frames::END_BYTES;
-        let last = frames::Header::decode(&bytes[length - end..]).unwrap();
+        let last = frames::FrameHeader::decode(&bytes[length - end..]).unwrap();
         assert_eq!((last.kind, last.length as usize), (frames::KIND_END, frames::END_BYTES));
     }
 }

@@ -269,11 +269,11 @@ fn workers_outlive_their_host_by_their_request() {
 fn a_broken_frame_ends_the_worker_and_says_why() {
     let mut host = Host::start(OPCACHE, &[]);
     let script = host.script("a.php", "<?php echo 1;");
-    let header = |length, kind| frames::Header { length, kind, flags: 0, extra: 0 }.encode().to_vec();
+    let header = |length, kind| frames::FrameHeader { length, kind, flags: 0, extra: 0 }.encode().to_vec();
     let mut lying = header(24, frames::KIND_REQUEST);
     lying.extend_from_slice(&[0xff; 24]);
     let mut out = Vec::new();
-    let mut request = frames::Request::begin(&mut out, 1);
+    let mut request = frames::RequestFrame::begin(&mut out, 1);
     request.variable(b"A", b"b");
     request.finish(frames::Body::None).unwrap();
     let variable = frames::HEADER_BYTES + frames::REQUEST_BYTES;

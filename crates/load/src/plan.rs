@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The kind of load: users or arrivals.
-    pub arrivals: Arrivals,
+    pub arrivals: ArrivalModel,
     /// The stages of the load.
     pub curve: Curve,
     /// A user begins a flow every so often, counted from when it was due (closed arrivals); `None`: one after the other.
@@ -58,7 +58,7 @@ pub enum Certificates {
 
 /// The kind of load: users or arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrivals {
+pub enum ArrivalModel {
     /// A number of users; each starts its flow again when it is done.
     Closed,
     /// A number of flows starts per second, however slow the server is.

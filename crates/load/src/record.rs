@@ -254,12 +254,12 @@ pub struct ServerSample {
     /// Its processes, by the program that they run.
     pub programs: Vec<(String, Program)>,
     /// What the server says of itself, if it is a Millrace.
-    pub own: Option<Own>,
+    pub own: Option<MillraceSample>,
 }
 
 /// What a Millrace says of itself: how it is at the end of the second, and what happened in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Own {
+pub struct MillraceSample {
     /// Connections open.
     pub connections: u64,
     /// PHP workers that run a script.

@@ -1,8 +1,8 @@
 //! `status` and `reload`: asking the running server on its admin address.
 
-use crate::args::{AdminArgs, SourceArgs};
+use crate::args::{AdminArgs, ConfigArgs};
 use crate::failure::Failure;
-use crate::http::{Ask, exchange};
+use crate::http::{HttpRequest, exchange};
 use crate::serve::{load, say, source};
 use millrace_settings::plan::Address;
 use millrace_wire::response::Response;
@@ -42,7 +42,7 @@ pub fn reload(args: &AdminArgs) -> Result<(), Failure> {
 /// When none answers.
 pub fn ask(args: &AdminArgs, method: &str, target: &str, body: &[u8]) -> Result<Response, Failure> {
     let address = find(args)?;
-    let ask = Ask { method, target, fields: &[], body };
+    let ask = HttpRequest { method, target, fields: &[], body };
     exchange(&address, "localhost", &ask, PATIENCE).map_err(|error| {
         let failure = Failure::new(format!("no Millrace answers at {}: {error}", shown(&address)));
         match error.kind() {
@@ -64,7 +64,7 @@ fn find(args: &AdminArgs) -> Result<Address, Failure> {
         return parse(text);
     }
     let source_args =
-        SourceArgs { config: args.config.clone(), set: args.set.clone(), ..SourceArgs::default() };
+        ConfigArgs { config: args.config.clone(), set: args.set.clone(), ..ConfigArgs::default() };
     let (plan, _) = load(&source(&source_args))?;
     plan.admin.listen.ok_or_else(|| {
         Failure::new("this configuration has no admin address (admin.listen is \"off\")")

@@ -21,9 +21,9 @@ pub enum Command {
     ///
     /// Without a configuration file, Millrace serves SITE_DIR (or the current folder) on 127.0.0.1:8080 and detects the
     /// application. SIGTERM shuts down gracefully, SIGHUP reloads the configuration.
-    Serve(SourceArgs),
+    Serve(ConfigArgs),
     /// Check a configuration: list every problem with its line and how to fix it; exit status 1 if there is an error
-    Check(SourceArgs),
+    Check(ConfigArgs),
     /// Create a new site
     #[command(subcommand)]
     New(New),
@@ -60,7 +60,7 @@ pub enum Command {
 
 /// Where the configuration comes from.
 #[derive(Args, Clone, Debug, Default)]
-pub struct SourceArgs {
+pub struct ConfigArgs {
     /// Folder to serve: the document root of a single site
     pub site_dir: Option<PathBuf>,
     /// Configuration file (TOML)

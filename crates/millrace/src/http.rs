@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const ANSWER_LIMIT: usize = 64 << 20;
 
 /// One request.
-pub struct Ask<'a> {
+pub struct HttpRequest<'a> {
     /// `GET` or `POST`.
     pub method: &'a str,
     /// Path and query.
@@ -29,7 +29,12 @@ pub struct Ask<'a> {
 /// # Errors
 /// Whatever connecting, writing and reading report; `TimedOut` when the answer isn't complete after `patience`;
 /// `InvalidData` when it isn't HTTP, or cut short.
-pub fn exchange(address: &Address, host: &str, ask: &Ask<'_>, patience: Duration) -> io::Result<Response> {
+pub fn exchange(
+    address: &Address,
+    host: &str,
+    ask: &HttpRequest<'_>,
+    patience: Duration,
+) -> io::Result<Response> {
     let deadline = Instant::now() + patience;
     match address {
         Address::Tcp(socket) => {
@@ -47,7 +52,7 @@ pub fn exchange(address: &Address, host: &str, ask: &Ask<'_>, patience: Duration
     }
 }
 
-fn send(stream: &mut impl Write, host: &str, ask: &Ask<'_>) -> io::Result<()> {
+fn send(stream: &mut impl Write, host: &str, ask: &HttpRequest<'_>) -> io::Result<()> {
     let mut head = format!("{} {} HTTP/1.0\r\nHost: {host}\r\nConnection: close\r\n", ask.method, ask.target);
     for (name, value) in ask.fields {
         head.push_str(&format!("{name}: {value}\r\n"));
@@ -135,8 +140,12 @@ mod tests {
     fn a_form_goes_out_and_an_answer_comes_back() {
         let (address, server) = serve_once(b"HTTP/1.1 302 Found\r\nLocation: /x\r\n\r\nbye", Duration::ZERO);
         let body = form(&[("a b", "c&d"), ("e", "\u{e9}")]);
-        let ask =
-            Ask { method: "POST", target: "/p?q", fields: &[("Cookie", "k=v".to_owned())], body: &body };
+        let ask = HttpRequest {
+            method: "POST",
+            target: "/p?q",
+            fields: &[("Cookie", "k=v".to_owned())],
+            body: &body,
+        };
         let answer = exchange(&address, "example.com", &ask, Duration::from_secs(5)).expect("an answer");
         assert_eq!(
             (answer.status, answer.field("location"), answer.text().as_str()),
@@ -155,7 +164,7 @@ mod tests {
             [b"", b"HTTP/1.1 200 OK\r\nContent-", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort"];
         for torn in cases {
             let (address, server) = serve_once(torn, Duration::ZERO);
-            let ask = Ask { method: "GET", target: "/", fields: &[], body: b"" };
+            let ask = HttpRequest { method: "GET", target: "/", fields: &[], body: b"" };
             let error = exchange(&address, "h", &ask, Duration::from_secs(5)).expect_err("torn");
             assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{error}");
             server.join().expect("no panic");
@@ -165,7 +174,7 @@ mod tests {
     #[test]
     fn a_silent_server_is_given_up() {
         let (address, server) = serve_once(b"HTTP/1.1 200 OK\r\n", Duration::from_millis(600));
-        let ask = Ask { method: "GET", target: "/", fields: &[], body: b"" };
+        let ask = HttpRequest { method: "GET", target: "/", fields: &[], body: b"" };
         let error = exchange(&address, "h", &ask, Duration::from_millis(200)).expect_err("silent");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         server.join().expect("no panic");

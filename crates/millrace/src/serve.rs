@@ -1,6 +1,6 @@
 //! `serve`, `check` and `explain`: the configuration, and running it.
 
-use crate::args::SourceArgs;
+use crate::args::ConfigArgs;
 use crate::failure::Failure;
 use millrace_settings::{Plan, Problem, Problems, Source};
 use std::io::{IsTerminal, Write};
@@ -9,7 +9,7 @@ use std::io::{IsTerminal, Write};
 ///
 /// # Errors
 /// When the configuration is wrong (its problems are printed), or the server can't start.
-pub fn serve(args: &SourceArgs) -> Result<(), Failure> {
+pub fn serve(args: &ConfigArgs) -> Result<(), Failure> {
     let source = source(args);
     let (plan, warnings) = load(&source)?;
     print_problems(&warnings);
@@ -24,7 +24,7 @@ pub fn serve(args: &SourceArgs) -> Result<(), Failure> {
 ///
 /// # Errors
 /// When there is one that keeps the server from starting.
-pub fn check(args: &SourceArgs) -> Result<(), Failure> {
+pub fn check(args: &ConfigArgs) -> Result<(), Failure> {
     let (plan, warnings) = load(&source(args))?;
     print_problems(&warnings);
     let sites =
@@ -44,7 +44,7 @@ pub fn explain(setting: Option<&str>) -> Result<(), Failure> {
 }
 
 /// The command line as the settings crate takes it.
-pub fn source(args: &SourceArgs) -> Source {
+pub fn source(args: &ConfigArgs) -> Source {
     Source {
         config: args.config.clone(),
         site_dir: args.site_dir.clone(),

@@ -248,20 +248,20 @@ where
     for (name, value) in asked.fields.clone() {
         let Some((known, concern)) = concern_of(name) else { continue };
         match concern {
-            Concern::Cookie => cookies(rules, value, key)?,
-            Concern::Authorization if profile => return Err(Bypass::Authorization),
-            Concern::Authorization => asking.authorization = true,
-            Concern::Control if !profile => asking.wants.add(value),
-            Concern::Pragma if !profile => asking.wants.pragma(value),
-            Concern::Range => asking.range = true,
-            Concern::Accept if profile => json |= is_json(value),
-            Concern::Agent if rules.key_device => device = Device::of(value),
-            Concern::Identity if !profile => {}
-            Concern::Override | Concern::Identity => return Err(Bypass::Field(known)),
-            Concern::Scheme | Concern::Host | Concern::Port => {
+            FieldConcern::Cookie => cookies(rules, value, key)?,
+            FieldConcern::Authorization if profile => return Err(Bypass::Authorization),
+            FieldConcern::Authorization => asking.authorization = true,
+            FieldConcern::Control if !profile => asking.wants.add(value),
+            FieldConcern::Pragma if !profile => asking.wants.pragma(value),
+            FieldConcern::Range => asking.range = true,
+            FieldConcern::Accept if profile => json |= is_json(value),
+            FieldConcern::Agent if rules.key_device => device = Device::of(value),
+            FieldConcern::Identity if !profile => {}
+            FieldConcern::Override | FieldConcern::Identity => return Err(Bypass::Field(known)),
+            FieldConcern::Scheme | FieldConcern::Host | FieldConcern::Port => {
                 told(asked.scheme, asked.place.host, concern, value, key).ok_or(Bypass::Field(known))?;
             }
-            Concern::Control | Concern::Pragma | Concern::Accept | Concern::Agent => {}
+            FieldConcern::Control | FieldConcern::Pragma | FieldConcern::Accept | FieldConcern::Agent => {}
         }
     }
     if json {
@@ -275,10 +275,10 @@ where
 
 /// What a proxy that we don't know says about scheme, host and port. PHP may believe it. If it says what we know, it is
 /// of no consequence; another scheme makes another page; anything else is not for the cache.
-fn told(scheme: &str, host: &str, concern: Concern, value: &[u8], key: &mut Vec<u8>) -> Option<()> {
+fn told(scheme: &str, host: &str, concern: FieldConcern, value: &[u8], key: &mut Vec<u8>) -> Option<()> {
     let value = std::str::from_utf8(value).ok()?.trim();
     match concern {
-        Concern::Scheme => {
+        FieldConcern::Scheme => {
             let https = match value {
                 "https" | "on" | "1" => true,
                 "http" | "off" | "0" => false,
@@ -294,7 +294,7 @@ fn told(scheme: &str, host: &str, concern: Concern, value: &[u8], key: &mut Vec<
             }
             Some(())
         }
-        Concern::Port => {
+        FieldConcern::Port => {
             let port = match host.rsplit_once(':') {
                 Some((_, port)) if !port.ends_with(']') => port,
                 _ if scheme == "https" => "443",
@@ -502,7 +502,7 @@ impl Device {
 
 /// In what way a request field concerns the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Concern {
+enum FieldConcern {
     Cookie,
     Authorization,
     Control,
@@ -523,61 +523,61 @@ enum Concern {
 }
 
 /// All fields that concern the cache, the shorter ones first: [`STARTS`] relies on it.
-const CONCERNS: &[(&str, Concern)] = &[
-    ("nonce", Concern::Identity),
-    ("range", Concern::Range),
-    ("accept", Concern::Accept),
-    ("cookie", Concern::Cookie),
-    ("pragma", Concern::Pragma),
-    ("x-host", Concern::Host),
-    ("api-key", Concern::Identity),
-    ("x-scheme", Concern::Scheme),
-    ("forwarded", Concern::Override),
-    ("x-api-key", Concern::Identity),
-    ("cart-token", Concern::Identity),
-    ("cf-visitor", Concern::Scheme),
-    ("user-agent", Concern::Agent),
-    ("x-wp-nonce", Concern::Identity),
-    ("x-auth-token", Concern::Identity),
-    ("x-csrf-token", Concern::Identity),
-    ("x-url-scheme", Concern::Scheme),
-    ("x-xsrf-token", Concern::Identity),
-    ("authorization", Concern::Authorization),
-    ("cache-control", Concern::Control),
-    ("x-http-method", Concern::Override),
-    ("x-rewrite-url", Concern::Override),
-    ("x-script-name", Concern::Override),
-    ("x-access-token", Concern::Identity),
-    ("x-original-uri", Concern::Override),
-    ("x-original-url", Concern::Override),
-    ("x-override-url", Concern::Override),
-    ("front-end-https", Concern::Scheme),
-    ("x-forwarded-ssl", Concern::Scheme),
-    ("x-forwarded-uri", Concern::Override),
-    ("x-forwarded-url", Concern::Override),
-    ("x-original-host", Concern::Host),
-    ("x-original-path", Concern::Override),
-    ("x-forwarded-host", Concern::Host),
-    ("x-forwarded-path", Concern::Override),
-    ("x-forwarded-port", Concern::Port),
-    ("x-requested-with", Concern::Identity),
-    ("x-forwarded-proto", Concern::Scheme),
-    ("x-method-override", Concern::Override),
-    ("x-original-method", Concern::Override),
-    ("x-forwarded-prefix", Concern::Override),
-    ("x-forwarded-scheme", Concern::Scheme),
-    ("x-forwarded-server", Concern::Host),
-    ("x-forwarded-method", Concern::Override),
-    ("proxy-authorization", Concern::Authorization),
-    ("x-http-host-override", Concern::Host),
-    ("x-forwarded-protocol", Concern::Scheme),
-    ("x-envoy-original-path", Concern::Override),
-    ("x-http-method-override", Concern::Override),
-    ("x-original-forwarded-host", Concern::Host),
-    ("cloudfront-forwarded-proto", Concern::Scheme),
+const CONCERNS: &[(&str, FieldConcern)] = &[
+    ("nonce", FieldConcern::Identity),
+    ("range", FieldConcern::Range),
+    ("accept", FieldConcern::Accept),
+    ("cookie", FieldConcern::Cookie),
+    ("pragma", FieldConcern::Pragma),
+    ("x-host", FieldConcern::Host),
+    ("api-key", FieldConcern::Identity),
+    ("x-scheme", FieldConcern::Scheme),
+    ("forwarded", FieldConcern::Override),
+    ("x-api-key", FieldConcern::Identity),
+    ("cart-token", FieldConcern::Identity),
+    ("cf-visitor", FieldConcern::Scheme),
+    ("user-agent", FieldConcern::Agent),
+    ("x-wp-nonce", FieldConcern::Identity),
+    ("x-auth-token", FieldConcern::Identity),
+    ("x-csrf-token", FieldConcern::Identity),
+    ("x-url-scheme", FieldConcern::Scheme),
+    ("x-xsrf-token", FieldConcern::Identity),
+    ("authorization", FieldConcern::Authorization),
+    ("cache-control", FieldConcern::Control),
+    ("x-http-method", FieldConcern::Override),
+    ("x-rewrite-url", FieldConcern::Override),
+    ("x-script-name", FieldConcern::Override),
+    ("x-access-token", FieldConcern::Identity),
+    ("x-original-uri", FieldConcern::Override),
+    ("x-original-url", FieldConcern::Override),
+    ("x-override-url", FieldConcern::Override),
+    ("front-end-https", FieldConcern::Scheme),
+    ("x-forwarded-ssl", FieldConcern::Scheme),
+    ("x-forwarded-uri", FieldConcern::Override),
+    ("x-forwarded-url", FieldConcern::Override),
+    ("x-original-host", FieldConcern::Host),
+    ("x-original-path", FieldConcern::Override),
+    ("x-forwarded-host", FieldConcern::Host),
+    ("x-forwarded-path", FieldConcern::Override),
+    ("x-forwarded-port", FieldConcern::Port),
+    ("x-requested-with", FieldConcern::Identity),
+    ("x-forwarded-proto", FieldConcern::Scheme),
+    ("x-method-override", FieldConcern::Override),
+    ("x-original-method", FieldConcern::Override),
+    ("x-forwarded-prefix", FieldConcern::Override),
+    ("x-forwarded-scheme", FieldConcern::Scheme),
+    ("x-forwarded-server", FieldConcern::Host),
+    ("x-forwarded-method", FieldConcern::Override),
+    ("proxy-authorization", FieldConcern::Authorization),
+    ("x-http-host-override", FieldConcern::Host),
+    ("x-forwarded-protocol", FieldConcern::Scheme),
+    ("x-envoy-original-path", FieldConcern::Override),
+    ("x-http-method-override", FieldConcern::Override),
+    ("x-original-forwarded-host", FieldConcern::Host),
+    ("cloudfront-forwarded-proto", FieldConcern::Scheme),
 ];
 
-fn concern_of(name: &str) -> Option<(&'static str, Concern)> {
+fn concern_of(name: &str) -> Option<(&'static str, FieldConcern)> {
     let of_this_length = STARTS.get(name.len())?..STARTS.get(name.len() + 1)?;
     let candidates = &CONCERNS[usize::from(*of_this_length.start)..usize::from(*of_this_length.end)];
     candidates.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).copied()

@@ -21,7 +21,7 @@
 //! - *A page of the cache for a visitor who has just put something into the cart*: `Anonymous` is taken from a run only if no
 //!   run that changes something ([`Visitors::begin`]) had the same cookie at the same time, nor did another run find
 //!   something meanwhile; and while one that changes something runs, it does not hold.
-//! - *Priority by a cookie that is valid no more*: [`Note::Forget`] removes all that is proven for a user, also what runs
+//! - *Priority by a cookie that is valid no more*: [`ReportNote::Forget`] removes all that is proven for a user, also what runs
 //!   that have begun before are yet to report. Other keys of the site (salts in wp-config.php) empty the table.
 //! - *Learning something*: only keyed hashes are held; the key is random in each process.
 
@@ -33,9 +33,9 @@ mod tests;
 
 use std::collections::HashMap;
 
-pub use cookies::{Concern, Cookies, Print, PrintKey};
-pub use report::{Install, Note, Report, Session, Word};
-use shelf::{Entry, Shelf};
+pub use cookies::{ConcernedCookies, Cookies, Print, PrintKey};
+pub use report::{Install, Report, ReportNote, Session, VisitorStatement};
+use shelf::{CookieEntry, Shelf};
 
 use crate::Millis;
 
@@ -52,7 +52,7 @@ pub enum Proof {
 
 /// What is known of a cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum CookieState {
     /// PHP has found that it is genuine.
     Proven(Proof),
     /// The visitor sees pages of his own, which is no merit: a commenter, a notice that waits.
@@ -92,7 +92,7 @@ pub struct Limits {
 
 /// Figures of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct VisitorUsage {
     /// Proven logins.
     pub logins: usize,
     /// Proven carts and sessions.
@@ -182,9 +182,9 @@ impl Visitors {
         let (mut proof, mut unknown, mut all_anonymous) = (None, !cookies.is_whole(), cookies.is_whole());
         for cookie in cookies.iter() {
             match self.state(cookie.print, now) {
-                Some(State::Proven(found)) if proof != Some(Proof::LoggedIn) => proof = Some(found),
-                Some(State::Proven(_)) => {}
-                Some(State::Anonymous) if !self.is_being_changed(cookie.print) => {}
+                Some(CookieState::Proven(found)) if proof != Some(Proof::LoggedIn) => proof = Some(found),
+                Some(CookieState::Proven(_)) => {}
+                Some(CookieState::Anonymous) if !self.is_being_changed(cookie.print) => {}
                 Some(_) => all_anonymous = false,
                 None => unknown = true,
             }
@@ -204,9 +204,9 @@ impl Visitors {
     }
 
     /// What is known of a cookie. What was known too long ago is no forgery, either.
-    fn state(&mut self, print: Print, now: Millis) -> Option<State> {
+    fn state(&mut self, print: Print, now: Millis) -> Option<CookieState> {
         let entry = self.shelves().into_iter().find_map(|shelf| shelf.get(print))?;
-        Some(if now < entry.until { entry.state } else { State::Unjudged })
+        Some(if now < entry.until { entry.state } else { CookieState::Unjudged })
     }
 
     fn shelves(&mut self) -> [&mut Shelf; 3] {
@@ -258,14 +258,14 @@ impl Visitors {
             let found = match report {
                 // Who has several cookies of a name: PHP has seen one of them.
                 Some(report) if cookies.is_whole() => report.of(cookie, &self.installs, self.elsewhere),
-                _ => Some(State::Unjudged),
+                _ => Some(CookieState::Unjudged),
             };
             let confirmed = cookies.is_whole() && report.is_some_and(|report| report.is_about(cookie));
             self.settle(cookie.print, run, found, confirmed, report.map_or(0, |report| report.user(key)));
             self.leave(cookie.print, run);
         }
         if let Some((print, proof)) = report.and_then(|report| report.issued(key)) {
-            self.put(print, run, State::Proven(proof), report.map_or(0, |report| report.user(key)));
+            self.put(print, run, CookieState::Proven(proof), report.map_or(0, |report| report.user(key)));
         }
     }
 
@@ -290,26 +290,26 @@ impl Visitors {
     }
 
     /// Takes in what was found out about a cookie; nothing: it is to be forgotten. `confirmed`: the report is about it.
-    fn settle(&mut self, print: Print, run: &Run, found: Option<State>, confirmed: bool, user: u64) {
+    fn settle(&mut self, print: Print, run: &Run, found: Option<CookieState>, confirmed: bool, user: u64) {
         let Some(state) = found else {
             self.remove(print);
             return self.touch(print);
         };
         match state {
-            State::Proven(_) => {
+            CookieState::Proven(_) => {
                 self.put(print, run, state, user);
                 self.touch(print);
             }
-            State::Anonymous => {
+            CookieState::Anonymous => {
                 if self.is_untouched(print, run) {
                     self.logins.remove(print);
                     self.carts.remove(print);
                     self.put(print, run, state, 0);
                 } else if self.recorded(print).is_none() {
-                    self.put(print, run, State::Unjudged, 0);
+                    self.put(print, run, CookieState::Unjudged, 0);
                 }
             }
-            State::Own | State::Unjudged => {
+            CookieState::Own | CookieState::Unjudged => {
                 if confirmed {
                     self.logins.remove(print);
                     self.carts.remove(print);
@@ -317,9 +317,9 @@ impl Visitors {
                 let known = self.recorded(print);
                 let holds = match known {
                     None => false,
-                    Some(State::Proven(_)) => true,
+                    Some(CookieState::Proven(_)) => true,
                     // A script that knows nothing of cookies says nothing of them.
-                    Some(_) => state == State::Unjudged && !run.is_write && !confirmed,
+                    Some(_) => state == CookieState::Unjudged && !run.is_write && !confirmed,
                 };
                 if !holds {
                     self.put(print, run, state, 0);
@@ -330,7 +330,7 @@ impl Visitors {
     }
 
     /// What is recorded, also if it is out of date.
-    fn recorded(&mut self, print: Print) -> Option<State> {
+    fn recorded(&mut self, print: Print) -> Option<CookieState> {
         self.shelves().into_iter().find_map(|shelf| shelf.get(print)).map(|entry| entry.state)
     }
 
@@ -361,18 +361,22 @@ impl Visitors {
         }
     }
 
-    fn put(&mut self, print: Print, run: &Run, state: State, user: u64) {
-        let is_login = state == State::Proven(Proof::LoggedIn);
+    fn put(&mut self, print: Print, run: &Run, state: CookieState, user: u64) {
+        let is_login = state == CookieState::Proven(Proof::LoggedIn);
         if is_login && run.sworn < self.forgotten_at(user) {
             return;
         }
-        let time = if matches!(state, State::Proven(_)) { self.limits.proven } else { self.limits.anonymous };
-        let entry =
-            Entry { state, until: run.begun.saturating_add(time), tag: if is_login { user } else { 0 } };
+        let time =
+            if matches!(state, CookieState::Proven(_)) { self.limits.proven } else { self.limits.anonymous };
+        let entry = CookieEntry {
+            state,
+            until: run.begun.saturating_add(time),
+            tag: if is_login { user } else { 0 },
+        };
         self.remove(print);
         match state {
-            State::Proven(Proof::LoggedIn) => self.logins.put(print, entry),
-            State::Proven(_) => self.carts.put(print, entry),
+            CookieState::Proven(Proof::LoggedIn) => self.logins.put(print, entry),
+            CookieState::Proven(_) => self.carts.put(print, entry),
             _ => self.others.put(print, entry),
         }
     }
@@ -393,8 +397,8 @@ impl Visitors {
     }
 
     /// Figures.
-    pub fn usage(&self) -> Usage {
-        Usage {
+    pub fn usage(&self) -> VisitorUsage {
+        VisitorUsage {
             logins: self.logins.len(),
             carts: self.carts.len(),
             others: self.others.len(),

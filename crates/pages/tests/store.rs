@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use millrace_pages::store::{MOST_BANS, MOST_VARIANTS, REMEMBERED, RETAINED};
-use millrace_pages::{Form, Hardness, Kept, Key, Look, Millis, Page, Pages, Purge, Stored, Tag, Terms};
+use millrace_pages::{
+    Form, Hardness, Kept, Key, Lookup, Millis, Page, Pages, Purge, StoreOutcome, Tag, Terms,
+};
 use millrace_wire::encoding::{CODINGS, Coding};
 
 const T: Millis = 1_700_000_000_000;
@@ -53,22 +55,22 @@ fn language(value: &str) -> impl FnMut(&str, &mut Vec<u8>) {
     }
 }
 
-fn put(store: &mut Store, at: &str, page: Arc<Page>, terms: Terms) -> Stored {
+fn put(store: &mut Store, at: &str, page: Arc<Page>, terms: Terms) -> StoreOutcome {
     let bytes = path(at);
     let ticket = store.lead(key(&bytes), &mut no_fields, "fill");
     store.store(ticket, &mut no_fields, page, terms, T)
 }
 
-fn look(store: &mut Store, at: &str, now: Millis) -> Look<&'static str> {
+fn look(store: &mut Store, at: &str, now: Millis) -> Lookup<&'static str> {
     store.look(key(&path(at)), &mut no_fields, now)
 }
 
 fn is_fresh(store: &mut Store, at: &str) -> bool {
-    matches!(look(store, at, T), Look::Fresh(_))
+    matches!(look(store, at, T), Lookup::Fresh(_))
 }
 
 fn is_missing(store: &mut Store, at: &str) -> bool {
-    matches!(look(store, at, T), Look::Miss(_))
+    matches!(look(store, at, T), Lookup::Miss(_))
 }
 
 #[test]
@@ -76,17 +78,17 @@ fn a_page_is_fresh_then_stale_then_gone() {
     let mut store = Store::new(1 << 20);
     let grace = Terms { stale_while_revalidate: 1000, stale_if_error: 5000, age: 10_000, ..terms(&[]) };
     put(&mut store, "/", page(10), grace);
-    let Look::Fresh(hit) = look(&mut store, "/", T + 5000) else { panic!("not fresh") };
+    let Lookup::Fresh(hit) = look(&mut store, "/", T + 5000) else { panic!("not fresh") };
     assert_eq!(hit.age, 15_000);
     // Up to a sixteenth of the 50 s is cut off.
     let end = T + 5000 + hit.ttl_left as u64;
     assert!((T + 46_875..=T + 50_000).contains(&end), "{}", end - T);
     for (late, while_revalidating, on_error) in [(0, true, true), (999, true, true), (1000, false, true)] {
-        let Look::Stale(hit, grace, None) = look(&mut store, "/", end + late) else { panic!("not stale") };
+        let Lookup::Stale(hit, grace, None) = look(&mut store, "/", end + late) else { panic!("not stale") };
         assert_eq!((grace.while_revalidating, grace.on_error), (while_revalidating, on_error));
         assert_eq!((hit.ttl_left, grace.purged), (-(late as i64), false));
     }
-    assert!(matches!(look(&mut store, "/", end + 5000), Look::Miss(None)));
+    assert!(matches!(look(&mut store, "/", end + 5000), Lookup::Miss(None)));
     assert_eq!((store.usage().pages, store.usage().expired), (0, 1));
 }
 
@@ -95,14 +97,14 @@ fn a_page_with_validators_is_kept_for_validating() {
     let mut store = Store::new(1 << 20);
     put(&mut store, "/", validated(10), terms(&[]));
     let late = T + MINUTE + RETAINED - MINUTE / 16 - 1;
-    let Look::Stale(hit, grace, None) = look(&mut store, "/", late) else { panic!("not stale") };
+    let Lookup::Stale(hit, grace, None) = look(&mut store, "/", late) else { panic!("not stale") };
     assert!(!grace.while_revalidating && !grace.on_error);
 
     let bytes = path("/");
     let ticket = store.lead(key(&bytes), &mut no_fields, "fill");
     let sent = store.freshen(ticket, &mut no_fields, None, terms(&[]), late).unwrap();
     assert!(Arc::ptr_eq(&sent, &hit.page));
-    let Look::Fresh(hit) = look(&mut store, "/", late + 1000) else { panic!("not fresh") };
+    let Lookup::Fresh(hit) = look(&mut store, "/", late + 1000) else { panic!("not fresh") };
     assert_eq!(hit.age, 1000);
 }
 
@@ -113,7 +115,7 @@ fn no_cache_and_must_revalidate_are_never_used_as_they_are() {
     put(&mut store, "/no-cache", validated(10), Terms { no_cache: true, ..grace.clone() });
     put(&mut store, "/must", validated(10), Terms { must_revalidate: true, ..grace });
     for (at, now) in [("/no-cache", T), ("/must", T + MINUTE)] {
-        let Look::Stale(_, grace, _) = look(&mut store, at, now) else { panic!("{at} is not stale") };
+        let Lookup::Stale(_, grace, _) = look(&mut store, at, now) else { panic!("{at} is not stale") };
         assert!(!grace.while_revalidating && !grace.on_error);
     }
 }
@@ -122,16 +124,16 @@ fn no_cache_and_must_revalidate_are_never_used_as_they_are() {
 fn one_fills_and_the_others_are_told_of_him() {
     let mut store = Store::new(1 << 20);
     let bytes = path("/");
-    assert!(matches!(look(&mut store, "/", T), Look::Miss(None)));
+    assert!(matches!(look(&mut store, "/", T), Lookup::Miss(None)));
     let ticket = store.lead(key(&bytes), &mut no_fields, "first");
-    assert!(matches!(look(&mut store, "/", T), Look::Miss(Some("first"))));
+    assert!(matches!(look(&mut store, "/", T), Lookup::Miss(Some("first"))));
     store.abandon(ticket);
-    assert!(matches!(look(&mut store, "/", T), Look::Miss(None)));
+    assert!(matches!(look(&mut store, "/", T), Lookup::Miss(None)));
 
     let ticket = store.lead(key(&bytes), &mut no_fields, "second");
     store.pass(ticket, tags(&[]), T + 1000);
-    assert!(matches!(look(&mut store, "/", T + 999), Look::Pass));
-    assert!(matches!(look(&mut store, "/", T + 1000), Look::Miss(None)));
+    assert!(matches!(look(&mut store, "/", T + 999), Lookup::Pass));
+    assert!(matches!(look(&mut store, "/", T + 1000), Lookup::Miss(None)));
 }
 
 #[test]
@@ -150,16 +152,16 @@ fn a_purge_lifts_a_mark() {
         ] {
             let ticket = store.lead(key(&bytes), &mut no_fields, "marks");
             assert!(store.pass(ticket, tags(&[1, 2]), T + 1000));
-            assert!(matches!(look(&mut store, "/a/b", T), Look::Pass));
+            assert!(matches!(look(&mut store, "/a/b", T), Lookup::Pass));
             assert_eq!(store.purge(&what, how), 0, "no page is gone: {what:?}");
-            assert_eq!(matches!(look(&mut store, "/a/b", T), Look::Miss(None)), lifts, "{what:?}");
+            assert_eq!(matches!(look(&mut store, "/a/b", T), Lookup::Miss(None)), lifts, "{what:?}");
             store.verify();
         }
         // What is purged while the fill runs is not marked: it may be another thing now.
         let ticket = store.lead(key(&bytes), &mut no_fields, "marks");
         store.purge(&Purge::Everything, how);
         assert!(!store.pass(ticket, tags(&[1]), T + 1000));
-        assert!(matches!(look(&mut store, "/a/b", T), Look::Miss(None)));
+        assert!(matches!(look(&mut store, "/a/b", T), Lookup::Miss(None)));
     }
     // A page takes the place of a mark, and a mark that of a page; their tags go with them.
     let ticket = store.lead(key(&bytes), &mut no_fields, "marks");
@@ -178,20 +180,20 @@ fn whoever_comes_after_a_purge_does_not_wait_for_what_was_purged() {
     let bytes = path("/");
     let old = store.lead(key(&bytes), &mut no_fields, "old");
     store.purge(&Purge::Tag(Tag(1)), Hardness::Soft);
-    assert!(matches!(look(&mut store, "/", T), Look::Miss(None)));
+    assert!(matches!(look(&mut store, "/", T), Lookup::Miss(None)));
     let new = store.lead(key(&bytes), &mut no_fields, "new");
-    assert!(matches!(look(&mut store, "/", T), Look::Miss(Some("new"))));
+    assert!(matches!(look(&mut store, "/", T), Lookup::Miss(Some("new"))));
     // The old one comes in last, and changes nothing.
     let made = page(2);
-    assert_eq!(store.store(new, &mut no_fields, made.clone(), terms(&[]), T), Stored::Fresh);
-    assert_eq!(store.store(old, &mut no_fields, page(1), terms(&[]), T), Stored::Superseded);
-    let Look::Fresh(hit) = look(&mut store, "/", T) else { panic!("not fresh") };
+    assert_eq!(store.store(new, &mut no_fields, made.clone(), terms(&[]), T), StoreOutcome::Fresh);
+    assert_eq!(store.store(old, &mut no_fields, page(1), terms(&[]), T), StoreOutcome::Superseded);
+    let Lookup::Fresh(hit) = look(&mut store, "/", T) else { panic!("not fresh") };
     assert!(Arc::ptr_eq(&hit.page, &made));
 }
 
 #[test]
 fn a_purge_while_a_fill_runs_counts_for_what_it_brings() {
-    for (how, stored) in [(Hardness::Hard, Stored::Purged), (Hardness::Soft, Stored::Stale)] {
+    for (how, stored) in [(Hardness::Hard, StoreOutcome::Purged), (Hardness::Soft, StoreOutcome::Stale)] {
         let prefix = Purge::Prefix { site: "site".into(), host: None, path: Box::from(*b"/a") };
         for what in [Purge::Everything, Purge::Tag(Tag(5)), prefix] {
             let mut store = Store::new(1 << 20);
@@ -200,7 +202,7 @@ fn a_purge_while_a_fill_runs_counts_for_what_it_brings() {
             assert_eq!(store.purge(&what, how), 0);
             assert_eq!(store.store(ticket, &mut no_fields, validated(1), terms(&[5]), T), stored, "{what:?}");
             // The next fill is not concerned.
-            assert_eq!(put(&mut store, "/a/b", page(1), terms(&[5])), Stored::Fresh);
+            assert_eq!(put(&mut store, "/a/b", page(1), terms(&[5])), StoreOutcome::Fresh);
             store.verify();
         }
     }
@@ -213,7 +215,7 @@ fn a_tag_is_purged_and_nothing_else() {
     put(&mut store, "/2", validated(1), terms(&[2, 9]));
     put(&mut store, "/3", validated(1), terms(&[3]));
     assert_eq!(store.purge(&Purge::Tag(Tag(9)), Hardness::Soft), 2);
-    assert!(matches!(look(&mut store, "/1", T), Look::Stale(_, grace, _) if grace.purged));
+    assert!(matches!(look(&mut store, "/1", T), Lookup::Stale(_, grace, _) if grace.purged));
     assert!(is_fresh(&mut store, "/3"));
     assert_eq!(store.purge(&Purge::Tag(Tag(2)), Hardness::Hard), 1);
     assert!(is_missing(&mut store, "/2") && is_fresh(&mut store, "/3"));
@@ -276,15 +278,15 @@ fn variants_are_apart_and_bounded() {
         let name = n.to_string();
         let select = &mut language(&name);
         let ticket = store.lead(key(&bytes), select, "fill");
-        assert_eq!(store.store(ticket, select, page(n), by_language(&[]), T), Stored::Fresh);
+        assert_eq!(store.store(ticket, select, page(n), by_language(&[]), T), StoreOutcome::Fresh);
     }
     for n in 0..MOST_VARIANTS {
         let look = store.look(key(&bytes), &mut language(&n.to_string()), T);
-        assert!(matches!(look, Look::Fresh(hit) if hit.page.identity().body().len() == n));
+        assert!(matches!(look, Lookup::Fresh(hit) if hit.page.identity().body().len() == n));
     }
-    assert!(matches!(store.look(key(&bytes), &mut language("more"), T), Look::Pass));
+    assert!(matches!(store.look(key(&bytes), &mut language("more"), T), Lookup::Pass));
     let later = T + MINUTE;
-    assert!(matches!(store.look(key(&bytes), &mut language("more"), later), Look::Miss(None)));
+    assert!(matches!(store.look(key(&bytes), &mut language("more"), later), Lookup::Miss(None)));
     store.verify();
 }
 
@@ -297,12 +299,12 @@ fn each_variant_has_its_fill_once_the_page_is_known_to_vary() {
     store.store(ticket, &mut language("de"), page(1), by_language(&[]), T);
     let french = store.lead(key(&bytes), &mut language("fr"), "french");
     assert!(french.is_for_all(&by_language(&[]).vary));
-    assert!(matches!(store.look(key(&bytes), &mut language("fr"), T), Look::Miss(Some("french"))));
-    assert!(matches!(store.look(key(&bytes), &mut language("it"), T), Look::Miss(None)));
-    assert!(matches!(store.look(key(&bytes), &mut language("de"), T), Look::Fresh(_)));
+    assert!(matches!(store.look(key(&bytes), &mut language("fr"), T), Lookup::Miss(Some("french"))));
+    assert!(matches!(store.look(key(&bytes), &mut language("it"), T), Lookup::Miss(None)));
+    assert!(matches!(store.look(key(&bytes), &mut language("de"), T), Lookup::Fresh(_)));
     store.pass(french, tags(&[]), T + 1000);
-    assert!(matches!(store.look(key(&bytes), &mut language("fr"), T), Look::Pass));
-    assert!(matches!(store.look(key(&bytes), &mut language("de"), T), Look::Fresh(_)));
+    assert!(matches!(store.look(key(&bytes), &mut language("fr"), T), Lookup::Pass));
+    assert!(matches!(store.look(key(&bytes), &mut language("de"), T), Lookup::Fresh(_)));
 }
 
 #[test]
@@ -316,8 +318,8 @@ fn the_budget_holds_whatever_comes() {
     }
     store.verify();
     assert!(store.usage().evicted > 1000 && store.usage().pages > 100);
-    assert_eq!(put(&mut store, "/large", page(BUDGET / 4), terms(&[])), Stored::TooLarge);
-    assert!(matches!(look(&mut store, "/large", T + REMEMBERED - 1), Look::Pass));
+    assert_eq!(put(&mut store, "/large", page(BUDGET / 4), terms(&[])), StoreOutcome::TooLarge);
+    assert!(matches!(look(&mut store, "/large", T + REMEMBERED - 1), Lookup::Pass));
     store.set_budget(BUDGET / 8);
     assert!(store.usage().bytes <= BUDGET / 8 && store.usage().pages > 10, "{:?}", store.usage());
     store.set_budget(0);
@@ -358,7 +360,7 @@ fn pages_get_slim_before_they_have_to_go() {
     let usage = store.usage();
     assert!(usage.pages == 20 && usage.evicted == 0 && usage.slimmed >= 15, "{usage:?}");
     let pages = (0..20).map(|n| match look(&mut store, &format!("/{n}"), T) {
-        Look::Fresh(hit) => hit.page,
+        Lookup::Fresh(hit) => hit.page,
         _ => panic!("it is there"),
     });
     let slim: Vec<_> = pages.filter(|page| page.is_slim()).collect();
@@ -393,7 +395,7 @@ fn what_can_not_be_unpacked_or_is_wanted_uncoded_stays_as_it_is() {
     for n in 0..10 {
         put(&mut store, &format!("/{n}"), coded(100_000), terms(&[]));
     }
-    let Look::Fresh(hit) = look(&mut store, "/wanted", T) else { panic!("it is there") };
+    let Lookup::Fresh(hit) = look(&mut store, "/wanted", T) else { panic!("it is there") };
     assert!(!hit.page.is_slim() && store.usage().slimmed > 0);
 }
 
@@ -461,13 +463,13 @@ fn pages_from_disk_come_after_newer_ones_and_mind_purges() {
     store.purge(&Purge::Tag(Tag(1)), Hardness::Hard);
     store.purge(&Purge::Tag(Tag(2)), Hardness::Soft);
     let mut insert = |at: &str, tags, now| store.insert(&hold, key(&path(at)), kept(tags), now);
-    assert_eq!(insert("/new", &[], T), Stored::Superseded);
-    assert_eq!(insert("/1", &[1], T), Stored::Purged);
-    assert_eq!(insert("/2", &[2], T), Stored::Stale);
-    assert_eq!(insert("/3", &[3], T), Stored::Fresh);
-    assert_eq!(insert("/4", &[4], T + 2 * RETAINED), Stored::Expired);
+    assert_eq!(insert("/new", &[], T), StoreOutcome::Superseded);
+    assert_eq!(insert("/1", &[1], T), StoreOutcome::Purged);
+    assert_eq!(insert("/2", &[2], T), StoreOutcome::Stale);
+    assert_eq!(insert("/3", &[3], T), StoreOutcome::Fresh);
+    assert_eq!(insert("/4", &[4], T + 2 * RETAINED), StoreOutcome::Expired);
     store.release(hold);
-    let Look::Fresh(hit) = look(&mut store, "/3", T) else { panic!("not fresh") };
+    let Lookup::Fresh(hit) = look(&mut store, "/3", T) else { panic!("not fresh") };
     assert_eq!(hit.age, 1000);
     store.verify();
 }

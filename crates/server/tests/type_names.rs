@@ -26,7 +26,8 @@ fn a_type_name_means_one_thing_in_a_crate() {
             let count = definitions.get(*twin).map_or(0, Vec::len);
             assert!(count > 1, "{twin} of {of} is defined {count} times: take it out of the list");
         }
-        let is_twin = |name_of_type: &str| TWINS.iter().any(|(of, twin, _)| (*of, *twin) == (&name, name_of_type));
+        let is_twin =
+            |name_of_type: &str| TWINS.iter().any(|(of, twin, _)| (*of, *twin) == (&name, name_of_type));
         wrong.extend(
             definitions
                 .iter()

@@ -28,7 +28,7 @@ const MOST_TRAILERS: usize = 32;
 ///                                             size 0  \--> Trailers --empty line--> Done
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ChunkState {
     /// Before or among the digits of a chunk size.
     Size {
         size: u64,
@@ -128,39 +128,39 @@ impl From<Malformed> for io::Error {
 
 /// Takes a chunked text apart, whatever pieces it comes in.
 #[derive(Clone, Debug)]
-pub struct Decoder {
-    state: State,
+pub struct ChunkedDecoder {
+    state: ChunkState,
     /// The trailer line that has begun.
     line: Vec<u8>,
     trailer_bytes: usize,
     trailers: usize,
 }
 
-impl Default for Decoder {
-    fn default() -> Decoder {
-        let state = State::Size { size: 0, digits: 0 };
-        Decoder { state, line: Vec::new(), trailer_bytes: 0, trailers: 0 }
+impl Default for ChunkedDecoder {
+    fn default() -> ChunkedDecoder {
+        let state = ChunkState::Size { size: 0, digits: 0 };
+        ChunkedDecoder { state, line: Vec::new(), trailer_bytes: 0, trailers: 0 }
     }
 }
 
-impl Decoder {
+impl ChunkedDecoder {
     /// Whether the last chunk and the trailers have been read.
     pub fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.state == ChunkState::Done
     }
 
     /// Reads from the start of `input`. Returns how many bytes it took and which of them are content; call again
-    /// with the rest until it takes nothing or [`Decoder::is_done`].
+    /// with the rest until it takes nothing or [`ChunkedDecoder::is_done`].
     ///
     /// # Errors
     /// [`Malformed`]: the text is not chunked as RFC 9112 says.
     pub fn decode<'a>(&mut self, input: &'a [u8]) -> Result<(usize, &'a [u8]), Malformed> {
         let mut taken = 0;
         while taken < input.len() && !self.is_done() {
-            if let State::Data { left } = self.state {
+            if let ChunkState::Data { left } = self.state {
                 let n = left.min((input.len() - taken) as u64);
                 let content = &input[taken..taken + n as usize];
-                self.state = if n == left { State::DataCr } else { State::Data { left: left - n } };
+                self.state = if n == left { ChunkState::DataCr } else { ChunkState::Data { left: left - n } };
                 return Ok((taken + n as usize, content));
             }
             self.step(input[taken])?;
@@ -171,34 +171,46 @@ impl Decoder {
 
     fn step(&mut self, byte: u8) -> Result<(), Malformed> {
         self.state = match (self.state, byte) {
-            (State::Size { size, digits }, _) if byte.is_ascii_hexdigit() => {
+            (ChunkState::Size { size, digits }, _) if byte.is_ascii_hexdigit() => {
                 if digits == MOST_SIZE_DIGITS {
                     return Err(Malformed("chunk size out of range"));
                 }
                 let digit = u64::from((byte as char).to_digit(16).unwrap_or(0));
-                State::Size { size: size * 16 + digit, digits: digits + 1 }
+                ChunkState::Size { size: size * 16 + digit, digits: digits + 1 }
             }
-            (State::Size { digits: 0, .. }, _) => return Err(Malformed("chunk size is not a hex number")),
-            (State::Size { size, .. }, b'\r') => State::SizeLf { size },
-            (State::Size { size, .. }, b';') => State::Extension { size, bytes: 0, part: Part::Begin },
-            (State::Size { size, .. }, b' ' | b'\t') => State::Extension { size, bytes: 1, part: Part::Gap },
-            (State::Size { .. }, _) => return Err(Malformed("chunk size is not a hex number")),
-            (State::Extension { size, part, .. }, b'\r') if part.may_end() => State::SizeLf { size },
-            (State::Extension { bytes: MOST_EXTENSION_BYTES, .. }, _) => {
+            (ChunkState::Size { digits: 0, .. }, _) => {
+                return Err(Malformed("chunk size is not a hex number"));
+            }
+            (ChunkState::Size { size, .. }, b'\r') => ChunkState::SizeLf { size },
+            (ChunkState::Size { size, .. }, b';') => {
+                ChunkState::Extension { size, bytes: 0, part: Part::Begin }
+            }
+            (ChunkState::Size { size, .. }, b' ' | b'\t') => {
+                ChunkState::Extension { size, bytes: 1, part: Part::Gap }
+            }
+            (ChunkState::Size { .. }, _) => return Err(Malformed("chunk size is not a hex number")),
+            (ChunkState::Extension { size, part, .. }, b'\r') if part.may_end() => {
+                ChunkState::SizeLf { size }
+            }
+            (ChunkState::Extension { bytes: MOST_EXTENSION_BYTES, .. }, _) => {
                 return Err(Malformed("chunk extension is too long"));
             }
-            (State::Extension { size, bytes, part }, _) => {
+            (ChunkState::Extension { size, bytes, part }, _) => {
                 let part = part.after(byte).ok_or(Malformed("illegal chunk extension"))?;
-                State::Extension { size, bytes: bytes + 1, part }
+                ChunkState::Extension { size, bytes: bytes + 1, part }
             }
-            (State::SizeLf { size: 0 }, b'\n') => State::Trailers,
-            (State::SizeLf { size }, b'\n') => State::Data { left: size },
-            (State::SizeLf { .. }, _) => return Err(Malformed("a bare CR after a chunk size")),
-            (State::DataCr, b'\r') => State::DataLf,
-            (State::DataLf, b'\n') => State::Size { size: 0, digits: 0 },
-            (State::DataCr | State::DataLf, _) => return Err(Malformed("a chunk is longer than its size")),
-            (State::Trailers, _) => return self.trailer_byte(byte),
-            (State::Data { .. } | State::Done, _) => unreachable!("no single step in {:?}", self.state),
+            (ChunkState::SizeLf { size: 0 }, b'\n') => ChunkState::Trailers,
+            (ChunkState::SizeLf { size }, b'\n') => ChunkState::Data { left: size },
+            (ChunkState::SizeLf { .. }, _) => return Err(Malformed("a bare CR after a chunk size")),
+            (ChunkState::DataCr, b'\r') => ChunkState::DataLf,
+            (ChunkState::DataLf, b'\n') => ChunkState::Size { size: 0, digits: 0 },
+            (ChunkState::DataCr | ChunkState::DataLf, _) => {
+                return Err(Malformed("a chunk is longer than its size"));
+            }
+            (ChunkState::Trailers, _) => return self.trailer_byte(byte),
+            (ChunkState::Data { .. } | ChunkState::Done, _) => {
+                unreachable!("no single step in {:?}", self.state)
+            }
         };
         Ok(())
     }
@@ -214,7 +226,7 @@ impl Decoder {
         }
         let line = self.line.strip_suffix(b"\r\n").ok_or(Malformed("a trailer ends with a bare LF"))?;
         if line.is_empty() {
-            self.state = State::Done;
+            self.state = ChunkState::Done;
         } else {
             check_trailer(line)?;
             self.trailers += 1;
@@ -268,7 +280,7 @@ mod tests {
 
     /// Decodes `text` in pieces of `step` bytes.
     fn decode(text: &[u8], step: usize) -> Result<(Vec<u8>, bool, usize), Malformed> {
-        let (mut decoder, mut content, mut taken) = (Decoder::default(), Vec::new(), 0);
+        let (mut decoder, mut content, mut taken) = (ChunkedDecoder::default(), Vec::new(), 0);
         for piece in text.chunks(step) {
             let mut rest = piece;
             while !rest.is_empty() && !decoder.is_done() {

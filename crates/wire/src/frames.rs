@@ -14,8 +14,8 @@
 //!
 //! | who writes | kinds | here |
 //! | --- | --- | --- |
-//! | server to worker | REQUEST | [`Request`] builds it, [`Parsed`] reads it (for tests and stand-ins) |
-//! | worker to server | HEAD, BODY, END, READY, LOG, NOTE, EARLY, HANDLER | [`Decoder`] reads them, [`answer`] writes them (stand-ins) |
+//! | server to worker | REQUEST | [`RequestFrame`] builds it, [`ParsedFrame`] reads it (for tests and stand-ins) |
+//! | worker to server | HEAD, BODY, END, READY, LOG, NOTE, EARLY, HANDLER | [`FrameDecoder`] reads them, [`answer`] writes them (stand-ins) |
 //! | server to host | SPAWN, RETIRE, TRACE | [`control::spawn`], [`control::retire`], [`control::trace`] |
 //! | host to server | READY, FAILED, STARTED, EXITED, LOG, TRACED | [`control::Message`] |
 //!
@@ -26,8 +26,8 @@ pub mod answer;
 pub mod control;
 mod request;
 
-pub use answer::{Decoder, End, Frame, Head, NoteKind, Step};
-pub use request::{Body, Parsed, Request, number};
+pub use answer::{EndFrame, Frame, FrameDecoder, FrameStep, NoteKind, WorkerHead};
+pub use request::{Body, ParsedFrame, RequestFrame, number};
 
 /// Defines each constant once, for Rust and for the C header.
 macro_rules! constants {
@@ -212,7 +212,7 @@ pub const SCOREBOARD_DESCRIPTOR: i32 = 4;
 
 /// The first 8 bytes of every frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct FrameHeader {
     /// Bytes of the payload that follows.
     pub length: u32,
     /// One of `KIND_*` or `CONTROL_*`.
@@ -223,7 +223,7 @@ pub struct Header {
     pub extra: u16,
 }
 
-impl Header {
+impl FrameHeader {
     /// The bytes of the header.
     pub fn encode(self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
@@ -235,9 +235,9 @@ impl Header {
     }
 
     /// The header at the start of `bytes`; `None` while there are fewer than [`HEADER_BYTES`].
-    pub fn decode(bytes: &[u8]) -> Option<Header> {
+    pub fn decode(bytes: &[u8]) -> Option<FrameHeader> {
         let (head, _) = bytes.split_first_chunk::<HEADER_BYTES>()?;
-        Some(Header {
+        Some(FrameHeader {
             length: u32::from_ne_bytes([head[0], head[1], head[2], head[3]]),
             kind: head[4],
             flags: head[5],
@@ -248,7 +248,7 @@ impl Header {
 
 /// Why bytes are no frame. The peer has a bug or its memory is broken: its connection is of no more use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broken {
+pub enum FrameError {
     /// A kind that this end does not take.
     Kind(u8),
     /// A payload longer than its kind may be, or shorter than its content says.
@@ -272,37 +272,37 @@ pub enum Broken {
     Text,
 }
 
-impl std::fmt::Display for Broken {
+impl std::fmt::Display for FrameError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Broken::Kind(kind) => write!(f, "unknown frame kind {kind}"),
-            Broken::Length { kind, length } => {
+            FrameError::Kind(kind) => write!(f, "unknown frame kind {kind}"),
+            FrameError::Length { kind, length } => {
                 write!(f, "frame of kind {kind} has the wrong length {length}")
             }
-            Broken::Status(status) => write!(f, "status code {status} is out of range"),
-            Broken::Field => write!(f, "illegal header field in the response"),
-            Broken::Note(what) => write!(f, "note to the page cache has the unknown kind {what}"),
-            Broken::NoteText => write!(f, "illegal text in a note to the page cache"),
-            Broken::Order(kind) => write!(f, "frame of kind {kind} out of order"),
-            Broken::Text => write!(f, "illegal text in a control message"),
+            FrameError::Status(status) => write!(f, "status code {status} is out of range"),
+            FrameError::Field => write!(f, "illegal header field in the response"),
+            FrameError::Note(what) => write!(f, "note to the page cache has the unknown kind {what}"),
+            FrameError::NoteText => write!(f, "illegal text in a note to the page cache"),
+            FrameError::Order(kind) => write!(f, "frame of kind {kind} out of order"),
+            FrameError::Text => write!(f, "illegal text in a control message"),
         }
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for FrameError {}
 
 /// A value does not fit into a REQUEST: a name over 64 KiB, or more variables or body than [`VARIABLES_MAX`] and
 /// [`INLINE_BODY_MAX`] allow. The client's doing: answer 431 or 413.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLong;
+pub struct RequestTooLong;
 
-impl std::fmt::Display for TooLong {
+impl std::fmt::Display for RequestTooLong {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "the request is too large for a PHP worker")
     }
 }
 
-impl std::error::Error for TooLong {}
+impl std::error::Error for RequestTooLong {}
 
 /// The text of `php/c/frames.h`.
 pub fn c_header() -> String {
@@ -348,9 +348,9 @@ mod tests {
 
     #[test]
     fn header_goes_there_and_back() {
-        let header = Header { length: 0x0102_0304, kind: KIND_HEAD, flags: 3, extra: 404 };
-        assert_eq!(Header::decode(&header.encode()), Some(header));
-        assert_eq!(Header::decode(&header.encode()[..7]), None);
+        let header = FrameHeader { length: 0x0102_0304, kind: KIND_HEAD, flags: 3, extra: 404 };
+        assert_eq!(FrameHeader::decode(&header.encode()), Some(header));
+        assert_eq!(FrameHeader::decode(&header.encode()[..7]), None);
     }
 
     #[test]

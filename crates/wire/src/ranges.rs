@@ -2,14 +2,14 @@
 
 /// Bytes `start..end` of a representation; never empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct ByteSpan {
     /// First byte.
     pub start: u64,
     /// One past the last.
     pub end: u64,
 }
 
-impl Span {
+impl ByteSpan {
     /// Bytes in it.
     pub fn length(self) -> u64 {
         self.end - self.start
@@ -21,12 +21,12 @@ impl Span {
     }
 
     /// Whether the two have bytes in common or no byte between them.
-    fn touches(self, other: Span) -> bool {
+    fn touches(self, other: ByteSpan) -> bool {
         self.start <= other.end && other.start <= self.end
     }
 
-    fn join(self, other: Span) -> Span {
-        Span { start: self.start.min(other.start), end: self.end.max(other.end) }
+    fn join(self, other: ByteSpan) -> ByteSpan {
+        ByteSpan { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 }
 
@@ -36,9 +36,9 @@ pub enum Wanted {
     /// All of it: the field is malformed, has another unit, or asks for more than an honest client would.
     Whole,
     /// One part.
-    One(Span),
+    One(ByteSpan),
     /// Two or more parts, in the order asked for; none touches another.
-    Several(Vec<Span>),
+    Several(Vec<ByteSpan>),
     /// Nothing that is there: 416.
     Nothing,
 }
@@ -53,7 +53,7 @@ pub const MOST_RANGES: usize = 16;
 /// whole.
 pub fn wanted(value: &[u8], length: u64) -> Wanted {
     let Some(members) = members(value) else { return Wanted::Whole };
-    let mut spans: Vec<Span> = Vec::new();
+    let mut spans: Vec<ByteSpan> = Vec::new();
     let (mut count, mut total) = (0, 0u64);
     for member in members {
         let Some(spec) = spec(member) else { return Wanted::Whole };
@@ -106,10 +106,10 @@ impl Spec {
     }
 
     /// The bytes it means, if there are any.
-    fn of(self, length: u64) -> Option<Span> {
+    fn of(self, length: u64) -> Option<ByteSpan> {
         let span = match self {
-            Spec::From { first, last } => Span { start: first, end: last.saturating_add(1).min(length) },
-            Spec::Suffix(n) => Span { start: length.saturating_sub(n), end: length },
+            Spec::From { first, last } => ByteSpan { start: first, end: last.saturating_add(1).min(length) },
+            Spec::Suffix(n) => ByteSpan { start: length.saturating_sub(n), end: length },
         };
         (span.start < span.end).then_some(span)
     }
@@ -136,8 +136,8 @@ fn number(text: &[u8]) -> Option<u64> {
 }
 
 /// Joins spans that touch, each into the first that it touches, so that the order asked for stays.
-fn coalesce(spans: Vec<Span>) -> Vec<Span> {
-    let mut out: Vec<Span> = Vec::with_capacity(spans.len());
+fn coalesce(spans: Vec<ByteSpan>) -> Vec<ByteSpan> {
+    let mut out: Vec<ByteSpan> = Vec::with_capacity(spans.len());
     for mut span in spans {
         let mut place = out.len();
         // A joined span may reach a third one: until none touches. At most MOST_RANGES spans, so this is short.
@@ -156,8 +156,8 @@ mod tests {
     use Wanted::{Nothing, One, Several, Whole};
     use proptest::prelude::*;
 
-    fn span(start: u64, end: u64) -> Span {
-        Span { start, end }
+    fn span(start: u64, end: u64) -> ByteSpan {
+        ByteSpan { start, end }
     }
 
     #[test]
@@ -281,7 +281,7 @@ mod tests {
             }).collect();
             let result = wanted(format!("bytes={}", specs.join(", ")).as_bytes(), length);
             // What is asked for alone is in the answer to all.
-            let covers = |spans: &[Span]| specs.iter().all(|spec| match wanted(format!("bytes={spec}").as_bytes(), length) {
+            let covers = |spans: &[ByteSpan]| specs.iter().all(|spec| match wanted(format!("bytes={spec}").as_bytes(), length) {
                 One(one) => spans.iter().any(|s| s.start <= one.start && one.end <= s.end),
                 _ => true,
             });

@@ -7,7 +7,7 @@ use std::mem::{MaybeUninit, take};
 
 use httparse::{Header, ParserConfig, Status};
 
-use crate::chunked::{Decoder, Malformed};
+use crate::chunked::{ChunkedDecoder, Malformed};
 
 /// Fields in a head.
 const MOST_FIELDS: usize = 128;
@@ -31,7 +31,7 @@ enum Phase {
     Head,
     /// This many bytes of content are left.
     Length(u64),
-    Chunked(Box<Decoder>),
+    Chunked(Box<ChunkedDecoder>),
     /// Content is all that comes.
     ToEnd,
 }

@@ -11,7 +11,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use millrace_wire::frames::{self, Body, Decoder, End, Frame, NoteKind, Request, Step, control};
+use millrace_wire::frames::{
+    self, Body, EndFrame, Frame, FrameDecoder, FrameStep, NoteKind, RequestFrame, control,
+};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
@@ -52,7 +54,7 @@ pub struct Worker {
     pub socket: OwnedFd,
     pub slot: u32,
     pub pid: u32,
-    decoder: Decoder,
+    decoder: FrameDecoder,
     input: Vec<u8>,
     sequence: u64,
 }
@@ -67,7 +69,7 @@ pub struct Answer {
     pub log: Vec<String>,
     /// What the script said to the page cache.
     pub notes: Vec<(NoteKind, String)>,
-    pub end: End,
+    pub end: EndFrame,
 }
 
 impl Answer {
@@ -92,8 +94,8 @@ pub enum Sent {
     Early(Vec<(String, String)>),
     Head(u16, String, Vec<(String, String)>),
     Body(Vec<u8>),
-    End(End),
-    Ready(End),
+    End(EndFrame),
+    Ready(EndFrame),
     Log(String),
     Note(NoteKind, String),
     /// Whether a persistent worker's script has come to its loop.
@@ -215,7 +217,7 @@ impl Host {
                         socket,
                         slot,
                         pid,
-                        decoder: Decoder::default(),
+                        decoder: FrameDecoder::default(),
                         input: Vec::new(),
                         sequence: 0,
                     };
@@ -448,7 +450,7 @@ impl Worker {
     fn frame(&mut self, ask: &Ask) -> (Vec<u8>, Option<OwnedFd>) {
         self.sequence += 1;
         let mut out = Vec::new();
-        let mut request = Request::begin(&mut out, self.sequence);
+        let mut request = RequestFrame::begin(&mut out, self.sequence);
         for (name, value) in &ask.variables {
             request.variable(name.as_bytes(), value);
         }
@@ -514,12 +516,12 @@ impl Worker {
     pub fn next(&mut self) -> Sent {
         loop {
             match self.decoder.next(&self.input).unwrap() {
-                Step::Frame(frame, used) => {
+                FrameStep::Frame(frame, used) => {
                     let sent = own(frame);
                     self.input.drain(..used);
                     return sent;
                 }
-                Step::Partial(_) => {}
+                FrameStep::Partial(_) => {}
             }
             assert!(readable(&self.socket, PATIENCE), "the worker says nothing");
             let mut bytes = [0; 65536];

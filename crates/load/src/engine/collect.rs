@@ -8,7 +8,7 @@ use super::clock::SECOND;
 use super::limits;
 use super::server::Watch;
 use super::shared::{Gauges, Report, Shared};
-use crate::plan::{Arrivals, Plan};
+use crate::plan::{ArrivalModel, Plan};
 use crate::record::{End, Failures, Run, Second, Stage, Tally, Tester, Times};
 
 /// Puts seconds together.
@@ -145,8 +145,8 @@ impl Collector {
         if run.end.is_none() && length == 1.0 && self.window.len() == most {
             // Users who can't connect were wanted, but are not there.
             let load = match self.shared.plan.arrivals {
-                Arrivals::Closed => wanted.min(open.users as f64),
-                Arrivals::Open => wanted,
+                ArrivalModel::Closed => wanted.min(open.users as f64),
+                ArrivalModel::Open => wanted,
             };
             run.end = broken(&self.shared.plan, &self.window, at, load);
         }
@@ -186,8 +186,8 @@ impl Collector {
     }
 }
 
-fn name_of(segment: &crate::plan::Segment, round: usize, arrivals: Arrivals) -> String {
-    let unit = if arrivals == Arrivals::Open { "per second" } else { "users" };
+fn name_of(segment: &crate::plan::Segment, round: usize, arrivals: ArrivalModel) -> String {
+    let unit = if arrivals == ArrivalModel::Open { "per second" } else { "users" };
     match (segment.round, segment.from == segment.to) {
         (true, _) => format!("round {round}: {} {unit}", segment.to),
         (_, true) => format!("{} {unit}", segment.to),

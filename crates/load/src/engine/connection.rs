@@ -57,12 +57,12 @@ pub struct Finished {
     /// The connection it went over.
     pub connection: u32,
     /// What came of it.
-    pub outcome: Outcome,
+    pub outcome: RequestOutcome,
 }
 
 /// What came of a request.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum RequestOutcome {
     /// The response is complete.
     Whole {
         /// Status code.
@@ -134,7 +134,7 @@ pub struct Busy {
 
 /// How far the connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ConnectionStage {
     Connecting,
     Handshaking,
     Open,
@@ -143,11 +143,11 @@ enum Stage {
 /// A request as its protocol has it.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it lives only until the connection has it")]
-pub enum Message<'a> {
+pub enum RequestMessage<'a> {
     /// HTTP/1.1.
     Bytes(&'a [u8]),
     /// HTTP/2.
-    Http2(http2::Message),
+    Http2(http2::Http2Request),
 }
 
 /// A connection.
@@ -156,7 +156,7 @@ pub struct Connection {
     transport: Transport,
     http2: Option<Box<Http2>>,
     busy: Option<Box<Busy>>,
-    stage: Stage,
+    stage: ConnectionStage,
     /// Its number with its thread.
     pub key: u32,
     /// Which of the connections that had this number.
@@ -181,7 +181,7 @@ pub enum Life {
 impl Connection {
     /// One that is being connected.
     pub fn new(transport: Transport, is_http2: bool, key: u32, generation: u32, now: u64) -> Connection {
-        let stage = Stage::Connecting;
+        let stage = ConnectionStage::Connecting;
         Connection {
             transport,
             http2: is_http2.then(|| Box::new(Http2::new())),
@@ -202,7 +202,7 @@ impl Connection {
 
     /// Whether it is still being connected.
     pub fn is_connecting(&self) -> bool {
-        self.stage != Stage::Open
+        self.stage != ConnectionStage::Open
     }
 
     /// How many requests are under way.
@@ -214,15 +214,15 @@ impl Connection {
     }
 
     /// Takes a request; [`Connection::flush`] sends it.
-    pub fn submit(&mut self, pending: Pending, message: Message<'_>, lent: &mut Lent) {
+    pub fn submit(&mut self, pending: Pending, message: RequestMessage<'_>, lent: &mut Lent) {
         let bytes = match (message, &mut self.http2) {
-            (Message::Http2(message), Some(http2)) => {
+            (RequestMessage::Http2(message), Some(http2)) => {
                 http2.submit(pending, message);
                 self.waiting_since = http2.waiting_since();
                 return;
             }
-            (Message::Bytes(bytes), _) => bytes,
-            (Message::Http2(_), None) => unreachable!("all connections of a run have one protocol"),
+            (RequestMessage::Bytes(bytes), _) => bytes,
+            (RequestMessage::Http2(_), None) => unreachable!("all connections of a run have one protocol"),
         };
         let busy = self.busy.get_or_insert_with(|| lent.spare.pop().unwrap_or_default());
         if busy.pending.is_empty() {
@@ -234,7 +234,7 @@ impl Connection {
 
     /// Sends what can be sent.
     pub fn flush(&mut self, lent: &mut Lent) -> Life {
-        if self.stage == Stage::Connecting {
+        if self.stage == ConnectionStage::Connecting {
             return Life::Alive;
         }
         if self.http2.is_some() {
@@ -244,7 +244,9 @@ impl Connection {
         match self.transport.write(&mut busy.out, &mut lent.tally.bytes_out) {
             Ok(()) => Life::Alive,
             // What the server said before it closed may still be there to be read.
-            Err(Broken::Closed | Broken::Reset) if self.stage == Stage::Open => self.read(true, lent),
+            Err(Broken::Closed | Broken::Reset) if self.stage == ConnectionStage::Open => {
+                self.read(true, lent)
+            }
             Err(broken) => self.fail(broken.failure(), lent),
         }
     }
@@ -252,7 +254,7 @@ impl Connection {
     /// Something happened on its socket.
     pub fn on_event(&mut self, flags: EventFlags, lent: &mut Lent) -> Life {
         let is_last = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
-        if self.stage == Stage::Connecting {
+        if self.stage == ConnectionStage::Connecting {
             if let Err(errno) = connect::outcome(self.socket()) {
                 return self.fail(failure_of(errno), lent);
             }
@@ -261,7 +263,7 @@ impl Connection {
             }
             self.on_connected(lent);
         }
-        if self.stage == Stage::Handshaking {
+        if self.stage == ConnectionStage::Handshaking {
             match self.handshake(lent) {
                 Ok(true) => {}
                 Ok(false) => return Life::Alive,
@@ -285,7 +287,7 @@ impl Connection {
         let Some(http2) = &mut self.http2 else { return Life::Alive };
         let result = http2.go_on(self.key, lent);
         self.waiting_since = http2.waiting_since();
-        let sent = if self.stage == Stage::Open {
+        let sent = if self.stage == ConnectionStage::Open {
             self.transport.write(&mut http2.out, &mut lent.tally.bytes_out)
         } else {
             Ok(())
@@ -308,12 +310,12 @@ impl Connection {
         let rested = busy.pending.front().is_some_and(|first| {
             first.sent.saturating_sub(self.since) > KEEP_ALIVE_RACE && first.first == 0 && first.what.is_safe
         });
-        let may_repeat = self.stage == Stage::Open && failure == Failure::Reset && rested;
+        let may_repeat = self.stage == ConnectionStage::Open && failure == Failure::Reset && rested;
         for (index, pending) in busy.pending.drain(..).enumerate() {
             let outcome = match index {
-                0 if !may_repeat => Outcome::Failed(failure),
-                _ if pending.what.is_safe => Outcome::Again,
-                _ => Outcome::Failed(failure),
+                0 if !may_repeat => RequestOutcome::Failed(failure),
+                _ if pending.what.is_safe => RequestOutcome::Again,
+                _ => RequestOutcome::Failed(failure),
             };
             lent.finished.push_back(Finished { pending, connection: self.key, outcome });
         }
@@ -344,7 +346,8 @@ impl Connection {
         let _ = lent.tally.connect.record((now - self.since) / 1000);
         lent.tally.connects += 1;
         self.since = now;
-        self.stage = if self.transport.is_tls() { Stage::Handshaking } else { Stage::Open };
+        self.stage =
+            if self.transport.is_tls() { ConnectionStage::Handshaking } else { ConnectionStage::Open };
     }
 
     /// Whether the handshake is over.
@@ -367,7 +370,7 @@ impl Connection {
             let _ = lent.tally.tls.record((now - self.since) / 1000);
             lent.tally.resumed += u64::from(self.transport.is_resumed());
             self.since = now;
-            self.stage = Stage::Open;
+            self.stage = ConnectionStage::Open;
             if self.http2.is_some() && self.transport.protocol() != Some(b"h2") {
                 lent.note(|| "the server does not negotiate HTTP/2 (ALPN h2)".to_owned());
                 return Err(Failure::BadHttp);
@@ -508,7 +511,7 @@ impl Connection {
     fn fail_rest(&mut self, lent: &mut Lent) -> Life {
         if let Some(mut busy) = self.busy.take() {
             for pending in busy.pending.drain(..) {
-                let outcome = Outcome::Again;
+                let outcome = RequestOutcome::Again;
                 lent.finished.push_back(Finished { pending, connection: self.key, outcome });
             }
         }
@@ -531,18 +534,23 @@ impl Busy {
 }
 
 /// A complete response, judged.
-pub fn judged(pending: &Pending, response: Response<'_>, last: u64, notes: &mut Vec<String>) -> Outcome {
+pub fn judged(
+    pending: &Pending,
+    response: Response<'_>,
+    last: u64,
+    notes: &mut Vec<String>,
+) -> RequestOutcome {
     let judge = &pending.what.judge;
     let status = response.status;
     let keep = || Box::new(Kept { head: response.head.to_vec(), content: response.content.to_vec() });
     match pending.what.follows.filter(|_| is_redirect(status)) {
         // The response that is asked for is still to come.
-        Some(1..) => return Outcome::Whole { status, failure: None, last, kept: Some(keep()) },
+        Some(1..) => return RequestOutcome::Whole { status, failure: None, last, kept: Some(keep()) },
         Some(0) => {
             if notes.is_empty() {
                 notes.push(format!("{}: too many redirects", pending.what.request.target));
             }
-            return Outcome::Whole { status, failure: Some(Failure::StatusOther), last, kept: None };
+            return RequestOutcome::Whole { status, failure: Some(Failure::StatusOther), last, kept: None };
         }
         None => {}
     }
@@ -553,7 +561,7 @@ pub fn judged(pending: &Pending, response: Response<'_>, last: u64, notes: &mut 
     {
         notes.push(format!("{} differs from its reference response: {how}", pending.what.request.target));
     }
-    Outcome::Whole { status, failure, last, kept: pending.what.keeps.then(keep) }
+    RequestOutcome::Whole { status, failure, last, kept: pending.what.keeps.then(keep) }
 }
 
 /// Something came that nobody asked for: servers say 408 before they close an idle connection, and nothing else.
@@ -567,7 +575,7 @@ fn on_surplus(input: &[u8], connection: u32, lent: &mut Lent) -> Life {
     if !is_timeout
         && let Some(last) = lent.finished.back_mut()
         && last.connection == connection
-        && let Outcome::Whole { failure, .. } = &mut last.outcome
+        && let RequestOutcome::Whole { failure, .. } = &mut last.outcome
     {
         *failure = Some(failure.unwrap_or(Failure::WrongLength));
     }

@@ -16,7 +16,7 @@ use h2::client::{self, ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::connection::{Finished, Lent, Outcome, Pending, judged};
+use super::connection::{Finished, Lent, Pending, RequestOutcome, judged};
 use super::judge::Response;
 use crate::record::Failure;
 
@@ -26,19 +26,19 @@ const WINDOWS: (u32, u32) = (6 << 20, 15 << 20);
 /// An HTTP/2 connection.
 pub struct Http2 {
     pipe: Rc<RefCell<Pipe>>,
-    state: State,
-    waiting: VecDeque<(Pending, Message)>,
+    state: Http2State,
+    waiting: VecDeque<(Pending, Http2Request)>,
     streams: Vec<Stream>,
     /// What waits to be sent.
     pub out: Vec<u8>,
 }
 
 /// A request in HTTP/2: its head and its content.
-pub type Message = (http::Request<()>, Bytes);
+pub type Http2Request = (http::Request<()>, Bytes);
 
 type Opened = (SendRequest<Bytes>, client::Connection<Duplex, Bytes>);
 
-enum State {
+enum Http2State {
     Opening(Pin<Box<dyn Future<Output = Result<Opened, h2::Error>>>>),
     Open(Box<Opened>),
     Closed,
@@ -57,7 +57,7 @@ struct Duplex(Rc<RefCell<Pipe>>);
 
 struct Stream {
     pending: Pending,
-    state: Part,
+    state: ResponsePart,
     status: u16,
     length: Option<u64>,
     received: u64,
@@ -65,7 +65,7 @@ struct Stream {
     content: Vec<u8>,
 }
 
-enum Part {
+enum ResponsePart {
     Head(ResponseFuture),
     Content(RecvStream),
 }
@@ -78,7 +78,7 @@ impl Http2 {
         builder.initial_window_size(WINDOWS.0).initial_connection_window_size(WINDOWS.1).enable_push(false);
         let duplex = Duplex(pipe.clone());
         let opening = async move { builder.handshake(duplex).await };
-        let state = State::Opening(Box::pin(opening));
+        let state = Http2State::Opening(Box::pin(opening));
         Http2 { pipe, state, waiting: VecDeque::new(), streams: Vec::new(), out: Vec::new() }
     }
 
@@ -95,7 +95,7 @@ impl Http2 {
     }
 
     /// Takes a request.
-    pub fn submit(&mut self, pending: Pending, message: Message) {
+    pub fn submit(&mut self, pending: Pending, message: Http2Request) {
         self.waiting.push_back((pending, message));
     }
 
@@ -121,12 +121,12 @@ impl Http2 {
 
     fn poll(&mut self, connection: u32, lent: &mut Lent) -> Result<(), Failure> {
         let mut context = Context::from_waker(Waker::noop());
-        if let State::Opening(opening) = &mut self.state {
+        if let Http2State::Opening(opening) = &mut self.state {
             match opening.as_mut().poll(&mut context) {
                 Poll::Pending => return Ok(()),
-                Poll::Ready(Ok(opened)) => self.state = State::Open(Box::new(opened)),
+                Poll::Ready(Ok(opened)) => self.state = Http2State::Open(Box::new(opened)),
                 Poll::Ready(Err(error)) => {
-                    self.state = State::Closed;
+                    self.state = Http2State::Closed;
                     lent.note(|| format!("HTTP/2: {error}"));
                     return Err(failure_of(&error));
                 }
@@ -134,7 +134,7 @@ impl Http2 {
         }
         loop {
             let sent = self.send(&mut context);
-            let State::Open(opened) = &mut self.state else { return Err(Failure::Reset) };
+            let Http2State::Open(opened) = &mut self.state else { return Err(Failure::Reset) };
             let over = match Pin::new(&mut opened.1).poll(&mut context) {
                 Poll::Pending => None,
                 Poll::Ready(Ok(())) => Some(Failure::Reset),
@@ -147,7 +147,7 @@ impl Http2 {
             };
             let moved = self.look(&mut context, connection, lent);
             if let Some(failure) = over {
-                self.state = State::Closed;
+                self.state = Http2State::Closed;
                 return Err(failure);
             }
             if !sent && !moved {
@@ -160,11 +160,11 @@ impl Http2 {
     pub fn fail(&mut self, failure: Failure, connection: u32, lent: &mut Lent) {
         let under_way = self.streams.drain(..).map(|stream| {
             let is_begun = stream.status != 0 && failure == Failure::Reset;
-            (stream.pending, Outcome::Failed(if is_begun { Failure::ShortBody } else { failure }))
+            (stream.pending, RequestOutcome::Failed(if is_begun { Failure::ShortBody } else { failure }))
         });
         let waiting = self.waiting.drain(..).map(|(pending, _)| {
             let may_repeat = pending.what.is_safe && failure == Failure::Reset;
-            (pending, if may_repeat { Outcome::Again } else { Outcome::Failed(failure) })
+            (pending, if may_repeat { RequestOutcome::Again } else { RequestOutcome::Failed(failure) })
         });
         for (pending, outcome) in under_way.chain(waiting) {
             lent.finished.push_back(Finished { pending, connection, outcome });
@@ -173,7 +173,7 @@ impl Http2 {
 
     /// Opens streams for the requests that wait. True: something was sent.
     fn send(&mut self, context: &mut Context<'_>) -> bool {
-        let State::Open(opened) = &mut self.state else { return false };
+        let Http2State::Open(opened) = &mut self.state else { return false };
         let mut sent = false;
         while !self.waiting.is_empty() && matches!(opened.0.poll_ready(context), Poll::Ready(Ok(()))) {
             let Some((pending, (head, content))) = self.waiting.pop_front() else { break };
@@ -181,7 +181,7 @@ impl Http2 {
             if !content.is_empty() {
                 let _ = body.send_data(content, true);
             }
-            let state = Part::Head(response);
+            let state = ResponsePart::Head(response);
             let (head, content) = (Vec::new(), Vec::new());
             self.streams.push(Stream { pending, state, status: 0, length: None, received: 0, head, content });
             sent = true;
@@ -209,16 +209,21 @@ impl Http2 {
 
 impl Stream {
     /// Whether something came, and what came of all.
-    fn look(&mut self, context: &mut Context<'_>, now: u64, lent: &mut Lent) -> (bool, Option<Outcome>) {
+    fn look(
+        &mut self,
+        context: &mut Context<'_>,
+        now: u64,
+        lent: &mut Lent,
+    ) -> (bool, Option<RequestOutcome>) {
         let mut moved = false;
         loop {
             match &mut self.state {
-                Part::Head(response) => match Pin::new(response).poll(context) {
+                ResponsePart::Head(response) => match Pin::new(response).poll(context) {
                     Poll::Pending => return (moved, None),
                     Poll::Ready(Ok(response)) => self.on_head(response, now),
                     Poll::Ready(Err(error)) => return (true, Some(self.on_error(&error))),
                 },
-                Part::Content(content) => match content.poll_data(context) {
+                ResponsePart::Content(content) => match content.poll_data(context) {
                     Poll::Pending => return (moved, None),
                     Poll::Ready(Some(Ok(data))) => {
                         let _ = content.flow_control().release_capacity(data.len());
@@ -258,18 +263,20 @@ impl Stream {
             }
             self.head.extend_from_slice(b"\r\n");
         }
-        self.state = Part::Content(content);
+        self.state = ResponsePart::Content(content);
     }
 
-    fn on_error(&self, error: &h2::Error) -> Outcome {
+    fn on_error(&self, error: &h2::Error) -> RequestOutcome {
         let failure = match (error.reason(), self.length) {
-            (Some(Reason::REFUSED_STREAM), _) if self.pending.what.is_safe => return Outcome::Again,
-            (Some(Reason::NO_ERROR), _) if error.is_go_away() && self.status == 0 => return Outcome::Again,
+            (Some(Reason::REFUSED_STREAM), _) if self.pending.what.is_safe => return RequestOutcome::Again,
+            (Some(Reason::NO_ERROR), _) if error.is_go_away() && self.status == 0 => {
+                return RequestOutcome::Again;
+            }
             (Some(Reason::PROTOCOL_ERROR), Some(_)) if error.is_library() => Failure::WrongLength,
             _ if self.status != 0 && (error.is_io() || error.is_remote()) => Failure::ShortBody,
             _ => failure_of(error),
         };
-        Outcome::Failed(failure)
+        RequestOutcome::Failed(failure)
     }
 }
 

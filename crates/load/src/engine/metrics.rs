@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use millrace_wire::response::Collector;
 
-use crate::record::Own;
+use crate::record::MillraceSample;
 
 /// How long metrics are waited for: a second must not become longer by it.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -51,7 +51,7 @@ impl Metrics {
     }
 
     /// How things are, and what has happened since the last time; `None`: the server doesn't say.
-    pub fn sample(&mut self) -> Option<Own> {
+    pub fn sample(&mut self) -> Option<MillraceSample> {
         let text = ask(&self.address)?;
         if !text.contains("millrace_build_info") {
             return None;
@@ -68,8 +68,8 @@ impl Metrics {
 }
 
 /// Gauges, and totals, out of the text of metrics; pools are added up.
-fn read(text: &str) -> (Own, Totals) {
-    let (mut own, mut totals) = (Own::default(), Totals::default());
+fn read(text: &str) -> (MillraceSample, Totals) {
+    let (mut own, mut totals) = (MillraceSample::default(), Totals::default());
     for line in text.lines().filter(|line| line.starts_with("millrace_")) {
         let Some((name, value)) = line.rsplit_once(' ') else { continue };
         let Ok(value) = value.parse::<f64>() else { continue };

@@ -83,15 +83,15 @@ impl Segment {
 
 /// A thread's share of open arrivals: every so many-th, evenly spaced.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrivals {
+pub struct ArrivalTimes {
     next: u64,
     threads: u64,
 }
 
-impl Arrivals {
+impl ArrivalTimes {
     /// The share of thread number `thread` of `threads`.
-    pub fn new(thread: usize, threads: usize) -> Arrivals {
-        Arrivals { next: thread as u64, threads: threads as u64 }
+    pub fn new(thread: usize, threads: usize) -> ArrivalTimes {
+        ArrivalTimes { next: thread as u64, threads: threads as u64 }
     }
 
     /// When the next one comes, in seconds from the start.
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn arrivals_are_as_many_as_the_area_says() {
         let curve = Curve { stages: vec![segment(0.0, 100.0, 10), segment(50.0, 50.0, 2)] };
-        let (mut arrivals, mut times) = (Arrivals::new(0, 1), Vec::new());
+        let (mut arrivals, mut times) = (ArrivalTimes::new(0, 1), Vec::new());
         while let Some(time) = arrivals.peek(&curve) {
             times.push(time);
             arrivals.take();
@@ -151,7 +151,7 @@ mod tests {
         let curve = Curve::constant(10.0, Duration::from_secs(1));
         let mut times = Vec::new();
         for thread in 0..3 {
-            let mut arrivals = Arrivals::new(thread, 3);
+            let mut arrivals = ArrivalTimes::new(thread, 3);
             while let Some(time) = arrivals.peek(&curve) {
                 times.push((time * 1000.0).round() as u64);
                 arrivals.take();

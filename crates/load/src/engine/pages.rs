@@ -11,7 +11,7 @@ use super::decode::decode;
 use super::judge::Judge;
 use super::request::Prepared;
 use super::thread::Thread;
-use super::user::{Cached, PageLoad, Part};
+use super::user::{Cached, PageLoad, PartRequest};
 use super::walk::Issued;
 use crate::page::{self, Kind};
 use crate::scenario::{MOST_REDIRECTS, Request};
@@ -123,7 +123,7 @@ impl Thread {
         }
     }
 
-    fn enqueue(&mut self, key: u32, parts: &[Part]) {
+    fn enqueue(&mut self, key: u32, parts: &[PartRequest]) {
         let Some(load) = &mut self.users[key as usize].memory().load else { return };
         for part in parts {
             if load.seen.insert(part.what.request.target.clone()) {
@@ -133,7 +133,7 @@ impl Thread {
     }
 
     /// What the browser's cache has that needs no request: the parts it names.
-    fn fresh(&mut self, key: u32, target: &str) -> Option<Rc<[Part]>> {
+    fn fresh(&mut self, key: u32, target: &str) -> Option<Rc<[PartRequest]>> {
         if !self.shared.scenario.browser_cache {
             return None;
         }
@@ -142,12 +142,20 @@ impl Thread {
     }
 
     /// What a response names, by itself or, if it is a 304, by what was kept. The browser's cache learns of it.
-    fn parts_of(&mut self, key: u32, pending: &Pending, kind: Option<Kind>, kept: &Kept) -> Rc<[Part]> {
+    fn parts_of(
+        &mut self,
+        key: u32,
+        pending: &Pending,
+        kind: Option<Kind>,
+        kept: &Kept,
+    ) -> Rc<[PartRequest]> {
         let target = &pending.what.request.target;
         let is_unchanged = kept.head.get(9..12) == Some(b"304".as_slice());
         if is_unchanged {
             let cache = &mut self.users[key as usize].memory().cache;
-            return cache.get(target).map_or_else(|| Rc::new([]) as Rc<[Part]>, |known| known.parts.clone());
+            return cache
+                .get(target)
+                .map_or_else(|| Rc::new([]) as Rc<[PartRequest]>, |known| known.parts.clone());
         }
         let parts = match kind {
             None | Some(Kind::Style) => self.parts_named(target, kind, kept),
@@ -162,7 +170,7 @@ impl Thread {
     }
 
     /// The parts that a page or a style sheet names: read once for each content.
-    fn parts_named(&mut self, target: &str, kind: Option<Kind>, kept: &Kept) -> Rc<[Part]> {
+    fn parts_named(&mut self, target: &str, kind: Option<Kind>, kept: &Kept) -> Rc<[PartRequest]> {
         let seed = XxHash3_64::oneshot(target.as_bytes());
         let hash = XxHash3_64::oneshot_with_seed(seed, &kept.content);
         if let Some(known) = self.parts.get(&hash) {
@@ -175,10 +183,10 @@ impl Thread {
             None => page::parts(&url, &content),
             Some(_) => page::parts_of_style(&url, &content),
         };
-        let parts: Rc<[Part]> = found
+        let parts: Rc<[PartRequest]> = found
             .own
             .into_iter()
-            .map(|part| Part { what: self.request_for(part.url.target, part.kind), kind: part.kind })
+            .map(|part| PartRequest { what: self.request_for(part.url.target, part.kind), kind: part.kind })
             .collect();
         if self.parts.len() >= MOST_KNOWN {
             self.parts.clear();

@@ -7,7 +7,7 @@ use millrace_wire::response;
 use super::connection::{Kept, Pending};
 use super::request::{Manner, Personal, Prepared};
 use super::thread::Thread;
-use super::user::Part;
+use super::user::PartRequest;
 use crate::record::Failure;
 use crate::scenario::{Origin, Request, is_redirect};
 use crate::url::Url;
@@ -48,7 +48,7 @@ impl Thread {
                 self.lent.tally.redirects += 1;
                 if let Some(load) = &mut self.users[key as usize].memory().load {
                     load.open -= 1;
-                    load.queue.push_front(Part { what, kind });
+                    load.queue.push_front(PartRequest { what, kind });
                 }
                 self.load_parts(key);
             }

@@ -19,7 +19,7 @@ pub struct Prepared {
     /// Its bytes in HTTP/1.1; empty if they differ from user to user.
     pub bytes: Vec<u8>,
     /// The same in HTTP/2; `None`: it differs from user to user, or HTTP/2 isn't spoken.
-    pub message: Option<http2::Message>,
+    pub message: Option<http2::Http2Request>,
     /// Whether the response to it has no content.
     pub is_head: bool,
     /// Whether it may be sent again.
@@ -147,7 +147,7 @@ impl Manner {
     }
 
     /// A request in HTTP/2. A field that can't be in it is left out.
-    pub fn message_of(&self, request: &Request, personal: Personal<'_>) -> http2::Message {
+    pub fn message_of(&self, request: &Request, personal: Personal<'_>) -> http2::Http2Request {
         let target = Manner::target_of(request, personal);
         let mut head = http::Request::new(());
         *head.version_mut() = http::Version::HTTP_2;

@@ -17,7 +17,7 @@ use super::server::Watch;
 use super::shared::{Report, Shared, Surroundings};
 use super::thread::Thread;
 use super::tls::NoTls;
-use crate::plan::{Arrivals, Curve, Plan};
+use crate::plan::{ArrivalModel, Curve, Plan};
 use crate::record::{Description, End, Run, Tally, Tester, Trial};
 use crate::scenario::{Origin, Scenario};
 
@@ -139,7 +139,7 @@ fn paced(plan: &Plan, scenario: &Scenario) -> Plan {
     if let Some(timeline) = &scenario.timeline {
         let last = timeline.last().map_or(Duration::ZERO, |(time, _)| *time);
         let time = last + Duration::from_millis(1);
-        plan.arrivals = Arrivals::Open;
+        plan.arrivals = ArrivalModel::Open;
         plan.curve = Curve::constant(timeline.len() as f64 / time.as_secs_f64(), time);
     }
     plan
@@ -166,7 +166,7 @@ impl Engine<'_> {
             target: self.scenario.origin.to_string(),
             scenario: self.scenario.name.clone(),
             arrivals: arrivals_in_words(plan, self.scenario),
-            open: plan.arrivals == Arrivals::Open,
+            open: plan.arrivals == ArrivalModel::Open,
             protocol: format!("{protocol}{}", if self.scenario.origin.tls { " over TLS" } else { "" }),
             accept_encoding: plan.accept_encoding.clone(),
             keep_alive: plan.keep_alive,
@@ -271,21 +271,21 @@ impl Engine<'_> {
         let each = if has_pages && !plan.http2 { u64::from(plan.page_connections) } else { 1 };
         let peak = plan.curve.peak().ceil() as u64;
         let most = match (plan.arrivals, plan.connections) {
-            (Arrivals::Closed, _) => peak * each,
-            (Arrivals::Open, Some(connections)) => u64::from(connections),
+            (ArrivalModel::Closed, _) => peak * each,
+            (ArrivalModel::Open, Some(connections)) => u64::from(connections),
             // New connections each time leave their ports behind for a while; kept ones are as many as are busy at once.
-            (Arrivals::Open, None) if !plan.keep_alive => peak * 60,
-            (Arrivals::Open, None) => peak * 2,
+            (ArrivalModel::Open, None) if !plan.keep_alive => peak * 60,
+            (ArrivalModel::Open, None) => peak * 2,
         };
         let a_thread = self.descriptors.saturating_sub(OTHER_DESCRIPTORS).max(1);
-        let held = if plan.arrivals == Arrivals::Open && plan.connections.is_none() {
+        let held = if plan.arrivals == ArrivalModel::Open && plan.connections.is_none() {
             most.min(a_thread)
         } else {
             most
         };
         let wanted = plan.threads.unwrap_or_else(limits::cores).max(held.div_ceil(a_thread) as usize);
         // A thread without users is of no use.
-        let useful = if plan.arrivals == Arrivals::Closed { peak } else { held };
+        let useful = if plan.arrivals == ArrivalModel::Closed { peak } else { held };
         (most, wanted.min(useful.max(1) as usize).max(1))
     }
 
@@ -348,7 +348,7 @@ fn arrivals_in_words(plan: &Plan, scenario: &Scenario) -> String {
     if let Some(timeline) = &scenario.timeline {
         return format!("{} requests as recorded", timeline.len());
     }
-    let unit = if plan.arrivals == Arrivals::Open { "per second" } else { "users" };
+    let unit = if plan.arrivals == ArrivalModel::Open { "per second" } else { "users" };
     if let (Some(requests), [stage]) = (plan.stop.requests, plan.curve.stages.as_slice()) {
         return format!("{requests} requests, {} {unit}", stage.to);
     }

@@ -127,7 +127,7 @@ impl Shared {
             .flows
             .iter()
             .all(|flow| flow.steps.len() == 1 && !flow.steps[0].page && flow.steps[0].follows().is_none());
-        let pipelines = is_single && plan.pipeline > 1 && plan.arrivals == crate::plan::Arrivals::Closed;
+        let pipelines = is_single && plan.pipeline > 1 && plan.arrivals == crate::plan::ArrivalModel::Closed;
         let mut sum = 0;
         let weights = scenario.flows.iter().map(|flow| {
             sum += u64::from(flow.weight);

@@ -19,14 +19,14 @@ use slab::Slab;
 
 use super::clock::{SECOND, from_seconds, nanoseconds};
 use super::connect::{Lack, Route};
-use super::connection::{Connection, Lent, Life, Message, Pending};
-use super::pacer::{self, Arrivals};
+use super::connection::{Connection, Lent, Life, Pending, RequestMessage};
+use super::pacer::{self, ArrivalTimes};
 use super::request::{Manner, Prepared};
 use super::run::CannotBegin;
 use super::shared::{Gauges, Report, Shared};
 use super::tls::Tls;
 use super::transport::Transport;
-use super::user::{NONE, Part, User};
+use super::user::{NONE, PartRequest, User};
 use crate::plan;
 use crate::record::Failure;
 
@@ -55,7 +55,7 @@ pub struct Thread {
     /// The requests of each flow's steps.
     pub(super) steps: Vec<Vec<Rc<Prepared>>>,
     /// Parts of pages, by the hash of what names them.
-    pub(super) parts: HashMap<u64, Rc<[Part]>>,
+    pub(super) parts: HashMap<u64, Rc<[PartRequest]>>,
     /// Requests that redirects led to, by the request that was redirected and where to; with that one, so that its address
     /// stays its own.
     pub(super) redirected: HashMap<(usize, String), (Rc<Prepared>, Rc<Prepared>)>,
@@ -71,7 +71,7 @@ pub struct Thread {
     pub(super) queue: VecDeque<(u32, u32)>,
     /// When users continue.
     timers: BinaryHeap<Reverse<(u64, u32, u32)>>,
-    arrivals: Arrivals,
+    arrivals: ArrivalTimes,
     pub(super) lent: Lent,
     random: u64,
     reports: Sender<Report>,
@@ -138,7 +138,7 @@ impl Thread {
             idle: Vec::new(),
             queue: VecDeque::new(),
             timers: BinaryHeap::new(),
-            arrivals: Arrivals::new(number, shared.threads),
+            arrivals: ArrivalTimes::new(number, shared.threads),
             lent,
             random: 0x9E37_79B9_7F4A_7C15 ^ ((number as u64 + 1) << 32),
             reports,
@@ -248,12 +248,12 @@ impl Thread {
             return next;
         }
         match self.shared.plan.arrivals {
-            plan::Arrivals::Closed => {
+            plan::ArrivalModel::Closed => {
                 if self.spawn_closed(now) {
                     next = 0;
                 }
             }
-            plan::Arrivals::Open => {
+            plan::ArrivalModel::Open => {
                 let mut started = 0;
                 while let Some(due) = self.next_arrival() {
                     if due > now || started == STARTS {
@@ -414,7 +414,7 @@ impl Thread {
     /// A user is through: its idle connections are for others, or closed.
     pub(super) fn dismiss(&mut self, user: u32) {
         let Some(user) = self.users.try_remove(user as usize) else { return };
-        let is_open = self.shared.plan.arrivals == plan::Arrivals::Open;
+        let is_open = self.shared.plan.arrivals == plan::ArrivalModel::Open;
         let keys: Vec<u32> = user.connections().collect();
         for key in keys {
             let Some(connection) = self.connections.get_mut(key as usize) else { continue };
@@ -548,11 +548,11 @@ impl Thread {
     }
 
     fn is_open(&self) -> bool {
-        self.shared.plan.arrivals == plan::Arrivals::Open
+        self.shared.plan.arrivals == plan::ArrivalModel::Open
     }
 
     /// Gives a request to a connection, which sends it at once unless it is being looked at.
-    pub(super) fn submit(&mut self, key: u32, pending: Pending, message: Message<'_>) {
+    pub(super) fn submit(&mut self, key: u32, pending: Pending, message: RequestMessage<'_>) {
         let connection = &mut self.connections[key as usize];
         connection.submit(pending, message, &mut self.lent);
         if key != self.current && connection.flush(&mut self.lent) == Life::Gone {

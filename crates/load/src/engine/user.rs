@@ -64,7 +64,7 @@ pub struct PageLoad {
     /// When it was due.
     pub due: u64,
     /// What is still to be asked for.
-    pub queue: VecDeque<Part>,
+    pub queue: VecDeque<PartRequest>,
     /// Everything that has been in the queue.
     pub seen: HashSet<String>,
     /// Requests under way.
@@ -75,7 +75,7 @@ pub struct PageLoad {
 
 /// A part of a page.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct PartRequest {
     /// Its request.
     pub what: Rc<Prepared>,
     /// What it is.
@@ -90,12 +90,12 @@ pub struct Cached {
     /// Until when it need not be asked for.
     fresh_until: SystemTime,
     /// The parts that it names.
-    pub parts: Rc<[Part]>,
+    pub parts: Rc<[PartRequest]>,
 }
 
 impl Cached {
     /// What a browser keeps of this response; `None`: nothing.
-    pub fn of(kept: &Kept, parts: Rc<[Part]>) -> Option<Cached> {
+    pub fn of(kept: &Kept, parts: Rc<[PartRequest]>) -> Option<Cached> {
         let control = response::field(&kept.head, "cache-control").unwrap_or_default().to_ascii_lowercase();
         if control.contains("no-store") {
             return None;

@@ -5,12 +5,12 @@ use std::rc::Rc;
 use millrace_wire::response;
 
 use super::clock::{SECOND, nanoseconds};
-use super::connection::{Finished, Kept, Message, Outcome, Pending};
+use super::connection::{Finished, Kept, Pending, RequestMessage, RequestOutcome};
 use super::request::{Manner, Personal, Prepared};
 use super::thread::Thread;
 use super::user::{Cached, Memory, NONE};
 use crate::page::Kind;
-use crate::plan::Arrivals;
+use crate::plan::ArrivalModel;
 use crate::record::Failure;
 use crate::scenario::{Request, Step};
 
@@ -141,15 +141,15 @@ impl Thread {
             first: 0,
         };
         if let Some(message) = &what.message {
-            self.submit(connection, pending, Message::Http2(message.clone()));
+            self.submit(connection, pending, RequestMessage::Http2(message.clone()));
         } else if self.manner.is_http2 {
             let message = self.personal(key, &what, Manner::message_of);
-            self.submit(connection, pending, Message::Http2(message));
+            self.submit(connection, pending, RequestMessage::Http2(message));
         } else if what.bytes.is_empty() {
             let bytes = self.personal(key, &what, Manner::bytes_of);
-            self.submit(connection, pending, Message::Bytes(&bytes));
+            self.submit(connection, pending, RequestMessage::Bytes(&bytes));
         } else {
-            self.submit(connection, pending, Message::Bytes(&what.bytes));
+            self.submit(connection, pending, RequestMessage::Bytes(&what.bytes));
         }
         Issued::Sent
     }
@@ -190,12 +190,12 @@ impl Thread {
             return;
         }
         let (failure, kept) = match outcome {
-            Outcome::Again => return self.again(pending),
-            Outcome::Failed(failure) => {
+            RequestOutcome::Again => return self.again(pending),
+            RequestOutcome::Failed(failure) => {
                 self.lent.tally.failures.count(failure);
                 (Some(failure), None)
             }
-            Outcome::Whole { status, failure, last, kept } => {
+            RequestOutcome::Whole { status, failure, last, kept } => {
                 self.count(&pending, status, failure, last);
                 (failure, kept)
             }
@@ -319,7 +319,7 @@ impl Thread {
         } else {
             self.lent.tally.flows_failed += 1;
         }
-        if self.shared.plan.arrivals == Arrivals::Open {
+        if self.shared.plan.arrivals == ArrivalModel::Open {
             return self.dismiss(key);
         }
         let user = &mut self.users[key as usize];

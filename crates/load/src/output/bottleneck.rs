@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::document::{Document, Kinds, Program, Second, Server};
+use super::document::{Document, JsonProgram, JsonSecond, Kinds, Server};
 use super::figures::{count, grouped};
 use super::html::words_of;
-use super::own::Own;
+use super::own::MillraceSummary;
 use super::survival;
 
 /// The processor is full when so much of all cores was busy.
@@ -18,7 +18,7 @@ const TESTER: &str = "load tester";
 
 /// What held it back in a stage.
 pub fn of_stage(document: &Document, index: usize) -> Option<String> {
-    let seconds: Vec<&Second> = document.seconds.iter().filter(|second| second.stage == index).collect();
+    let seconds: Vec<&JsonSecond> = document.seconds.iter().filter(|second| second.stage == index).collect();
     let stage = document.stages.get(index)?;
     name(document, &seconds, stage.summary.server, &stage.summary.failures)
 }
@@ -26,7 +26,7 @@ pub fn of_stage(document: &Document, index: usize) -> Option<String> {
 /// What held it back where the load was heaviest.
 pub fn of_run(document: &Document) -> Option<String> {
     let heavy = survival::most_load(document) * 0.9;
-    let seconds: Vec<&Second> =
+    let seconds: Vec<&JsonSecond> =
         survival::counted(document).filter(|second| survival::load_of(document, second) >= heavy).collect();
     let server = Server::over(seconds.iter().copied());
     name(document, &seconds, server, &document.total.failures)
@@ -34,7 +34,7 @@ pub fn of_run(document: &Document) -> Option<String> {
 
 fn name(
     document: &Document,
-    seconds: &[&Second],
+    seconds: &[&JsonSecond],
     server: Option<Server>,
     failures: &Kinds,
 ) -> Option<String> {
@@ -76,7 +76,7 @@ fn conntrack(server: &Server, signs: &mut Vec<String>) {
 
 /// Connections dropped before the server saw them. The kernel counts them for all servers of the machine together: a
 /// few may belong to another.
-fn listening_queue(seconds: &[&Second]) -> Option<String> {
+fn listening_queue(seconds: &[&JsonSecond]) -> Option<String> {
     let counts = || seconds.iter().filter_map(|second| second.server?.listen_drops);
     let drops = counts().max()? - counts().min()?;
     let connects: u64 = seconds.iter().map(|second| second.connects).sum();
@@ -85,8 +85,8 @@ fn listening_queue(seconds: &[&Second]) -> Option<String> {
 }
 
 /// Each program, the tester among them, in the mean of the seconds.
-fn programs(seconds: &[&Second]) -> BTreeMap<String, Program> {
-    let mut sums = BTreeMap::<String, Program>::new();
+fn programs(seconds: &[&JsonSecond]) -> BTreeMap<String, JsonProgram> {
+    let mut sums = BTreeMap::<String, JsonProgram>::new();
     let mut working = BTreeMap::<String, f64>::new();
     for second in seconds {
         for (name, program) in &second.programs {
@@ -106,7 +106,7 @@ fn programs(seconds: &[&Second]) -> BTreeMap<String, Program> {
 }
 
 /// `the processor: all 2 cores are busy (php-fpm8.2 61 %, nginx 12 %, the tester 9 %)`
-fn processor(programs: &BTreeMap<String, Program>, cores: f64) -> String {
+fn processor(programs: &BTreeMap<String, JsonProgram>, cores: f64) -> String {
     let mut shares: Vec<(&str, f64)> =
         programs.iter().map(|(name, program)| (name.as_str(), program.cpu / cores)).collect();
     shares.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -120,7 +120,7 @@ fn processor(programs: &BTreeMap<String, Program>, cores: f64) -> String {
 }
 
 /// A program whose few processes are at the limit of a core each, while others are free.
-fn one_core(name: &str, program: &Program, cores: f64) -> Option<String> {
+fn one_core(name: &str, program: &JsonProgram, cores: f64) -> Option<String> {
     let working = f64::from(program.working);
     let is_bound = working > 0.0
         && working < cores
@@ -135,10 +135,11 @@ fn one_core(name: &str, program: &Program, cores: f64) -> Option<String> {
 }
 
 /// PHP's pools: told by Millrace, or seen by php-fpm's processes.
-fn php(seconds: &[&Second], programs: &BTreeMap<String, Program>) -> Option<String> {
-    let told: Vec<Own> = seconds.iter().filter_map(|second| second.server?.own).collect();
+fn php(seconds: &[&JsonSecond], programs: &BTreeMap<String, JsonProgram>) -> Option<String> {
+    let told: Vec<MillraceSummary> = seconds.iter().filter_map(|second| second.server?.own).collect();
     if !told.is_empty() {
-        let mean = |of: fn(&Own) -> u64| told.iter().map(of).sum::<u64>() as f64 / told.len() as f64;
+        let mean =
+            |of: fn(&MillraceSummary) -> u64| told.iter().map(of).sum::<u64>() as f64 / told.len() as f64;
         let (running, waiting) = (mean(|own| own.php_running), mean(|own| own.php_waiting));
         return (waiting >= 1.0).then(|| {
             format!("PHP: {} requests wait for a worker while {} run", count(waiting), count(running))
@@ -161,7 +162,7 @@ mod tests {
             second.programs = programs
                 .iter()
                 .map(|(name, cpu, processes, working)| {
-                    ((*name).to_owned(), Program { cpu: *cpu, processes: *processes, working: *working })
+                    ((*name).to_owned(), JsonProgram { cpu: *cpu, processes: *processes, working: *working })
                 })
                 .collect();
             second.tester_cpu = tester;
@@ -192,7 +193,12 @@ mod tests {
     fn php_that_lets_requests_wait() {
         let mut document = busy(&[("millrace", 0.1, 1, 1)], 0.1, 0.8);
         let mut told = |php_running, php_waiting| {
-            let own = Some(Own { php_limit: 4, php_running, php_waiting, ..Own::default() });
+            let own = Some(MillraceSummary {
+                php_limit: 4,
+                php_running,
+                php_waiting,
+                ..MillraceSummary::default()
+            });
             document
                 .seconds
                 .iter_mut()

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::document::{Document, Latency, Second};
+use super::document::{Document, JsonSecond, Latency};
 use crate::record::Failure;
 
 /// The seconds of `document`.
@@ -24,8 +24,8 @@ pub fn csv(document: &Document) -> String {
     text
 }
 
-fn line(document: &Document, second: &Second, text: &mut String) {
-    let Second {
+fn line(document: &Document, second: &JsonSecond, text: &mut String) {
+    let JsonSecond {
         at,
         users,
         connections,

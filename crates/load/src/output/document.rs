@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::bottleneck;
-use super::own::Own;
+use super::own::MillraceSummary;
 use crate::record::{self, Failures, Run, Tally, Times};
 
 /// What `format` says.
@@ -24,21 +24,21 @@ pub struct Document {
     /// Version of Millrace that wrote it.
     pub version: String,
     /// What was asked for, and of whom.
-    pub description: Description,
+    pub description: JsonDescription,
     /// Why it ended.
-    pub outcome: Outcome,
+    pub outcome: JsonOutcome,
     /// How long it took.
     pub elapsed_seconds: f64,
     /// Everything together.
     pub total: Summary,
     /// Stages and rounds in order.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<JsonStage>,
     /// Second by second.
-    pub seconds: Vec<Second>,
+    pub seconds: Vec<JsonSecond>,
     /// The tester's own limits.
-    pub tester: Tester,
+    pub tester: JsonTester,
     /// The search for the highest load that holds.
-    pub bisection: Vec<Trial>,
+    pub bisection: Vec<JsonTrial>,
     /// What holds the server back, where that is known.
     #[serde(default)]
     pub bottleneck: Option<String>,
@@ -48,7 +48,7 @@ pub struct Document {
 
 /// What was asked for, and of whom.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Description {
+pub struct JsonDescription {
     /// The command line, a word each.
     pub command: Vec<String>,
     /// Where requests went.
@@ -92,9 +92,9 @@ pub struct Machine {
 
 /// Why a run ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct JsonOutcome {
     /// How.
-    pub end: End,
+    pub end: JsonEnd,
     /// The same in a sentence.
     pub text: String,
     /// Where it broke, if it did.
@@ -104,7 +104,7 @@ pub struct Outcome {
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum End {
+pub enum JsonEnd {
     /// It goes on.
     Running,
     /// All stages are through.
@@ -237,12 +237,12 @@ pub struct Server {
     pub conntrack_limit: Option<u64>,
     /// What a Millrace server says of itself.
     #[serde(default)]
-    pub own: Option<Own>,
+    pub own: Option<MillraceSummary>,
 }
 
 /// A stage or a round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Stage {
+pub struct JsonStage {
     /// Its name.
     pub name: String,
     /// When it began, seconds from the start.
@@ -264,7 +264,7 @@ pub struct Stage {
 
 /// A second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Second {
+pub struct JsonSecond {
     /// Its number.
     pub at: u32,
     /// Index of its stage.
@@ -309,12 +309,12 @@ pub struct Second {
     pub tester_cpu: f64,
     /// The server's processes, by the program that they run.
     #[serde(default)]
-    pub programs: BTreeMap<String, Program>,
+    pub programs: BTreeMap<String, JsonProgram>,
 }
 
 /// The server's processes that run one program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Program {
+pub struct JsonProgram {
     /// Their processor time: 1.0 is one core.
     pub cpu: f64,
     /// How many there are.
@@ -325,7 +325,7 @@ pub struct Program {
 
 /// The tester's own limits, and how near it came.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Tester {
+pub struct JsonTester {
     /// Processor time.
     pub cpu_seconds: f64,
     /// The busiest thread in the busiest second: 1.0 is a core.
@@ -351,7 +351,7 @@ pub struct Tester {
 
 /// One try of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Trial {
+pub struct JsonTrial {
     /// Users, or arrivals a second.
     pub load: f64,
     /// Whether it held.
@@ -388,23 +388,23 @@ impl std::error::Error for NotDocument {}
 impl Document {
     /// What `run` has come to.
     pub fn of(run: &Run) -> Document {
-        let seconds: Vec<Second> = run.seconds.iter().map(|second| Second::of(second, run)).collect();
+        let seconds: Vec<JsonSecond> = run.seconds.iter().map(|second| JsonSecond::of(second, run)).collect();
         let mut document = Document {
             format: FORMAT.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            description: Description::of(&run.description),
-            outcome: Outcome::of(run.end.as_ref(), run.description.open),
+            description: JsonDescription::of(&run.description),
+            outcome: JsonOutcome::of(run.end.as_ref(), run.description.open),
             elapsed_seconds: round(run.elapsed.as_secs_f64()),
             total: Summary::of(&run.total, run.elapsed, seconds.iter()),
             stages: run
                 .stages
                 .iter()
                 .enumerate()
-                .map(|(index, stage)| Stage::of(stage, index, &seconds))
+                .map(|(index, stage)| JsonStage::of(stage, index, &seconds))
                 .collect(),
             seconds,
-            tester: Tester::of(&run.tester),
-            bisection: run.bisection.iter().map(Trial::of).collect(),
+            tester: JsonTester::of(&run.tester),
+            bisection: run.bisection.iter().map(JsonTrial::of).collect(),
             bottleneck: None,
             notes: run.notes.clone(),
         };
@@ -428,10 +428,10 @@ impl Document {
     /// What is wrong with it, and where.
     pub fn from_json(text: &str) -> Result<Document, NotDocument> {
         #[derive(Deserialize)]
-        struct Head {
+        struct JsonHead {
             format: String,
         }
-        let head: Head =
+        let head: JsonHead =
             serde_json::from_str(text).map_err(|error| NotDocument::NoResult(error.to_string()))?;
         if head.format != FORMAT {
             return Err(NotDocument::Format(head.format));
@@ -450,9 +450,9 @@ impl Document {
     }
 }
 
-impl Description {
-    fn of(from: &record::Description) -> Description {
-        Description {
+impl JsonDescription {
+    fn of(from: &record::Description) -> JsonDescription {
+        JsonDescription {
             command: from.command.clone(),
             target: from.target.clone(),
             scenario: from.scenario.clone(),
@@ -471,22 +471,22 @@ impl Description {
     }
 }
 
-impl Outcome {
-    fn of(end: Option<&record::End>, open: bool) -> Outcome {
+impl JsonOutcome {
+    fn of(end: Option<&record::End>, open: bool) -> JsonOutcome {
         let unit = if open { "arrivals per second" } else { "users" };
         let mut breaking_point = None;
         let (end, text) = match end {
-            None => (End::Running, "running".to_owned()),
-            Some(record::End::Complete) => (End::Complete, "all stages completed".to_owned()),
-            Some(record::End::Count) => (End::Count, "all requests completed".to_owned()),
-            Some(record::End::Interrupted) => (End::Interrupted, "interrupted".to_owned()),
-            Some(record::End::Impossible(why)) => (End::Impossible, why.clone()),
+            None => (JsonEnd::Running, "running".to_owned()),
+            Some(record::End::Complete) => (JsonEnd::Complete, "all stages completed".to_owned()),
+            Some(record::End::Count) => (JsonEnd::Count, "all requests completed".to_owned()),
+            Some(record::End::Interrupted) => (JsonEnd::Interrupted, "interrupted".to_owned()),
+            Some(record::End::Impossible(why)) => (JsonEnd::Impossible, why.clone()),
             Some(record::End::Broken { second, at, why }) => {
                 breaking_point = Some(BreakingPoint { second: *second, load: round(*at), why: why.clone() });
-                (End::Broken, format!("breaking point at {} {unit}: {why}", super::figures::count(*at)))
+                (JsonEnd::Broken, format!("breaking point at {} {unit}: {why}", super::figures::count(*at)))
             }
         };
-        Outcome { end, text, breaking_point }
+        JsonOutcome { end, text, breaking_point }
     }
 }
 
@@ -503,7 +503,7 @@ impl Summary {
         all.into_iter().filter(|(_, latency)| latency.count > 0)
     }
 
-    fn of<'a>(tally: &Tally, time: Duration, seconds: impl Iterator<Item = &'a Second>) -> Summary {
+    fn of<'a>(tally: &Tally, time: Duration, seconds: impl Iterator<Item = &'a JsonSecond>) -> Summary {
         let length = time.as_secs_f64();
         let rate = |count: u64| if length > 0.0 { round(count as f64 / length) } else { 0.0 };
         let statuses = tally.statuses.iter().enumerate().filter(|(_, count)| **count > 0);
@@ -566,12 +566,12 @@ impl Server {
             listen_drops: sample.listen_drops.map(|now| now.saturating_sub(drops_before.unwrap_or(0))),
             conntrack: sample.conntrack.map(|(entries, _)| entries),
             conntrack_limit: sample.conntrack.map(|(_, limit)| limit),
-            own: sample.own.map(Own::of),
+            own: sample.own.map(MillraceSummary::of),
         }
     }
 
     /// Means of processor time, and the most of everything else.
-    pub(super) fn over<'a>(seconds: impl Iterator<Item = &'a Second>) -> Option<Server> {
+    pub(super) fn over<'a>(seconds: impl Iterator<Item = &'a JsonSecond>) -> Option<Server> {
         let samples: Vec<Server> = seconds.filter_map(|second| second.server).collect();
         let mean = |of: fn(&Server) -> Option<f64>| {
             let all: Vec<f64> = samples.iter().filter_map(of).collect();
@@ -586,16 +586,16 @@ impl Server {
             listen_drops: most(|s| s.listen_drops),
             conntrack: most(|s| s.conntrack),
             conntrack_limit: most(|s| s.conntrack_limit),
-            own: Own::over(samples.iter().filter_map(|s| s.own)),
+            own: MillraceSummary::over(samples.iter().filter_map(|s| s.own)),
         })
     }
 }
 
-impl Stage {
-    fn of(stage: &record::Stage, index: usize, seconds: &[Second]) -> Stage {
+impl JsonStage {
+    fn of(stage: &record::Stage, index: usize, seconds: &[JsonSecond]) -> JsonStage {
         let time = Duration::from_secs_f64((stage.end - stage.begin).max(0.0));
         let own = seconds.iter().filter(|second| second.stage == index);
-        Stage {
+        JsonStage {
             name: stage.name.clone(),
             begin: round(stage.begin),
             end: round(stage.end),
@@ -608,10 +608,10 @@ impl Stage {
     }
 }
 
-impl Second {
-    fn of(second: &record::Second, run: &Run) -> Second {
+impl JsonSecond {
+    fn of(second: &record::Second, run: &Run) -> JsonSecond {
         let drops_before = run.seconds.iter().find_map(|s| s.server.as_ref()?.listen_drops);
-        Second {
+        JsonSecond {
             at: second.at,
             stage: second.stage,
             length: round(second.length),
@@ -633,21 +633,21 @@ impl Second {
             page: second.page.into(),
             server: second.server.as_ref().map(|sample| Server::of(sample, drops_before)),
             tester_cpu: round(second.tester_cpu),
-            programs: second.server.iter().flat_map(|sample| &sample.programs).map(Program::of).collect(),
+            programs: second.server.iter().flat_map(|sample| &sample.programs).map(JsonProgram::of).collect(),
         }
     }
 }
 
-impl Program {
-    fn of((name, program): &(String, record::Program)) -> (String, Program) {
+impl JsonProgram {
+    fn of((name, program): &(String, record::Program)) -> (String, JsonProgram) {
         let record::Program { cpu, processes, working } = *program;
-        (name.clone(), Program { cpu: round(cpu), processes, working })
+        (name.clone(), JsonProgram { cpu: round(cpu), processes, working })
     }
 }
 
-impl Tester {
-    fn of(tester: &record::Tester) -> Tester {
-        Tester {
+impl JsonTester {
+    fn of(tester: &record::Tester) -> JsonTester {
+        JsonTester {
             cpu_seconds: round(tester.cpu),
             busiest_thread: round(tester.busiest_thread),
             descriptors: tester.descriptors,
@@ -662,9 +662,9 @@ impl Tester {
     }
 }
 
-impl Trial {
-    fn of(trial: &record::Trial) -> Trial {
-        Trial { load: round(trial.load), held: trial.held, why: trial.why.clone() }
+impl JsonTrial {
+    fn of(trial: &record::Trial) -> JsonTrial {
+        JsonTrial { load: round(trial.load), held: trial.held, why: trial.why.clone() }
     }
 }
 

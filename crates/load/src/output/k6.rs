@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::plan::{Arrivals, Curve, Plan};
+use crate::plan::{ArrivalModel, Curve, Plan};
 use crate::scenario::{Check, Extract, Flow, Place, Scenario, Step};
 
 /// The script.
@@ -89,10 +89,10 @@ fn options(plan: &Plan, text: &mut String) {
     };
     let peak = plan.curve.stages.iter().map(|stage| stage.from.max(stage.to)).fold(1.0, f64::max).ceil();
     let executor = match plan.arrivals {
-        Arrivals::Closed => {
+        ArrivalModel::Closed => {
             "executor: 'ramping-vus',\n      startVUs: 0,\n      gracefulRampDown: '30s',".to_owned()
         }
-        Arrivals::Open => {
+        ArrivalModel::Open => {
             let most = plan.connections.map_or(peak * 4.0, f64::from).max(1.0);
             format!(
                 "executor: 'ramping-arrival-rate',\n      timeUnit: '1s',\n      preAllocatedVUs: {peak},\n      maxVUs: {most},"

@@ -7,7 +7,7 @@ use crate::record;
 
 /// What a Millrace server says of itself (its metrics), over a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Own {
+pub struct MillraceSummary {
     /// Connections open, most.
     pub connections: u64,
     /// PHP workers that ran a script, most.
@@ -26,10 +26,10 @@ pub struct Own {
     pub refused: u64,
 }
 
-impl Own {
+impl MillraceSummary {
     /// As it was recorded.
-    pub(super) fn of(own: record::Own) -> Own {
-        Own {
+    pub(super) fn of(own: record::MillraceSample) -> MillraceSummary {
+        MillraceSummary {
             connections: own.connections,
             php_running: own.php_running,
             php_limit: own.php_limit,
@@ -42,8 +42,8 @@ impl Own {
     }
 
     /// The most of what there is at a time, and the sum of what happened.
-    pub(super) fn over(samples: impl Iterator<Item = Own>) -> Option<Own> {
-        samples.reduce(|a, b| Own {
+    pub(super) fn over(samples: impl Iterator<Item = MillraceSummary>) -> Option<MillraceSummary> {
+        samples.reduce(|a, b| MillraceSummary {
             connections: a.connections.max(b.connections),
             php_running: a.php_running.max(b.php_running),
             php_limit: a.php_limit.max(b.php_limit),
@@ -88,9 +88,21 @@ mod tests {
 
     #[test]
     fn what_there_is_at_most_and_what_happened_in_all() {
-        let one = Own { php_running: 4, php_limit: 8, php_requests: 10, cache_hits: 3, ..Own::default() };
-        let two = Own { php_running: 2, php_limit: 8, cache_misses: 1, refused: 5, ..Own::default() };
-        let both = Own::over([one, two].into_iter()).unwrap();
+        let one = MillraceSummary {
+            php_running: 4,
+            php_limit: 8,
+            php_requests: 10,
+            cache_hits: 3,
+            ..MillraceSummary::default()
+        };
+        let two = MillraceSummary {
+            php_running: 2,
+            php_limit: 8,
+            cache_misses: 1,
+            refused: 5,
+            ..MillraceSummary::default()
+        };
+        let both = MillraceSummary::over([one, two].into_iter()).unwrap();
         assert_eq!(
             both.words(),
             [
@@ -99,6 +111,9 @@ mod tests {
                 "5 refused"
             ]
         );
-        assert!(Own::default().words().is_empty() && Own::over(std::iter::empty()).is_none());
+        assert!(
+            MillraceSummary::default().words().is_empty()
+                && MillraceSummary::over(std::iter::empty()).is_none()
+        );
     }
 }

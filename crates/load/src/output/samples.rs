@@ -1,8 +1,8 @@
 //! Runs as they might be, for tests of what is made out of them.
 
 use super::document::{
-    BreakingPoint, Description, Document, End, FORMAT, Latency, Machine, Outcome, Second, Server, Stage,
-    Summary, Tester,
+    BreakingPoint, Document, FORMAT, JsonDescription, JsonEnd, JsonOutcome, JsonSecond, JsonStage,
+    JsonTester, Latency, Machine, Server, Summary,
 };
 
 /// A ramp in three stages and a hold, in the shape of the published one: slower and slower, in the end with failures.
@@ -33,7 +33,7 @@ fn sample(most: u64, slowness: f64, breaks_at: Option<f64>) -> Document {
             }
         }
     }
-    let reached = seconds.last().map_or(0, |second: &Second| second.stage);
+    let reached = seconds.last().map_or(0, |second: &JsonSecond| second.stage);
     let broken = breaks_at.map(|at| BreakingPoint {
         second: seconds.len() as u32 - 1,
         load: at * most as f64,
@@ -50,13 +50,13 @@ fn sample(most: u64, slowness: f64, breaks_at: Option<f64>) -> Document {
         version: "0.1.0".to_owned(),
         description: description(most, if breaks_at.is_some() { "nginx/1.22.1" } else { "Millrace" }),
         outcome: match &broken {
-            Some(point) => Outcome {
-                end: End::Broken,
+            Some(point) => JsonOutcome {
+                end: JsonEnd::Broken,
                 text: format!("breaking point: {}", point.why),
                 breaking_point: broken.clone(),
             },
-            None => Outcome {
-                end: End::Complete,
+            None => JsonOutcome {
+                end: JsonEnd::Complete,
                 text: "all stages are through".to_owned(),
                 breaking_point: None,
             },
@@ -65,7 +65,7 @@ fn sample(most: u64, slowness: f64, breaks_at: Option<f64>) -> Document {
         total: summary(&seconds.iter().collect::<Vec<_>>()),
         stages,
         seconds,
-        tester: Tester {
+        tester: JsonTester {
             cpu_seconds: 812.0,
             busiest_thread: 0.71,
             descriptors: 20_000,
@@ -83,7 +83,7 @@ fn sample(most: u64, slowness: f64, breaks_at: Option<f64>) -> Document {
     }
 }
 
-fn second(at: u32, stage: usize, share: f64, most: u64, slowness: f64, breaks_at: Option<f64>) -> Second {
+fn second(at: u32, stage: usize, share: f64, most: u64, slowness: f64, breaks_at: Option<f64>) -> JsonSecond {
     let users = (share * most as f64) as u64;
     // A wave, so that lines are not straight; no chance is involved.
     let wave = 1.0 + 0.12 * f64::from(at * 37 % 19) / 19.0 + 0.05 * (f64::from(at) / 9.0).sin();
@@ -96,7 +96,7 @@ fn second(at: u32, stage: usize, share: f64, most: u64, slowness: f64, breaks_at
     let (resets, gateway) = (failed / 3, failed - failed / 3);
     let kinds = [("reset", resets), ("status_5xx", gateway)];
     let first_byte = latency(median, asked - failed);
-    Second {
+    JsonSecond {
         at,
         stage,
         length: 1.0,
@@ -150,10 +150,10 @@ fn stage_of(
     index: usize,
     (name, from, to, _): &(&str, f64, f64, f64),
     most: u64,
-    seconds: &[Second],
-) -> Stage {
-    let own: Vec<&Second> = seconds.iter().filter(|second| second.stage == index).collect();
-    Stage {
+    seconds: &[JsonSecond],
+) -> JsonStage {
+    let own: Vec<&JsonSecond> = seconds.iter().filter(|second| second.stage == index).collect();
+    JsonStage {
         name: (*name).to_owned(),
         begin: own.first().map_or(0.0, |second| f64::from(second.at)),
         end: own.last().map_or(0.0, |second| f64::from(second.at) + 1.0),
@@ -165,8 +165,8 @@ fn stage_of(
     }
 }
 
-fn summary(seconds: &[&Second]) -> Summary {
-    let sum = |of: fn(&Second) -> u64| seconds.iter().map(|second| of(second)).sum::<u64>();
+fn summary(seconds: &[&JsonSecond]) -> Summary {
+    let sum = |of: fn(&JsonSecond) -> u64| seconds.iter().map(|second| of(second)).sum::<u64>();
     let time = seconds.len() as f64;
     let (ok, failed) = (sum(|s| s.ok), sum(|s| s.failed));
     let mut failures = super::document::Kinds::new();
@@ -201,13 +201,13 @@ fn summary(seconds: &[&Second]) -> Summary {
     }
 }
 
-fn description(most: u64, server: &str) -> Description {
+fn description(most: u64, server: &str) -> JsonDescription {
     let command = format!(
         "millrace load http://127.0.0.1:25080/ --ramp 0:{}:5m,{}:10m,{most}:10m --hold 3m",
         most / 10,
         most / 2
     );
-    Description {
+    JsonDescription {
         command: command.split(' ').map(str::to_owned).collect(),
         target: "http://127.0.0.1:25080".to_owned(),
         scenario: "/".to_owned(),

@@ -82,7 +82,7 @@ impl<W: Write> Screen<W> {
         }
         let new = &run.seconds[self.shown..];
         self.shown = run.seconds.len();
-        let sum = Moment::of(new);
+        let sum = ScreenPoint::of(new);
         writeln!(self.out, "{:>8}  {}  {}", span(f64::from(sum.at) + 1.0), stage_name(run), sum.line())
     }
 
@@ -104,7 +104,7 @@ impl<W: Write> Screen<W> {
 }
 
 /// A few seconds taken together.
-struct Moment {
+struct ScreenPoint {
     at: u32,
     users: u64,
     connections: u64,
@@ -115,12 +115,12 @@ struct Moment {
     p99: u64,
 }
 
-impl Moment {
-    fn of(seconds: &[Second]) -> Moment {
+impl ScreenPoint {
+    fn of(seconds: &[Second]) -> ScreenPoint {
         let length: f64 = seconds.iter().map(|second| second.length).sum::<f64>().max(1e-3);
         let rate = |of: &dyn Fn(&Second) -> u64| seconds.iter().map(of).sum::<u64>() as f64 / length;
         let last = seconds.last();
-        Moment {
+        ScreenPoint {
             at: last.map_or(0, |second| second.at),
             users: last.map_or(0, |second| second.users),
             connections: last.map_or(0, |second| second.connections),
@@ -154,7 +154,7 @@ fn stage_name(run: &Run) -> &str {
 fn lines(run: &Run, colour: bool) -> Vec<String> {
     let paint = |code: &str, text: String| if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text };
     let last = run.seconds.last().map_or(&[][..], std::slice::from_ref);
-    let now = Moment::of(last);
+    let now = ScreenPoint::of(last);
     let failed_share = run.total.failed_share();
     let failed = format!("{}/s failed", brief(now.failed));
     let tone = if failed_share >= 0.05 {

@@ -1,6 +1,6 @@
 //! The survivability curve: how a server did under each load, whenever that was; the levels of its table, and the verdicts.
 
-use super::document::{Document, Latency, Second, Server};
+use super::document::{Document, JsonSecond, Latency, Server};
 
 /// The most points of a curve.
 const MOST_POINTS: usize = 72;
@@ -93,8 +93,8 @@ pub struct Point {
 
 impl Point {
     /// Of some seconds; `None` if no response came to an end in them.
-    fn of(load: f64, seconds: &[&Second]) -> Option<Point> {
-        let sum = |of: fn(&Second) -> u64| seconds.iter().map(|s| of(s)).sum::<u64>() as f64;
+    fn of(load: f64, seconds: &[&JsonSecond]) -> Option<Point> {
+        let sum = |of: fn(&JsonSecond) -> u64| seconds.iter().map(|s| of(s)).sum::<u64>() as f64;
         let (ok, failed) = (sum(|s| s.ok), sum(|s| s.failed));
         let time: f64 = seconds.iter().map(|s| s.length).sum();
         (ok + failed > 0.0 && time > 0.0).then(|| Point {
@@ -113,7 +113,7 @@ impl Point {
 }
 
 /// The typical second: each figure is the weighted median of the seconds' own.
-fn middle(seconds: &[&Second]) -> Latency {
+fn middle(seconds: &[&JsonSecond]) -> Latency {
     let median = |of: fn(&Latency) -> u64| {
         let mut values: Vec<(u64, u64)> = seconds
             .iter()
@@ -143,13 +143,13 @@ fn middle(seconds: &[&Second]) -> Latency {
 }
 
 /// The load of a second: users who are there, or arrivals that were wanted.
-pub fn load_of(document: &Document, second: &Second) -> f64 {
+pub fn load_of(document: &Document, second: &JsonSecond) -> f64 {
     if document.description.open { second.wanted } else { second.users as f64 }
 }
 
 /// The seconds that show how a load was borne. After the breaking point no more is asked: users leave, and what still fails is not
 /// the fault of those who are left.
-pub fn counted(document: &Document) -> impl Iterator<Item = &Second> + Clone {
+pub fn counted(document: &Document) -> impl Iterator<Item = &JsonSecond> + Clone {
     let last = document.outcome.breaking_point.as_ref().map_or(u32::MAX, |point| point.second);
     document.seconds.iter().filter(move |second| second.at <= last)
 }
@@ -166,11 +166,11 @@ pub fn curve(document: &Document) -> Vec<Point> {
         return Vec::new();
     }
     let step = most / MOST_POINTS as f64;
-    let mut bins: Vec<Vec<&Second>> = vec![Vec::new(); MOST_POINTS + 1];
+    let mut bins: Vec<Vec<&JsonSecond>> = vec![Vec::new(); MOST_POINTS + 1];
     for second in counted(document) {
         bins[(load_of(document, second) / step).round() as usize].push(second);
     }
-    let point = |seconds: Vec<&Second>| {
+    let point = |seconds: Vec<&JsonSecond>| {
         let load = seconds.iter().map(|s| load_of(document, s)).sum::<f64>() / seconds.len().max(1) as f64;
         Point::of(load, &seconds)
     };
@@ -241,8 +241,8 @@ fn two_digits(number: f64) -> f64 {
 }
 
 fn at(document: &Document, load: f64) -> Option<Point> {
-    let distance = |second: &&Second| (load_of(document, second) - load).abs();
-    let near: Vec<&Second> = counted(document).filter(|s| distance(s) <= load * 0.05).collect();
+    let distance = |second: &&JsonSecond| (load_of(document, second) - load).abs();
+    let near: Vec<&JsonSecond> = counted(document).filter(|s| distance(s) <= load * 0.05).collect();
     if let Some(point) = Point::of(load, &near) {
         return Some(point);
     }
@@ -317,7 +317,7 @@ mod tests {
         document.outcome.breaking_point.as_mut().unwrap().second = last.at;
         for left in 1..10 {
             let (at, users) = (last.at + left, last.users / 10 * u64::from(10 - left));
-            document.seconds.push(Second { at, users, ok: 0, failed: 5000, ..last.clone() });
+            document.seconds.push(JsonSecond { at, users, ok: 0, failed: 5000, ..last.clone() });
         }
         assert_eq!(curve(&document), before);
     }

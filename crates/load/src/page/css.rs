@@ -21,7 +21,7 @@ pub enum Use {
 /// The references of a style sheet in their order.
 pub fn references(css: &str) -> Vec<(Use, String)> {
     let mut reader =
-        Reader { rest: css, found: Vec::new(), blocks: Vec::new(), rule: None, may_import: true };
+        CssReader { rest: css, found: Vec::new(), blocks: Vec::new(), rule: None, may_import: true };
     while reader.step() {}
     reader.found
 }
@@ -42,7 +42,7 @@ struct AtRule {
     prelude: String,
 }
 
-struct Reader<'a> {
+struct CssReader<'a> {
     rest: &'a str,
     found: Vec<(Use, String)>,
     blocks: Vec<Block>,
@@ -51,7 +51,7 @@ struct Reader<'a> {
     may_import: bool,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> CssReader<'a> {
     /// Takes the next piece; false at the end.
     fn step(&mut self) -> bool {
         let Some(first) = self.rest.chars().next() else { return false };

@@ -69,10 +69,10 @@ impl<'a> Iterator for Tags<'a> {
                 Some(c) if c.is_ascii_alphabetic() => {
                     let (name, attributes) = self.read_open(tag);
                     match self.content_of(&name) {
-                        Content::Tags => return Some(Tag::Open { name, attributes, text: "" }),
-                        Content::Style(text) => return Some(Tag::Open { name, attributes, text }),
-                        Content::Raw => return Some(Tag::Open { name, attributes, text: "" }),
-                        Content::Nothing => {}
+                        TagContent::Tags => return Some(Tag::Open { name, attributes, text: "" }),
+                        TagContent::Style(text) => return Some(Tag::Open { name, attributes, text }),
+                        TagContent::Raw => return Some(Tag::Open { name, attributes, text: "" }),
+                        TagContent::Nothing => {}
                     }
                 }
                 Some('/') if characters.next().is_some_and(|c| c.is_ascii_alphabetic()) => {
@@ -88,7 +88,7 @@ impl<'a> Iterator for Tags<'a> {
 }
 
 /// What follows a tag.
-enum Content<'a> {
+enum TagContent<'a> {
     /// More tags.
     Tags,
     /// A style sheet.
@@ -125,26 +125,26 @@ impl<'a> Tags<'a> {
     }
 
     /// Passes over what stands in an element if it isn't tags.
-    fn content_of(&mut self, name: &str) -> Content<'a> {
+    fn content_of(&mut self, name: &str) -> TagContent<'a> {
         match name {
-            "style" => Content::Style(self.take_raw(name)),
+            "style" => TagContent::Style(self.take_raw(name)),
             "script" | "textarea" | "title" | "xmp" => {
                 self.take_raw(name);
-                Content::Raw
+                TagContent::Raw
             }
             "noscript" | "iframe" | "noembed" | "noframes" => {
                 self.take_raw(name);
-                Content::Nothing
+                TagContent::Nothing
             }
             "plaintext" => {
                 self.rest = "";
-                Content::Nothing
+                TagContent::Nothing
             }
             "template" => {
                 self.skip_template();
-                Content::Nothing
+                TagContent::Nothing
             }
-            _ => Content::Tags,
+            _ => TagContent::Tags,
         }
     }
 

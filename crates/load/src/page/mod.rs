@@ -33,7 +33,7 @@ pub enum Kind {
 
 /// Something that a page consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct PagePart {
     /// Where it is.
     pub url: Url,
     /// What it is.
@@ -44,7 +44,7 @@ pub struct Part {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Parts {
     /// Of the same origin, each once, in the order in which they are named.
-    pub own: Vec<Part>,
+    pub own: Vec<PagePart>,
     /// How many of other origins there are.
     pub foreign: usize,
 }
@@ -53,7 +53,7 @@ pub struct Parts {
 pub fn parts(url: &Url, html: &[u8]) -> Parts {
     let html = String::from_utf8_lossy(html);
     let mut page = Page {
-        parts: Collector::new(url),
+        parts: PartCollector::new(url),
         base: url.clone(),
         has_base: false,
         pictures: Vec::new(),
@@ -68,21 +68,21 @@ pub fn parts(url: &Url, html: &[u8]) -> Parts {
 
 /// The parts of the style sheet `css`, which came from `url`, on a page of that origin.
 pub fn parts_of_style(url: &Url, css: &[u8]) -> Parts {
-    let mut parts = Collector::new(url);
+    let mut parts = PartCollector::new(url);
     parts.add_style(url, &String::from_utf8_lossy(css));
     parts.found
 }
 
 /// Each part once, of the origin of the page.
-struct Collector<'a> {
+struct PartCollector<'a> {
     page: &'a Url,
     seen: HashSet<Url>,
     found: Parts,
 }
 
-impl<'a> Collector<'a> {
-    fn new(page: &'a Url) -> Collector<'a> {
-        Collector { page, seen: HashSet::from([page.clone()]), found: Parts::default() }
+impl<'a> PartCollector<'a> {
+    fn new(page: &'a Url) -> PartCollector<'a> {
+        PartCollector { page, seen: HashSet::from([page.clone()]), found: Parts::default() }
     }
 
     fn add(&mut self, kind: Kind, base: &Url, reference: &str) {
@@ -91,7 +91,7 @@ impl<'a> Collector<'a> {
             return;
         }
         if url.origin == self.page.origin {
-            self.found.own.push(Part { url, kind });
+            self.found.own.push(PagePart { url, kind });
         } else {
             self.found.foreign += 1;
         }
@@ -110,7 +110,7 @@ impl<'a> Collector<'a> {
 }
 
 struct Page<'a> {
-    parts: Collector<'a>,
+    parts: PartCollector<'a>,
     base: Url,
     has_base: bool,
     /// The `picture` elements that we are in, and whether a source of theirs was taken already.

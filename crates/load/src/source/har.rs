@@ -92,12 +92,12 @@ struct Posted {
 #[derive(Default, Deserialize)]
 struct Answered {
     #[serde(default)]
-    content: Content,
+    content: HarContent,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Content {
+struct HarContent {
     #[serde(default)]
     mime_type: String,
 }

@@ -27,7 +27,7 @@ pub fn read(text: &str, origin: Option<&Origin>) -> Result<Scenario, Vec<Problem
             "see https://toml.io, and docs/load-scenarios.md for an example",
         )]
     })?;
-    let mut reader = Reader { text, problems: Vec::new() };
+    let mut reader = ScenarioReader { text, problems: Vec::new() };
     let scenario = match document.take() {
         ValueInner::Table(table) => reader.scenario(table, origin),
         _ => None,
@@ -41,7 +41,7 @@ pub fn read(text: &str, origin: Option<&Origin>) -> Result<Scenario, Vec<Problem
     }
 }
 
-struct Reader<'a> {
+struct ScenarioReader<'a> {
     text: &'a str,
     problems: Vec<Problem>,
 }
@@ -49,7 +49,7 @@ struct Reader<'a> {
 /// A list of names and values, as fields are written.
 type Pairs = Vec<(String, String)>;
 
-impl Reader<'_> {
+impl ScenarioReader<'_> {
     fn problem(&mut self, span: Span, what: impl Into<String>, cure: impl Into<String>) {
         self.problems.push(Problem::new(line_at(self.text, span.start), what, cure));
     }

@@ -19,7 +19,7 @@ pub struct LoadArgs {
     pub urls: Vec<String>,
     /// Where scenarios come from.
     #[command(flatten)]
-    pub source: SourceArgs,
+    pub source: ScenarioFileArgs,
     /// The load, and how long.
     #[command(flatten)]
     pub arrivals: ArrivalArgs,
@@ -44,7 +44,7 @@ pub struct LoadArgs {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Scenarios from files (a URL in addition names the server)")]
 #[command(group(clap::ArgGroup::new("scenario_source").args(["scenario", "urls_from", "sitemap", "replay", "from_har"])))]
-pub struct SourceArgs {
+pub struct ScenarioFileArgs {
     /// Scenario file: steps with forms, checks, and values extracted from responses (TOML; see docs/load-scenarios.md)
     #[arg(long, value_name = "FILE")]
     pub scenario: Option<PathBuf>,

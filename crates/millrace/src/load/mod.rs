@@ -12,7 +12,7 @@ use std::time::Duration;
 pub use args::LoadArgs;
 use millrace_load::engine::{self, Control};
 use millrace_load::output::k6;
-use millrace_load::plan::{Arrivals, Certificates, Curve, Plan, Segment, Stop};
+use millrace_load::plan::{ArrivalModel, Certificates, Curve, Plan, Segment, Stop};
 use millrace_load::scenario::{Check, Dynamic, Flow, Origin, Request, Scenario, Step};
 
 use crate::failure::{Explain, Failure};
@@ -102,7 +102,8 @@ fn adapt(step: &mut Step, args: &LoadArgs) {
 
 fn plan_of(args: &LoadArgs) -> Result<Plan, Failure> {
     let (who, how) = (&args.arrivals, &args.protocol);
-    let arrivals = if who.rate.is_some() || who.rates.is_some() { Arrivals::Open } else { Arrivals::Closed };
+    let arrivals =
+        if who.rate.is_some() || who.rates.is_some() { ArrivalModel::Open } else { ArrivalModel::Closed };
     Ok(Plan {
         arrivals,
         curve: curve_of(args),

@@ -9,7 +9,7 @@ use millrace_load::source::sitemap::{self, MOST_URLS, Sitemap};
 use millrace_load::source::{Problem, access_log, har, scenario_file, url_list};
 use millrace_load::url::Url;
 
-use super::args::{LoadArgs, SourceArgs};
+use super::args::{LoadArgs, ScenarioFileArgs};
 use crate::failure::{Explain, Failure};
 
 /// The scenario, before the command line's options are put into it.
@@ -117,7 +117,7 @@ fn of_recording(path: &Path) -> Result<Scenario, Failure> {
     Ok(recording.scenario)
 }
 
-fn of_log(path: &Path, origin: &Origin, source: &SourceArgs) -> Result<Scenario, Failure> {
+fn of_log(path: &Path, origin: &Origin, source: &ScenarioFileArgs) -> Result<Scenario, Failure> {
     let replay =
         access_log::read(&read(path)?, origin, source.speed).map_err(|problem| wrong(path, &[problem]))?;
     if replay.other_methods > 0 {

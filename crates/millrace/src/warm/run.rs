@@ -21,11 +21,11 @@ const TICK: Duration = Duration::from_millis(200);
 const MOST_REASONS: usize = 20;
 
 /// Asks the server for a URL, with its content or without.
-pub type Ask<'a> = dyn Fn(&str, bool) -> Result<Fetched, Failure> + Sync + 'a;
+pub type FetchFn<'a> = dyn Fn(&str, bool) -> Result<Fetched, Failure> + Sync + 'a;
 
 /// A warm-up.
 pub struct Run<'a> {
-    ask: &'a Ask<'a>,
+    ask: &'a FetchFn<'a>,
     most: usize,
     state: Mutex<State>,
     changed: Condvar,
@@ -61,7 +61,7 @@ pub struct Counts {
 
 impl<'a> Run<'a> {
     /// A run over `urls`, each a page or a sitemap, and at most `most` pages.
-    pub fn new(urls: &[String], most: usize, ask: &'a Ask<'a>) -> Run<'a> {
+    pub fn new(urls: &[String], most: usize, ask: &'a FetchFn<'a>) -> Run<'a> {
         let mut state = State::default();
         for url in urls {
             state.add(url.clone(), Some(0), most);
@@ -286,7 +286,7 @@ mod tests {
         fetched(if url.ends_with('7') { Outcome::NotKept } else { Outcome::Stored }, content.flatten())
     }
 
-    fn run(urls: &[&str], most: usize, ask: &Ask<'_>) -> Result<Counts, Failure> {
+    fn run(urls: &[&str], most: usize, ask: &FetchFn<'_>) -> Result<Counts, Failure> {
         let urls: Vec<String> = urls.iter().map(|url| (*url).to_owned()).collect();
         Run::new(&urls, most, ask).work(4, |_| {})
     }

@@ -15,7 +15,7 @@ use super::address::SiteAddress;
 use super::database::Database;
 use crate::args::WordPressArgs;
 use crate::failure::{Explain, Failure};
-use crate::http::{Ask, exchange, form};
+use crate::http::{HttpRequest, exchange, form};
 use millrace_wire::response::{self, Response};
 use served::Served;
 use std::path::Path;
@@ -204,7 +204,7 @@ impl Visitor<'_> {
         if method == "POST" {
             fields.push(("Content-Type", "application/x-www-form-urlencoded".into()));
         }
-        let ask = Ask { method, target, fields: &fields, body };
+        let ask = HttpRequest { method, target, fields: &fields, body };
         let answer = exchange(self.served.address(), self.address.authority(), &ask, PATIENCE)
             .or_fail(|| format!("no response to {method} {target}"))?;
         self.take_cookies(&answer);

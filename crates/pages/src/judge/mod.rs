@@ -30,7 +30,7 @@ use crate::rules::{Mode, NONCE_LIFE, Rules};
 use crate::terms::MOST_TAGS;
 use crate::{Millis, Tag, Terms};
 use said::Said;
-use word::Word;
+use word::LifetimeSource;
 
 /// An answer of the application to a request that led a fill.
 #[derive(Clone, Copy, Debug)]
@@ -200,7 +200,7 @@ impl Case<'_, '_> {
         if let Some((_, why)) = objections.into_iter().find(|(holds, _)| *holds) {
             return Err(why);
         }
-        let word = Word::of(self);
+        let word = LifetimeSource::of(self);
         self.may_store(&word)?;
         let mut terms = Terms {
             ttl: word.ttl.unwrap_or(0).min(rules.longest_life),
@@ -223,7 +223,7 @@ impl Case<'_, '_> {
     }
 
     /// RFC 9111 section 3.
-    fn may_store(&self, word: &Word) -> Result<(), Refusal> {
+    fn may_store(&self, word: &LifetimeSource) -> Result<(), Refusal> {
         let (control, status, standard) = (&word.control, self.status, self.rules.mode == Mode::Standard);
         // 206 would have to be combined, and 304 has no content.
         if status < 200 || matches!(status, 206 | 304) || !standard && status >= 500 {
@@ -271,7 +271,7 @@ impl Case<'_, '_> {
 }
 
 /// How long it may be used stale (RFC 5861). What the application says is bounded; if it says nothing, the rules say.
-fn graces(rules: &Rules, word: &Word, terms: &mut Terms) {
+fn graces(rules: &Rules, word: &LifetimeSource, terms: &mut Terms) {
     let asked = |seconds: Option<u64>, usual: Millis| match seconds {
         Some(seconds) => (seconds * 1000).min(rules.grace.most),
         None => usual,

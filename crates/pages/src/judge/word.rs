@@ -7,7 +7,7 @@ use crate::control::Control;
 use crate::rules::Mode;
 
 /// Whose word on the lifetime counts.
-pub(super) struct Word {
+pub(super) struct LifetimeSource {
     pub control: Control,
     /// Milliseconds; `None`: nobody says.
     pub ttl: Option<Millis>,
@@ -17,22 +17,22 @@ pub(super) struct Word {
     pub targeted: bool,
 }
 
-impl Word {
-    pub fn of(case: &Case<'_, '_>) -> Word {
+impl LifetimeSource {
+    pub fn of(case: &Case<'_, '_>) -> LifetimeSource {
         let Case { rules, said, status, now, .. } = *case;
         if let Some(control) = said.targeted(rules.mode, now) {
-            let mut word = Word::spoken(control.into_owned(), None);
+            let mut word = LifetimeSource::spoken(control.into_owned(), None);
             word.targeted = true;
             word.refuse_with(said.note.as_ref());
             word.fill_in(case);
             return word;
         }
-        let mut word = Word::spoken(said.cache_control.clone(), said.expires(now));
+        let mut word = LifetimeSource::spoken(said.cache_control.clone(), said.expires(now));
         if let Some(note) = &said.note {
             let page_refuses =
                 word.control.refuses() || said.pragma_no_cache || said.no_cache_control_but_expired(now);
             if note.no_store || note.private || note.no_cache || !page_refuses {
-                word = Word::spoken(note.clone(), None);
+                word = LifetimeSource::spoken(note.clone(), None);
                 word.fill_in(case);
                 if status >= 400 {
                     // The one who called it may not have thought of pages that don't exist.
@@ -46,10 +46,10 @@ impl Word {
     }
 
     /// `expires`: the lifetime by the `Expires` field, which counts if the control says none.
-    fn spoken(control: Control, expires: Option<Millis>) -> Word {
+    fn spoken(control: Control, expires: Option<Millis>) -> LifetimeSource {
         let ttl = control.lifetime().map(|seconds| seconds * 1000).or(expires);
         let spoken = ttl.is_some() || control != Control::default();
-        Word { control, ttl, spoken, targeted: false }
+        LifetimeSource { control, ttl, spoken, targeted: false }
     }
 
     fn refuse_with(&mut self, note: Option<&Control>) {

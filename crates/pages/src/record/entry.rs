@@ -21,7 +21,7 @@ const CODED: [Coding; 3] = [Coding::Brotli, Coding::Zstd, Coding::Gzip];
 
 /// What is to be written.
 #[derive(Clone, Copy, Debug)]
-pub struct Stored<'a> {
+pub struct NewEntry<'a> {
     /// The purge stamp at which the page's fill began.
     pub stamp: u64,
     /// What the site was when the page was made: another root or application is another origin.
@@ -32,7 +32,7 @@ pub struct Stored<'a> {
     pub kept: &'a Kept,
 }
 
-impl Stored<'_> {
+impl NewEntry<'_> {
     /// Appends the record. Codings are those that the page has now; where these are all, it is slim in the record.
     pub fn put(&self, out: &mut Vec<u8>, seed: u64) {
         frame::put(out, Kind::Entry, seed, |out| {
@@ -56,10 +56,10 @@ impl Stored<'_> {
 
 /// What was written; points into the payload.
 #[derive(Clone, Debug)]
-pub struct Entry<'a> {
-    /// As [`Stored::stamp`].
+pub struct StoredEntry<'a> {
+    /// As [`NewEntry::stamp`].
     pub stamp: u64,
-    /// As [`Stored::origin`].
+    /// As [`NewEntry::origin`].
     pub origin: u64,
     /// Bytes of the key.
     pub key: &'a [u8],
@@ -92,14 +92,14 @@ struct FormBytes<'a> {
     body: &'a [u8],
 }
 
-impl<'a> Entry<'a> {
+impl<'a> StoredEntry<'a> {
     /// Reads a payload.
     ///
     /// # Errors
     /// It is none of an entry.
-    pub fn read(payload: &'a [u8]) -> Result<Entry<'a>, Malformed> {
+    pub fn read(payload: &'a [u8]) -> Result<StoredEntry<'a>, Malformed> {
         let mut reader = Reader(payload);
-        let entry = Entry {
+        let entry = StoredEntry {
             stamp: reader.u64()?,
             origin: reader.u64()?,
             key: reader.bytes()?,
@@ -119,7 +119,7 @@ impl<'a> Entry<'a> {
         let expires = life::expiry(&self.terms, self.came, 0);
         let validators = self.page.etag.is_some() || self.page.last_modified.is_some();
         self.came <= now.saturating_add(CLOCK_SET_BACK)
-            && life::state(&self.terms, expires, self.purged, validators, now) != life::State::Useless
+            && life::state(&self.terms, expires, self.purged, validators, now) != life::Freshness::Useless
     }
 
     /// All of it, in memory of its own; the page may be slim. `purged`: it was purged softly since.

@@ -12,7 +12,7 @@ const MOST_PREFIXES: usize = 1_000;
 
 /// What the purges have left of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub enum PurgeState {
     /// It is as it was.
     Kept,
     /// It was purged softly: it is stale.
@@ -47,11 +47,11 @@ impl Stamps {
         *last = stamp.max(*last);
     }
 
-    fn state(self, begun: u64) -> State {
+    fn state(self, begun: u64) -> PurgeState {
         match (self.hard > begun, self.soft > begun) {
-            (true, _) => State::Gone,
-            (false, true) => State::Stale,
-            (false, false) => State::Kept,
+            (true, _) => PurgeState::Gone,
+            (false, true) => PurgeState::Stale,
+            (false, false) => PurgeState::Kept,
         }
     }
 }
@@ -107,15 +107,15 @@ impl History {
     }
 
     /// What is left of an entry whose fill began at the stamp `begun`.
-    pub fn state(&self, key: &[u8], tags: &[Tag], begun: u64) -> State {
+    pub fn state(&self, key: &[u8], tags: &[Tag], begun: u64) -> PurgeState {
         if begun >= self.highest {
-            return State::Kept;
+            return PurgeState::Kept;
         }
         let key = Key { bytes: key, hash: 0 };
         let by_tag = tags.iter().filter_map(|tag| self.tags.get(tag));
         let by_prefix = self.prefixes.iter().filter(|(what, _)| what.covers(key)).map(|(_, stamps)| stamps);
         let all = by_tag.chain(by_prefix).chain([&self.everything]);
-        all.map(|stamps| stamps.state(begun)).max().unwrap_or(State::Kept)
+        all.map(|stamps| stamps.state(begun)).max().unwrap_or(PurgeState::Kept)
     }
 }
 
@@ -140,9 +140,9 @@ mod tests {
     #[test]
     fn a_purge_covers_what_began_before_it() {
         let history = history(&[(5, Purge::Tag(Tag(1)), Hardness::Hard)]);
-        assert_eq!(history.state(KEY, &[Tag(2), Tag(1)], 4), State::Gone);
-        assert_eq!(history.state(KEY, &[Tag(1)], 5), State::Kept);
-        assert_eq!(history.state(KEY, &[Tag(2)], 4), State::Kept);
+        assert_eq!(history.state(KEY, &[Tag(2), Tag(1)], 4), PurgeState::Gone);
+        assert_eq!(history.state(KEY, &[Tag(1)], 5), PurgeState::Kept);
+        assert_eq!(history.state(KEY, &[Tag(2)], 4), PurgeState::Kept);
     }
 
     #[test]
@@ -152,19 +152,19 @@ mod tests {
             (7, Purge::Tag(Tag(1)), Hardness::Soft),
             (9, Purge::Everything, Hardness::Soft),
         ]);
-        assert_eq!(history.state(KEY, &[Tag(1)], 2), State::Gone);
-        assert_eq!(history.state(KEY, &[Tag(1)], 3), State::Stale);
-        assert_eq!(history.state(KEY, &[], 8), State::Stale);
-        assert_eq!(history.state(KEY, &[Tag(1)], 9), State::Kept);
+        assert_eq!(history.state(KEY, &[Tag(1)], 2), PurgeState::Gone);
+        assert_eq!(history.state(KEY, &[Tag(1)], 3), PurgeState::Stale);
+        assert_eq!(history.state(KEY, &[], 8), PurgeState::Stale);
+        assert_eq!(history.state(KEY, &[Tag(1)], 9), PurgeState::Kept);
     }
 
     #[test]
     fn prefixes_are_of_a_site_and_perhaps_of_a_host() {
         for (what, state) in [
-            (prefix(None, "/a/"), State::Gone),
-            (prefix(Some("shop.test"), "/a/b"), State::Gone),
-            (prefix(Some("www.shop.test"), "/a/b"), State::Kept),
-            (prefix(None, "/b"), State::Kept),
+            (prefix(None, "/a/"), PurgeState::Gone),
+            (prefix(Some("shop.test"), "/a/b"), PurgeState::Gone),
+            (prefix(Some("www.shop.test"), "/a/b"), PurgeState::Kept),
+            (prefix(None, "/b"), PurgeState::Kept),
         ] {
             assert_eq!(history(&[(1, what, Hardness::Hard)]).state(KEY, &[], 0), state);
         }
@@ -177,8 +177,8 @@ mod tests {
             let what = prefix(None, &format!("/never/{stamp}"));
             history.add(Purged { stamp, what, how: Hardness::Soft });
         }
-        assert_eq!(history.state(KEY, &[], MOST_PREFIXES as u64), State::Gone);
-        assert_eq!(history.state(KEY, &[], MOST_PREFIXES as u64 + 1), State::Kept);
+        assert_eq!(history.state(KEY, &[], MOST_PREFIXES as u64), PurgeState::Gone);
+        assert_eq!(history.state(KEY, &[], MOST_PREFIXES as u64 + 1), PurgeState::Kept);
     }
 
     #[test]
@@ -209,6 +209,6 @@ mod tests {
     fn in_any_order() {
         let history =
             history(&[(7, Purge::Tag(Tag(1)), Hardness::Hard), (3, Purge::Tag(Tag(1)), Hardness::Hard)]);
-        assert_eq!(history.state(KEY, &[Tag(1)], 6), State::Gone);
+        assert_eq!(history.state(KEY, &[Tag(1)], 6), PurgeState::Gone);
     }
 }

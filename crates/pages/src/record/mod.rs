@@ -21,10 +21,10 @@ mod history;
 mod purge;
 
 pub use bytes::Malformed;
-pub use entry::{Entry, Stored};
+pub use entry::{NewEntry, StoredEntry};
 pub use file::{FILE_HEAD, FileHead, Holds, read_purges};
 pub use frame::{Broken, HEAD, Head, Kind};
-pub use history::{History, State};
+pub use history::{History, PurgeState};
 pub use purge::{Purged, put_purge};
 
 /// A number for a text or a key that is the same in every process.

@@ -109,7 +109,7 @@ fn some_purge() -> impl Strategy<Value = Purge> {
 
 fn written(stamp: u64, key: &[u8], kept: &Kept) -> Vec<u8> {
     let mut out = Vec::new();
-    Stored { stamp, origin: 3, key, kept }.put(&mut out, SEED);
+    NewEntry { stamp, origin: 3, key, kept }.put(&mut out, SEED);
     out
 }
 
@@ -123,7 +123,7 @@ proptest! {
         stamp in any::<u64>(), key in some_bytes(), kept in some_kept(), purged in any::<bool>()
     ) {
         let record = written(stamp, &key, &kept);
-        let entry = Entry::read(payload(&record).unwrap()).unwrap();
+        let entry = StoredEntry::read(payload(&record).unwrap()).unwrap();
         prop_assert_eq!((entry.stamp, entry.origin), (stamp, 3));
         let expected = Kept { purged: kept.purged || purged, ..kept };
         prop_assert_eq!(seen(entry.key, &entry.clone().kept(purged)), seen(&key, &expected));
@@ -151,7 +151,7 @@ proptest! {
     /// Behind the checksums; still nothing panics, and nothing is made up.
     #[test]
     fn any_payload_is_read_or_refused(bytes in vec(any::<u8>(), 0..400)) {
-        let _ = Entry::read(&bytes).map(|entry| entry.kept(false));
+        let _ = StoredEntry::read(&bytes).map(|entry| entry.kept(false));
         let _ = Purged::read(&bytes);
     }
 }
@@ -166,7 +166,7 @@ fn kept(terms: Terms, came: Millis) -> Kept {
 fn of_no_use_when_it_is_too_old_or_comes_from_the_future() {
     let terms = Terms { ttl: 1_000, stale_if_error: 500, ..Terms::default() };
     let record = written(1, b"key", &kept(terms, 1_000_000));
-    let entry = Entry::read(payload(&record).unwrap()).unwrap();
+    let entry = StoredEntry::read(payload(&record).unwrap()).unwrap();
     let useful = |now| entry.is_useful(now);
     assert!(useful(1_000_000) && useful(1_001_499) && useful(950_000));
     assert!(!useful(1_001_500) && !useful(900_000));
@@ -182,7 +182,7 @@ fn what_can_be_unpacked_is_not_written_twice() {
     kept.page = Arc::new(page);
     // Brotli is still to be made of the content.
     let before = written(1, b"key", &kept);
-    let read = |record: &[u8]| Entry::read(payload(record).unwrap()).unwrap().kept(false).page;
+    let read = |record: &[u8]| StoredEntry::read(payload(record).unwrap()).unwrap().kept(false).page;
     assert_eq!(read(&before).identity().body(), content);
     kept.page.put_form(Coding::Brotli, None);
     let after = written(1, b"key", &kept);
@@ -198,5 +198,5 @@ fn what_can_be_unpacked_is_not_written_twice() {
 fn more_tags_than_a_page_may_have_make_no_record_that_can_be_read() {
     let tags = (0..70_000).map(Tag).collect();
     let record = written(1, b"key", &kept(Terms { tags, ..Terms::default() }, 0));
-    assert!(Entry::read(payload(&record).unwrap()).is_err());
+    assert!(StoredEntry::read(payload(&record).unwrap()).is_err());
 }

@@ -12,7 +12,7 @@ pub type Select<'a> = &'a mut dyn FnMut(&str, &mut Vec<u8>);
 /// What [`Pages::look`](crate::Pages::look) found. `Option<F>`: the fill that runs already, if one does that will bring
 /// what is asked for now: one that began before the last purge is not named, for it may bring what was purged.
 #[derive(Clone, Debug)]
-pub enum Look<F> {
+pub enum Lookup<F> {
     /// To be sent as it is.
     Fresh(Hit),
     /// Not to be sent but as far as [`Grace`] allows, or after validating.
@@ -88,7 +88,7 @@ pub struct Hold {
 
 /// What became of an answer that was given to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stored {
+pub enum StoreOutcome {
     /// It is stored.
     Fresh,
     /// It is stored as stale: one of its tags was purged softly while it was on its way.
@@ -133,7 +133,7 @@ pub struct Wanted {
 
 /// Figures of a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct StoreUsage {
     /// All that is counted against the budget.
     pub bytes: usize,
     /// Of these, what is neither page, terms nor key: slots, index, tags, ghosts, fills, bans.
@@ -160,14 +160,14 @@ pub struct Usage {
     pub slimmed: u64,
 }
 
-impl Usage {
+impl StoreUsage {
     /// Whether little is left of the budget: pages had better be slim.
     pub fn is_tight(&self) -> bool {
         slim::is_tight(self.bytes, self.budget)
     }
 
     /// Adds another shard's.
-    pub fn add(&mut self, other: &Usage) {
+    pub fn add(&mut self, other: &StoreUsage) {
         self.bytes += other.bytes;
         self.overhead += other.overhead;
         self.budget += other.budget;

@@ -2,8 +2,8 @@
 
 use super::purges::Bearer;
 use super::queues::Queue;
-use super::slots::{Body, NOTED, Slot};
-use super::{NONE, PURGED, Pages, State, Wanted, heap};
+use super::slots::{Body, NOTED, PageSlot};
+use super::{Freshness, NONE, PURGED, Pages, Wanted, heap};
 use crate::{Key, Millis, Purge};
 
 /// Pages looked at to estimate how many a prefix covers.
@@ -134,7 +134,7 @@ impl<F: Clone> Pages<F> {
     fn drop_dead(&mut self, at: u32) -> bool {
         if self.is_purged(at) {
             self.purged += 1;
-        } else if self.state(at, self.latest) == State::Useless {
+        } else if self.state(at, self.latest) == Freshness::Useless {
             self.expired += 1;
         } else {
             return false;
@@ -157,7 +157,7 @@ impl<F: Clone> Pages<F> {
     }
 
     /// An entry is gone: it carries its tags no longer.
-    fn release_tags(&mut self, gone: &Slot) {
+    fn release_tags(&mut self, gone: &PageSlot) {
         let bearer = match gone.body {
             Body::Page(_) => Bearer::Page,
             Body::Mark(_) => Bearer::Mark,
@@ -221,7 +221,7 @@ impl<F: Clone> Pages<F> {
         let purged = self.is_purged(at);
         let state = self.state(at, self.latest);
         let is_page = matches!(self.slots.get(at).body, Body::Page(_));
-        if is_page && (purged || state != State::Fresh || self.slots.get(at).flags & PURGED != 0) {
+        if is_page && (purged || state != Freshness::Fresh || self.slots.get(at).flags & PURGED != 0) {
             self.note(at);
         }
         self.drop_dead(at);

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::life::{self, State};
+use super::life::{self, Freshness};
 use super::purges::Bearer;
 use super::queues::Queue;
 use super::{
-    Body, Fork, Hold, Kept, LONGEST_KEY, Mark, PURGED, Pages, Select, Slot, Stored, Ticket, UNUSABLE,
+    Body, Fork, Hold, Kept, LONGEST_KEY, Mark, PURGED, PageSlot, Pages, Select, StoreOutcome, Ticket,
+    UNUSABLE,
 };
 use super::{heap, values, variant_hash};
 use crate::page::ARC;
@@ -41,14 +42,14 @@ impl<F: Clone> Pages<F> {
         page: Arc<Page>,
         terms: Terms,
         now: Millis,
-    ) -> Stored {
+    ) -> StoreOutcome {
         self.latest = now;
         let (number, begun) = (ticket.number, ticket.begun);
         let key = Key { bytes: &ticket.key, hash: ticket.hash };
         let tags = terms.tags.clone();
         let new = New { page, terms, came: now, number, begun, purged: false };
         let stored = self.put(key, select, new);
-        if matches!(stored, Stored::TooLarge | Stored::TooManyVariants) {
+        if matches!(stored, StoreOutcome::TooLarge | StoreOutcome::TooManyVariants) {
             self.mark(&ticket, tags, now.saturating_add(REMEMBERED));
         }
         self.end(&ticket);
@@ -56,7 +57,7 @@ impl<F: Clone> Pages<F> {
         stored
     }
 
-    /// What a fill brought is uncacheable: [`Look::Pass`](crate::Look::Pass) until `until`, or until something is purged that
+    /// What a fill brought is uncacheable: [`Look::Pass`](crate::Lookup::Pass) until `until`, or until something is purged that
     /// covers its key or is one of its `tags`, at most [`MOST_TAGS`]. Ends the fill. False if that was purged already while
     /// the fill ran, or if something newer is known.
     pub fn pass(&mut self, ticket: Ticket, tags: Box<[Tag]>, until: Millis) -> bool {
@@ -83,7 +84,7 @@ impl<F: Clone> Pages<F> {
         let page = found.filter(|page| {
             let (number, begun) = (ticket.number, ticket.begun);
             let new = New { page: Arc::clone(page), terms, came: now, number, begun, purged: false };
-            self.put(key, select, new) != Stored::Purged
+            self.put(key, select, new) != StoreOutcome::Purged
         });
         self.end(&ticket);
         self.evict();
@@ -91,7 +92,7 @@ impl<F: Clone> Pages<F> {
     }
 
     /// Stores a page that was written to disk by an earlier process, unless something newer is there.
-    pub fn insert(&mut self, hold: &Hold, key: Key<'_>, kept: Kept, now: Millis) -> Stored {
+    pub fn insert(&mut self, hold: &Hold, key: Key<'_>, kept: Kept, now: Millis) -> StoreOutcome {
         self.latest = now;
         let Kept { page, terms, variant, came, purged } = kept;
         if self.is_tight() {
@@ -101,15 +102,15 @@ impl<F: Clone> Pages<F> {
         let came = came.min(now);
         let new = New { page, terms: (*terms).clone(), came, number: 0, begun: hold.begun, purged };
         let expires = life::expiry(&new.terms, came, key.hash);
-        if life::state(&new.terms, expires, purged, new.page.has_validators(), now) == State::Useless {
-            return Stored::Expired;
+        if life::state(&new.terms, expires, purged, new.page.has_validators(), now) == Freshness::Useless {
+            return StoreOutcome::Expired;
         }
         if let Some(at) = self.top(key).filter(|at| !self.is_dead(*at)) {
             let hash = variant_hash(key.hash, &variant);
             let beside = self.slots.fork(at).is_some_and(|fork| *fork.vary == *terms.vary);
             let found = self.slots.find_variant(hash, key.bytes, &variant);
             if !beside || found.is_some_and(|at| !self.is_dead(at)) {
-                return Stored::Superseded;
+                return StoreOutcome::Superseded;
             }
         }
         // The values are known; only where each begins is not.
@@ -127,20 +128,20 @@ impl<F: Clone> Pages<F> {
     }
 
     /// Puts a page where it belongs.
-    fn put(&mut self, key: Key<'_>, select: Select<'_>, mut new: New) -> Stored {
+    fn put(&mut self, key: Key<'_>, select: Select<'_>, mut new: New) -> StoreOutcome {
         debug_assert!(new.terms.tags.len() <= MOST_TAGS && key.bytes.len() <= LONGEST_KEY);
         match self.purges.verdict_on_fill(new.begun, key.bytes, &new.terms.tags) {
-            Some(Hardness::Hard) => return Stored::Purged,
+            Some(Hardness::Hard) => return StoreOutcome::Purged,
             Some(Hardness::Soft) => new.purged = true,
             None => {}
         }
         if new.page.bytes() > self.budget / 4 {
-            return Stored::TooLarge;
+            return StoreOutcome::TooLarge;
         }
-        let stored = if new.purged { Stored::Stale } else { Stored::Fresh };
+        let stored = if new.purged { StoreOutcome::Stale } else { StoreOutcome::Fresh };
         let mut at = self.top(key);
         if at.is_some_and(|at| self.number_at(at) > new.number) {
-            return Stored::Superseded;
+            return StoreOutcome::Superseded;
         }
         let known = at.and_then(|at| self.slots.fork(at)).map(|fork| Arc::clone(&fork.vary));
         if known.is_none() && new.terms.vary.is_empty() {
@@ -149,7 +150,7 @@ impl<F: Clone> Pages<F> {
         }
         let vary = union(known.as_deref().unwrap_or_default(), &new.terms.vary);
         if vary.len() > MOST_VARY {
-            return Stored::TooManyVariants;
+            return StoreOutcome::TooManyVariants;
         }
         if known.as_deref() != Some(&vary[..]) {
             self.discard_fork(key);
@@ -157,20 +158,20 @@ impl<F: Clone> Pages<F> {
         }
         values(&vary, select, &mut self.values);
         if self.values.len() > LONGEST_KEY {
-            return Stored::TooManyVariants;
+            return StoreOutcome::TooManyVariants;
         }
         new.terms.vary = vary;
         self.put_variant(at, key, new).unwrap_or(stored)
     }
 
     /// Puts a page with variants, whose values are in `self.values`, at the fork; none: it becomes one. Why it could not.
-    fn put_variant(&mut self, fork: Option<u32>, key: Key<'_>, new: New) -> Option<Stored> {
+    fn put_variant(&mut self, fork: Option<u32>, key: Key<'_>, new: New) -> Option<StoreOutcome> {
         let variant = std::mem::take(&mut self.values);
         let found = self.slots.find_variant(variant_hash(key.hash, &variant), key.bytes, &variant);
         let refused = if found.is_some_and(|at| self.number_at(at) > new.number) {
-            Some(Stored::Superseded)
+            Some(StoreOutcome::Superseded)
         } else if found.is_none() && fork.is_some_and(|fork| !self.has_room(fork)) {
-            Some(Stored::TooManyVariants)
+            Some(StoreOutcome::TooManyVariants)
         } else {
             if fork.is_none() {
                 self.add_fork(key, &new.terms.vary);
@@ -187,7 +188,7 @@ impl<F: Clone> Pages<F> {
         let names = vary.iter().map(|name| heap(name.len())).sum::<usize>();
         let list = heap(ARC + vary.len() * size_of::<Box<str>>());
         let fork = Box::new(Fork { vary, first: super::NONE, variants: 0 });
-        let mut slot = Slot::new(key.bytes.into(), key.bytes.len(), key.hash, Body::Fork(fork));
+        let mut slot = PageSlot::new(key.bytes.into(), key.bytes.len(), key.hash, Body::Fork(fork));
         slot.owned = heap(key.bytes.len()) + heap(size_of::<Fork>()) + list + names;
         self.slots.add(slot);
     }
@@ -249,7 +250,7 @@ impl<F: Clone> Pages<F> {
     /// Number of the fill that brought what can be used of an entry.
     fn number_at(&mut self, at: u32) -> u64 {
         let now = self.latest;
-        if self.is_purged(at) || self.state(at, now) == State::Useless {
+        if self.is_purged(at) || self.state(at, now) == Freshness::Useless {
             0
         } else {
             self.slots.get(at).number
@@ -267,7 +268,7 @@ impl<F: Clone> Pages<F> {
         }
         let hash = if variant.is_empty() { key.hash } else { variant_hash(key.hash, variant) };
         let bytes = [key.bytes, variant].concat().into_boxed_slice();
-        let at = self.slots.add(Slot::new(bytes, key.bytes.len(), hash, body));
+        let at = self.slots.add(PageSlot::new(bytes, key.bytes.len(), hash, body));
         if !variant.is_empty()
             && let Some(fork) = self.slots.find(key.hash, key.bytes)
         {

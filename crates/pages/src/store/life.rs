@@ -10,7 +10,7 @@ const JITTER: u64 = 16;
 
 /// What a moment makes of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum Freshness {
     /// To be sent.
     Fresh,
     /// To be validated, or sent if need be.
@@ -30,9 +30,9 @@ pub fn expiry(terms: &Terms, came: Millis, hash: u64) -> Millis {
 }
 
 /// The state at `now` of a page that expires at `expires`.
-pub fn state(terms: &Terms, expires: Millis, purged: bool, validators: bool, now: Millis) -> State {
+pub fn state(terms: &Terms, expires: Millis, purged: bool, validators: bool, now: Millis) -> Freshness {
     if now < expires && !purged && !terms.no_cache {
-        return State::Fresh;
+        return Freshness::Fresh;
     }
     let late = now.saturating_sub(expires);
     let never = terms.no_cache || terms.must_revalidate;
@@ -42,8 +42,8 @@ pub fn state(terms: &Terms, expires: Millis, purged: bool, validators: bool, now
         purged,
     };
     if grace.while_revalidating || grace.on_error || (validators && late < RETAINED) {
-        State::Stale(grace)
+        Freshness::Stale(grace)
     } else {
-        State::Useless
+        Freshness::Useless
     }
 }

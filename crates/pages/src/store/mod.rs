@@ -18,7 +18,7 @@ mod verify;
 
 use std::sync::Arc;
 
-pub use answers::{Grace, Hit, Hold, Kept, Look, Select, Stored, Ticket, Usage, Wanted};
+pub use answers::{Grace, Hit, Hold, Kept, Lookup, Select, StoreOutcome, StoreUsage, Ticket, Wanted};
 pub use keep::{MOST_VARY, REMEMBERED};
 pub use life::RETAINED;
 pub use purges::MOST_BANS;
@@ -27,11 +27,11 @@ use crate::key::LONGEST_KEY;
 use crate::{Hardness, Key, Millis, Page, Purge};
 use clean::Sweep;
 use fills::{Fills, Variant, Vary};
-use life::State;
+use life::Freshness;
 use purges::Purges;
 use queues::{Ghosts, Queues};
 use slim::Slimming;
-use slots::{Body, Fork, Mark, NONE, PURGED, Slot, Slots, UNUSABLE};
+use slots::{Body, Fork, Mark, NONE, PURGED, PageSlot, Slots, UNUSABLE};
 
 /// The most variants of a page, unless [`Pages::set_most_variants`] says otherwise; those that come then are passed on to
 /// the application without being stored.
@@ -89,10 +89,10 @@ impl<F: Clone> Pages<F> {
     }
 
     /// What there is for a request. Does not allocate if the page is fresh.
-    pub fn look(&mut self, key: Key<'_>, select: Select<'_>, now: Millis) -> Look<F> {
+    pub fn look(&mut self, key: Key<'_>, select: Select<'_>, now: Millis) -> Lookup<F> {
         self.latest = now;
         let Some(mut at) = self.slots.find(key.hash, key.bytes) else {
-            return Look::Miss(self.fills.find(key, None, self.purges.last()));
+            return Lookup::Miss(self.fills.find(key, None, self.purges.last()));
         };
         let mut asked = None;
         if let Some(fork) = self.slots.fork(at) {
@@ -100,7 +100,7 @@ impl<F: Clone> Pages<F> {
             match self.variant(at, key, &vary, select) {
                 Ok(Some(variant)) => at = variant,
                 Ok(None) => return self.miss(key, Some(&vary)),
-                Err(TooMany) => return Look::Pass,
+                Err(TooMany) => return Lookup::Pass,
             }
             asked = Some(vary);
         }
@@ -115,14 +115,14 @@ impl<F: Clone> Pages<F> {
         slot.lately = (slot.lately + 1).min(3);
         match &slot.body {
             Body::Page(page) if now < slot.expires && slot.flags & (PURGED | UNUSABLE) == 0 => {
-                Look::Fresh(Hit {
+                Lookup::Fresh(Hit {
                     page: Arc::clone(page),
                     age: now.saturating_sub(slot.born),
                     ttl_left: (slot.expires - now) as i64,
                 })
             }
             Body::Page(_) => self.stale(at, key, asked.as_ref(), now),
-            Body::Mark(_) if now < slot.expires => Look::Pass,
+            Body::Mark(_) if now < slot.expires => Lookup::Pass,
             Body::Mark(_) | Body::Fork(_) => {
                 self.expired += 1;
                 self.discard(at);
@@ -137,15 +137,15 @@ impl<F: Clone> Pages<F> {
     }
 
     /// A page that is not fresh.
-    fn stale(&mut self, at: u32, key: Key<'_>, vary: Option<&Vary>, now: Millis) -> Look<F> {
+    fn stale(&mut self, at: u32, key: Key<'_>, vary: Option<&Vary>, now: Millis) -> Lookup<F> {
         let state = self.state(at, now);
         let slot = self.slots.get(at);
         match (&slot.body, state) {
-            (Body::Page(page), State::Stale(grace)) => {
+            (Body::Page(page), Freshness::Stale(grace)) => {
                 let fill = self.filling(key, vary);
                 let left = (slot.expires as i64).saturating_sub(now as i64).min(0);
                 let age = now.saturating_sub(slot.born);
-                Look::Stale(Hit { page: Arc::clone(page), age, ttl_left: left }, grace, fill)
+                Lookup::Stale(Hit { page: Arc::clone(page), age, ttl_left: left }, grace, fill)
             }
             _ => {
                 self.expired += 1;
@@ -156,10 +156,10 @@ impl<F: Clone> Pages<F> {
     }
 
     /// Nothing is there; `vary`: what the page varied by. Without a variant that is alive this is known no longer.
-    fn miss(&mut self, key: Key<'_>, vary: Option<&Vary>) -> Look<F> {
+    fn miss(&mut self, key: Key<'_>, vary: Option<&Vary>) -> Lookup<F> {
         let known = self.top(key).is_some_and(|at| self.slots.fork(at).is_some());
         self.evict();
-        Look::Miss(self.filling(key, vary.filter(|_| known)))
+        Lookup::Miss(self.filling(key, vary.filter(|_| known)))
     }
 
     /// Registers a fill, after `look` named none. `select` is that of the request which the fill is made for.
@@ -229,9 +229,9 @@ impl<F: Clone> Pages<F> {
     }
 
     /// Figures.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> StoreUsage {
         let overhead = self.overhead();
-        Usage {
+        StoreUsage {
             bytes: self.bytes(),
             overhead,
             budget: self.budget,
@@ -320,7 +320,7 @@ impl<F: Clone> Pages<F> {
 
     /// Whether an entry is purged or of no use any more.
     fn is_dead(&mut self, at: u32) -> bool {
-        self.is_purged(at) || self.state(at, self.latest) == State::Useless
+        self.is_purged(at) || self.state(at, self.latest) == Freshness::Useless
     }
 
     /// The fill that runs for the page, or for the variant whose values are in `self.values`.
@@ -349,14 +349,14 @@ impl<F: Clone> Pages<F> {
     }
 
     /// What the moment makes of a page that was checked; marks: fresh until they end.
-    fn state(&self, at: u32, now: Millis) -> State {
+    fn state(&self, at: u32, now: Millis) -> Freshness {
         let slot = self.slots.get(at);
         match (&slot.body, &slot.terms) {
             (Body::Page(page), Some(terms)) => {
                 life::state(terms, slot.expires, slot.flags & PURGED != 0, page.has_validators(), now)
             }
-            (Body::Mark(_), _) if now >= slot.expires => State::Useless,
-            _ => State::Fresh,
+            (Body::Mark(_), _) if now >= slot.expires => Freshness::Useless,
+            _ => Freshness::Fresh,
         }
     }
 

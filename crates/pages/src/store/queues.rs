@@ -124,7 +124,7 @@ impl Queues {
 
 /// What an entry weighs in a queue.
 fn weight(owned: usize) -> usize {
-    owned + size_of::<super::slots::Slot>()
+    owned + size_of::<super::slots::PageSlot>()
 }
 
 /// Hashes of entries that were evicted from the small queue lately: as many as there are entries. Sets of four; a

@@ -25,7 +25,7 @@ const CHUNK: usize = 64;
 
 /// An entry. What a hit touches comes first, in one cache line.
 #[repr(C, align(64))]
-pub(super) struct Slot {
+pub(super) struct PageSlot {
     /// Bytes of the key, followed by those of the variant if it is one.
     pub(super) bytes: Box<[u8]>,
     pub(super) body: Body,
@@ -102,10 +102,10 @@ pub(super) struct Fork {
     pub(super) variants: u32,
 }
 
-impl Slot {
+impl PageSlot {
     /// An entry that is linked to nothing yet.
-    pub(super) fn new(bytes: Box<[u8]>, key_length: usize, hash: u64, body: Body) -> Slot {
-        Slot {
+    pub(super) fn new(bytes: Box<[u8]>, key_length: usize, hash: u64, body: Body) -> PageSlot {
+        PageSlot {
             bytes,
             body,
             expires: 0,
@@ -164,7 +164,7 @@ impl Slot {
 /// The slab and its index.
 #[derive(Default)]
 pub(super) struct Slots {
-    chunks: Vec<Vec<Slot>>,
+    chunks: Vec<Vec<PageSlot>>,
     index: Index,
     length: usize,
     /// Sum of what the entries own.
@@ -193,8 +193,8 @@ impl Slots {
 
     /// What slab and index take.
     pub(super) fn overhead(&self) -> usize {
-        self.chunks.len() * (CHUNK * size_of::<Slot>() + 64)
-            + self.chunks.capacity() * size_of::<Vec<Slot>>()
+        self.chunks.len() * (CHUNK * size_of::<PageSlot>() + 64)
+            + self.chunks.capacity() * size_of::<Vec<PageSlot>>()
             + self.index.bytes()
     }
 
@@ -226,17 +226,17 @@ impl Slots {
     }
 
     #[inline]
-    pub(super) fn get(&self, at: u32) -> &Slot {
+    pub(super) fn get(&self, at: u32) -> &PageSlot {
         &self.chunks[at as usize / CHUNK][at as usize % CHUNK]
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, at: u32) -> &mut Slot {
+    pub(super) fn get_mut(&mut self, at: u32) -> &mut PageSlot {
         &mut self.chunks[at as usize / CHUNK][at as usize % CHUNK]
     }
 
     /// Adds an entry, in no queue and in no chain.
-    pub(super) fn add(&mut self, slot: Slot) -> u32 {
+    pub(super) fn add(&mut self, slot: PageSlot) -> u32 {
         let at = self.length as u32;
         self.count(&slot.body, 1);
         self.owned += slot.owned;
@@ -252,7 +252,7 @@ impl Slots {
 
     /// Removes an entry that is in no queue; it leaves its chain. The last entry takes its place: `moved` is told which
     /// slot it was, to mend the queues.
-    pub(super) fn remove(&mut self, at: u32) -> Slot {
+    pub(super) fn remove(&mut self, at: u32) -> PageSlot {
         debug_assert_eq!(self.get(at).queue, Queue::None);
         self.leave_chain(at);
         let hash = self.get(at).hash;
@@ -405,7 +405,7 @@ mod tests {
 
     #[test]
     fn a_slot_is_two_cache_lines() {
-        assert_eq!(size_of::<Slot>(), 128);
-        assert_eq!(std::mem::offset_of!(Slot, terms), 64);
+        assert_eq!(size_of::<PageSlot>(), 128);
+        assert_eq!(std::mem::offset_of!(PageSlot, terms), 64);
     }
 }

@@ -28,7 +28,7 @@ impl PrintKey {
 
 /// Which cookies are concerned.
 #[derive(Debug)]
-pub struct Concern {
+pub struct ConcernedCookies {
     all: Patterns,
     application: Patterns,
     harmless: Rules,
@@ -61,16 +61,21 @@ pub struct Cookies {
     torn: bool,
 }
 
-impl Concern {
+impl ConcernedCookies {
     /// Those that an application's profile names, which its hooks can judge, those of PHP's sessions and the like, and those
     /// that the operator of the site has `chosen` for bypassing the page cache.
-    pub fn new(application: &[&str], chosen: &[String]) -> Concern {
+    pub fn new(application: &[&str], chosen: &[String]) -> ConcernedCookies {
         let mut harmless = Rules::profile();
         harmless.chosen_cookies.extend(chosen);
         let mut all = Patterns::new(crate::rules::SESSION_COOKIES);
         all.extend(application);
         all.extend(chosen);
-        Concern { all, application: Patterns::new(application), harmless, chosen: Patterns::new(chosen) }
+        ConcernedCookies {
+            all,
+            application: Patterns::new(application),
+            harmless,
+            chosen: Patterns::new(chosen),
+        }
     }
 
     /// Whether a cookie of this name, as it is sent, is concerned.

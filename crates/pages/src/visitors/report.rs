@@ -14,12 +14,12 @@
 //! known before it comes back.
 
 use super::cookies::{Cookie, Print, PrintKey};
-use super::{Proof, State};
+use super::{CookieState, Proof};
 
 /// What a run of PHP has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    word: Option<Word>,
+    word: Option<VisitorStatement>,
     by: Option<Box<[u8]>>,
     issued: Option<Box<[u8]>>,
     user: Option<Box<[u8]>>,
@@ -42,7 +42,7 @@ pub struct Install {
 
 /// What the application says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum VisitorStatement {
     /// Logged in.
     Login,
     /// Something is in the cart.
@@ -72,7 +72,7 @@ pub enum Session {
 
 /// What a note means for who reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Note<'a> {
+pub enum ReportNote<'a> {
     /// More will come.
     More,
     /// What was proven for this user holds no more.
@@ -85,19 +85,19 @@ pub enum Note<'a> {
 
 impl Report {
     /// Takes in a note.
-    pub fn hear<'a>(&mut self, text: &'a [u8]) -> Note<'a> {
+    pub fn hear<'a>(&mut self, text: &'a [u8]) -> ReportNote<'a> {
         let mut parts = text.split(|byte| *byte == b' ').filter(|part| !part.is_empty());
         let word = match parts.next().unwrap_or_default() {
-            b"login" => Word::Login,
-            b"cart" => Word::Cart,
-            b"own" => Word::Own,
-            b"none" => Word::None,
+            b"login" => VisitorStatement::Login,
+            b"cart" => VisitorStatement::Cart,
+            b"own" => VisitorStatement::Own,
+            b"none" => VisitorStatement::None,
             b"forget" => {
                 let user = parts.find_map(|part| part.strip_prefix(b"user="));
-                return user.map_or(Note::More, Note::Forget);
+                return user.map_or(ReportNote::More, ReportNote::Forget);
             }
             b"end" => return self.hear_end(parts),
-            _ => Word::Unsure,
+            _ => VisitorStatement::Unsure,
         };
         let session = self.session.take();
         *self = Report { word: Some(word), session, elsewhere: self.elsewhere, ..Report::default() };
@@ -118,14 +118,14 @@ impl Report {
                 _ => {}
             }
         }
-        Note::More
+        ReportNote::More
     }
 
-    fn hear_end<'a>(&mut self, parts: impl Iterator<Item = &'a [u8]>) -> Note<'static> {
-        let mut heard = Note::End;
+    fn hear_end<'a>(&mut self, parts: impl Iterator<Item = &'a [u8]>) -> ReportNote<'static> {
+        let mut heard = ReportNote::End;
         for part in parts {
             match part {
-                b"failed" => heard = Note::Failed,
+                b"failed" => heard = ReportNote::Failed,
                 b"elsewhere" => self.elsewhere = true,
                 _ => {
                     let session = part.strip_prefix(b"session=").and_then(pair);
@@ -138,23 +138,23 @@ impl Report {
 
     /// What it says of a cookie; `None`: it is to be forgotten. `installs` are all installations of the application that are
     /// known; `elsewhere`: that a session is not where it could be looked up says nothing.
-    pub fn of(&self, cookie: &Cookie, installs: &[Install], elsewhere: bool) -> Option<State> {
+    pub fn of(&self, cookie: &Cookie, installs: &[Install], elsewhere: bool) -> Option<CookieState> {
         if let Some((_, session)) = self.session.as_ref().filter(|(name, _)| *name == cookie.name) {
             match session {
-                Session::Filled => return Some(State::Proven(Proof::Session)),
-                Session::Empty => return Some(State::Anonymous),
-                Session::Absent if !elsewhere => return Some(State::Anonymous),
+                Session::Filled => return Some(CookieState::Proven(Proof::Session)),
+                Session::Empty => return Some(CookieState::Anonymous),
+                Session::Absent if !elsewhere => return Some(CookieState::Anonymous),
                 Session::Gone => return None,
                 Session::Absent | Session::Unsure => {}
             }
         }
         let is_meant = self.by.as_deref() == Some(&*cookie.name) && self.issued.is_none();
         Some(match self.word {
-            Some(Word::Login) if is_meant => State::Proven(Proof::LoggedIn),
-            Some(Word::Cart) if is_meant => State::Proven(Proof::Cart),
-            Some(Word::Own) if is_meant || self.by.is_none() => State::Own,
-            Some(Word::None) if self.covers(cookie, installs) => State::Anonymous,
-            _ => State::Unjudged,
+            Some(VisitorStatement::Login) if is_meant => CookieState::Proven(Proof::LoggedIn),
+            Some(VisitorStatement::Cart) if is_meant => CookieState::Proven(Proof::Cart),
+            Some(VisitorStatement::Own) if is_meant || self.by.is_none() => CookieState::Own,
+            Some(VisitorStatement::None) if self.covers(cookie, installs) => CookieState::Anonymous,
+            _ => CookieState::Unjudged,
         })
     }
 
@@ -171,7 +171,15 @@ impl Report {
 
     /// Whether the application has looked at this cookie, whatever it found.
     pub fn is_about(&self, cookie: &Cookie) -> bool {
-        let said = matches!(self.word, Some(Word::Login | Word::Cart | Word::Own | Word::None));
+        let said = matches!(
+            self.word,
+            Some(
+                VisitorStatement::Login
+                    | VisitorStatement::Cart
+                    | VisitorStatement::Own
+                    | VisitorStatement::None
+            )
+        );
         said && cookie.of_application && !self.except.contains(&cookie.name)
     }
 
@@ -188,8 +196,8 @@ impl Report {
     /// A cookie that the answer sets, and what it proves.
     pub fn issued(&self, key: &PrintKey) -> Option<(Print, Proof)> {
         let proof = match self.word? {
-            Word::Login => Proof::LoggedIn,
-            Word::Cart => Proof::Cart,
+            VisitorStatement::Login => Proof::LoggedIn,
+            VisitorStatement::Cart => Proof::Cart,
             _ => return None,
         };
         Some((key.print(self.by.as_ref()?, self.issued.as_ref()?), proof))

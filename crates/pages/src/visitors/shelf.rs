@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use super::{Print, State};
+use super::{CookieState, Print};
 use crate::Millis;
 
 /// What is remembered of a cookie.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct CookieEntry {
     /// What it is.
-    pub state: State,
+    pub state: CookieState,
     /// Until when that holds.
     pub until: Millis,
     /// Whose it is; 0: nothing is known of that.
@@ -17,9 +17,9 @@ pub struct Entry {
 }
 
 #[derive(Debug)]
-struct Slot {
+struct CookieSlot {
     print: Print,
-    entry: Entry,
+    entry: CookieEntry,
     /// Asked for since the hand passed.
     used: bool,
 }
@@ -29,7 +29,7 @@ struct Slot {
 pub struct Shelf {
     most: usize,
     places: HashMap<Print, u32>,
-    slots: Vec<Option<Slot>>,
+    slots: Vec<Option<CookieSlot>>,
     free: Vec<u32>,
     hand: usize,
     evicted: u64,
@@ -46,14 +46,14 @@ impl Shelf {
     }
 
     /// What is remembered of a cookie.
-    pub fn get(&mut self, print: Print) -> Option<Entry> {
+    pub fn get(&mut self, print: Print) -> Option<CookieEntry> {
         let slot = self.slots[*self.places.get(&print)? as usize].as_mut()?;
         slot.used = true;
         Some(slot.entry)
     }
 
     /// Remembers it, in the place of another one if need be.
-    pub fn put(&mut self, print: Print, entry: Entry) {
+    pub fn put(&mut self, print: Print, entry: CookieEntry) {
         if let Some(slot) = self.places.get(&print).and_then(|at| self.slots[*at as usize].as_mut()) {
             slot.entry = entry;
             return;
@@ -61,7 +61,7 @@ impl Shelf {
         if self.places.len() >= self.most {
             self.evict();
         }
-        let slot = Some(Slot { print, entry, used: false });
+        let slot = Some(CookieSlot { print, entry, used: false });
         let at = match self.free.pop() {
             Some(at) => {
                 self.slots[at as usize] = slot;

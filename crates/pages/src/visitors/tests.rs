@@ -7,7 +7,7 @@ const WORDPRESS: &[&str] =
 /// A site: its table, and what it looks at.
 struct Site {
     table: Visitors,
-    concern: Concern,
+    concern: ConcernedCookies,
     key: PrintKey,
 }
 
@@ -15,7 +15,7 @@ impl Site {
     fn new() -> Site {
         Site {
             table: Visitors::new(LIMITS),
-            concern: Concern::new(WORDPRESS, &["member".to_owned()]),
+            concern: ConcernedCookies::new(WORDPRESS, &["member".to_owned()]),
             key: PrintKey::default(),
         }
     }
@@ -41,14 +41,14 @@ impl Site {
     fn end(&mut self, cookies: &str, mut run: Run, notes: &[&str]) {
         let cookies = self.cookies(cookies);
         let mut report = Report::default();
-        let mut heard = Note::More;
+        let mut heard = ReportNote::More;
         for note in notes {
             heard = report.hear(note.as_bytes());
-            if let Note::Forget(user) = heard {
+            if let ReportNote::Forget(user) = heard {
                 self.table.forget(self.key.tag(user), &mut run);
             }
         }
-        let report = Some(&report).filter(|_| heard == Note::End);
+        let report = Some(&report).filter(|_| heard == ReportNote::End);
         self.table.end(&cookies, &run, report, &self.key);
     }
 

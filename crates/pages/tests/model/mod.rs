@@ -6,7 +6,8 @@ mod reference;
 use std::sync::Arc;
 
 use millrace_pages::{
-    Form, Hardness, Hold, Kept, Key, Look, Millis, Page, Pages, Purge, Stored, Tag, Terms, Ticket, Usage,
+    Form, Hardness, Hold, Kept, Key, Lookup, Millis, Page, Pages, Purge, StoreOutcome, StoreUsage, Tag,
+    Terms, Ticket,
 };
 use millrace_wire::encoding::{CODINGS, Coding};
 use reference::{Fill, Found, Reference, which};
@@ -93,12 +94,12 @@ impl Both {
         let running = self.reference.running(&bytes, &value);
         let real = self.real.look(key_of(&bytes), &mut select(request), self.now);
         let (real, fill) = match real {
-            Look::Fresh(hit) => (Found::Fresh(which(&hit.page), hit.age, hit.ttl_left), None),
-            Look::Stale(hit, grace, fill) => {
+            Lookup::Fresh(hit) => (Found::Fresh(which(&hit.page), hit.age, hit.ttl_left), None),
+            Lookup::Stale(hit, grace, fill) => {
                 (Found::Stale(which(&hit.page), hit.age, hit.ttl_left, grace), Some(fill))
             }
-            Look::Miss(fill) => (Found::Miss, Some(fill)),
-            Look::Pass => (Found::Pass, None),
+            Lookup::Miss(fill) => (Found::Miss, Some(fill)),
+            Lookup::Pass => (Found::Pass, None),
         };
         assert_eq!(real, found, "key {key} request {request}");
         match fill {
@@ -122,7 +123,7 @@ impl Both {
         let request = fill.request;
         let stored =
             self.real.store(ticket, &mut select(request), Arc::clone(&page), terms.clone(), self.now);
-        if stored == Stored::Purged && self.is_fenced(&fill) {
+        if stored == StoreOutcome::Purged && self.is_fenced(&fill) {
             return self.reference.end(&fill);
         }
         let expected = self.reference.store(&fill, &|name| value(request, name), page, terms, self.now);
@@ -183,7 +184,7 @@ impl Both {
         self.look(key, request);
         let bytes = key_bytes(key);
         let look = self.real.look(key_of(&bytes), &mut select(request), self.now);
-        let (Look::Fresh(hit) | Look::Stale(hit, ..)) = look else { return };
+        let (Lookup::Fresh(hit) | Lookup::Stale(hit, ..)) = look else { return };
         let form = Form::new(&[0; 100], &vec![0; usize::from(size) * 16]);
         hit.page.put_form(Coding::Gzip, (size > 9).then_some(form.clone()));
         if !size.is_multiple_of(3) {
@@ -229,7 +230,7 @@ impl Both {
             let (hold, begun) = &self.holds[usize::from(a) % self.holds.len()];
             let bytes = key_bytes(key);
             let stored = self.real.insert(hold, key_of(&bytes), kept.clone(), self.now);
-            if stored == Stored::Purged
+            if stored == StoreOutcome::Purged
                 && self.prefixes.iter().filter(|before| **before >= *begun).count() > 64
             {
                 return;
@@ -255,7 +256,7 @@ impl Both {
         if usage.budget == ROOMY {
             return;
         }
-        let Usage { bytes, budget, pages, marks, .. } = usage;
+        let StoreUsage { bytes, budget, pages, marks, .. } = usage;
         assert!(bytes <= budget || pages + marks == 0, "{usage:?}");
         let gone = self.forget_gone();
         let evicted = self.real.usage().evicted;
@@ -267,7 +268,7 @@ impl Both {
         let (real, now) = (&mut self.real, self.reference.now);
         self.reference.drop_evicted(|key, request, page| match page {
             Some(page) => real.kept(key_of(key), page).is_some(),
-            None => matches!(real.look(key_of(key), &mut select(request), now), Look::Pass),
+            None => matches!(real.look(key_of(key), &mut select(request), now), Lookup::Pass),
         })
     }
 

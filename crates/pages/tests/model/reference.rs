@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use millrace_pages::store::{MOST_VARIANTS, MOST_VARY, REMEMBERED, RETAINED};
-use millrace_pages::{Grace, Hardness, Kept, Key, Millis, Page, Purge, Stored, Tag, Terms};
+use millrace_pages::{Grace, Hardness, Kept, Key, Millis, Page, Purge, StoreOutcome, Tag, Terms};
 
 /// The value of a request field.
 pub type Value<'a> = &'a dyn Fn(&str) -> Vec<u8>;
@@ -114,12 +114,19 @@ impl Reference {
         self.fills.retain(|other| other.number != fill.number);
     }
 
-    pub fn store(&mut self, fill: &Fill, value: Value, page: Arc<Page>, terms: Terms, now: Millis) -> Stored {
+    pub fn store(
+        &mut self,
+        fill: &Fill,
+        value: Value,
+        page: Arc<Page>,
+        terms: Terms,
+        now: Millis,
+    ) -> StoreOutcome {
         self.now = now;
         self.end(fill);
         let tags = terms.tags.clone();
         let stored = self.put(fill, value, page, terms, now, false);
-        if matches!(stored, Stored::TooLarge | Stored::TooManyVariants) {
+        if matches!(stored, StoreOutcome::TooLarge | StoreOutcome::TooManyVariants) {
             self.mark(fill, now + REMEMBERED, tags);
         }
         stored
@@ -148,7 +155,7 @@ impl Reference {
         let page = Arc::clone(page.filter(|page| page.is_same(known)).unwrap_or(known));
         let which = which(&page);
         let stored = self.put(fill, value, page, terms, now, false);
-        (stored != Stored::Purged).then_some(which)
+        (stored != StoreOutcome::Purged).then_some(which)
     }
 
     pub fn insert(
@@ -159,7 +166,7 @@ impl Reference {
         value: Value,
         kept: Kept,
         now: Millis,
-    ) -> Stored {
+    ) -> StoreOutcome {
         self.now = now;
         let (came, terms) = (kept.came.min(now), (*kept.terms).clone());
         let entry = Entry {
@@ -173,13 +180,13 @@ impl Reference {
             purged: kept.purged,
         };
         if !entry.is_alive(now) {
-            return Stored::Expired;
+            return StoreOutcome::Expired;
         }
         if let Some(place) = self.alive(key.bytes) {
             let wanted = variant(&place.vary, value);
             let taken = place.entries.iter().any(|entry| entry.variant == wanted);
             if place.vary.is_empty() || *place.vary != *terms.vary || taken {
-                return Stored::Superseded;
+                return StoreOutcome::Superseded;
             }
         }
         let (key, hash) = (key.bytes.to_vec(), key.hash);
@@ -257,29 +264,29 @@ impl Reference {
         mut terms: Terms,
         came: Millis,
         mut purged: bool,
-    ) -> Stored {
+    ) -> StoreOutcome {
         let since =
             self.purges[fill.begun..].iter().filter(|purge| concerns(&purge.0, &fill.key, &terms.tags));
         for (_, how) in since {
             if *how == Hardness::Hard {
-                return Stored::Purged;
+                return StoreOutcome::Purged;
             }
             purged = true;
         }
         if page.bytes() > self.budget / 4 {
-            return Stored::TooLarge;
+            return StoreOutcome::TooLarge;
         }
         let number = fill.number;
         if let Some(place) = self.alive(&fill.key)
             && place.vary.is_empty()
             && place.entries.iter().any(|entry| entry.number > number)
         {
-            return Stored::Superseded;
+            return StoreOutcome::Superseded;
         }
         let mut vary = self.alive(&fill.key).map_or(vec![], |place| place.vary.clone());
         vary.extend(terms.vary.iter().filter(|name| !vary.contains(name)).cloned().collect::<Vec<_>>());
         if vary.len() > MOST_VARY {
-            return Stored::TooManyVariants;
+            return StoreOutcome::TooManyVariants;
         }
         if self.alive(&fill.key).is_none_or(|place| place.vary != vary) {
             self.places.insert(fill.key.clone(), Place { vary: vary.clone(), entries: vec![] });
@@ -287,11 +294,11 @@ impl Reference {
         let place = self.places.get_mut(&fill.key).expect("just inserted");
         let variant = variant(&vary, value);
         if place.entries.iter().any(|entry| entry.variant == variant && entry.number > number) {
-            return Stored::Superseded;
+            return StoreOutcome::Superseded;
         }
         place.entries.retain(|entry| entry.variant != variant);
         if place.entries.len() >= MOST_VARIANTS {
-            return Stored::TooManyVariants;
+            return StoreOutcome::TooManyVariants;
         }
         terms.vary = vary.into();
         let expires = expiry(&terms, came, fill.hash);
@@ -306,7 +313,7 @@ impl Reference {
             number,
             purged,
         });
-        if purged { Stored::Stale } else { Stored::Fresh }
+        if purged { StoreOutcome::Stale } else { StoreOutcome::Fresh }
     }
 
     fn mark(&mut self, fill: &Fill, until: Millis, marked: Box<[Tag]>) {

@@ -19,7 +19,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::yield_now;
 
 use super::AcceptThread;
-use crate::connection::{Accepted, Newcomer, Permit, SHED_TIME, Stream};
+use crate::connection::{Accepted, ClientStream, ConnectionPermit, Newcomer, SHED_TIME};
 use crate::context::budget::TLS_BYTES;
 use crate::context::stats::Counter;
 use crate::message::request::{Ends, Scheme};
@@ -71,24 +71,24 @@ impl Drop for Busy {
 }
 
 /// Why there is no encrypted connection.
-enum Failure {
+enum HandshakeFailure {
     /// The client went, or offers nothing that the server takes; it has been told by an alert where that is known.
     Broken(io::Error),
     /// It speaks HTTP, and has been told.
     PlainHttp,
 }
 
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Failure {
-        Failure::Broken(error)
+impl From<io::Error> for HandshakeFailure {
+    fn from(error: io::Error) -> HandshakeFailure {
+        HandshakeFailure::Broken(error)
     }
 }
 
 /// Agrees with the client on keys, and hands the connection to its protocol.
-pub fn begin(thread: &Rc<AcceptThread>, socket: TcpStream, ends: Ends, permit: Permit) {
+pub fn begin(thread: &Rc<AcceptThread>, socket: TcpStream, ends: Ends, permit: ConnectionPermit) {
     let setup = thread.setup();
-    let guest_time = permit.is_guest().then_some(SHED_TIME);
-    let patience = setup.plan.https.handshake_timeout.min(guest_time.unwrap_or(Duration::MAX));
+    let shed_time = permit.is_shed().then_some(SHED_TIME);
+    let patience = setup.plan.https.handshake_timeout.min(shed_time.unwrap_or(Duration::MAX));
     permit.grow(TLS_BYTES);
     let newcomer = Newcomer::new(&thread.context, &thread.deadlines, Counter::ConnectionsShaking, permit);
     let terms = thread.terms.get();
@@ -119,11 +119,11 @@ pub fn begin(thread: &Rc<AcceptThread>, socket: TcpStream, ends: Ends, permit: P
                 let Some(permit) = newcomer.take_permit() else { return };
                 protocol::start(
                     &thread.protocol,
-                    Accepted { stream: Stream::Tls(Box::new(stream)), ends, permit },
+                    Accepted { stream: ClientStream::Tls(Box::new(stream)), ends, permit },
                 );
             }
-            Ok(Err(Failure::Broken(error))) => failed(&error),
-            Ok(Err(Failure::PlainHttp)) => failed(&"the client speaks plain HTTP"),
+            Ok(Err(HandshakeFailure::Broken(error))) => failed(&error),
+            Ok(Err(HandshakeFailure::PlainHttp)) => failed(&"the client speaks plain HTTP"),
             Err(_) => thread.stats.add(Counter::TlsTimeouts, 1),
         }
     });
@@ -145,7 +145,7 @@ struct Handshake {
 impl Handshake {
     /// The connection, and the number of the policy by which the client was asked for a certificate. What it has sent behind its
     /// last message is kept for the first read.
-    async fn run(mut self, socket: TcpStream) -> Result<(TlsStream, Option<u64>), Failure> {
+    async fn run(mut self, socket: TcpStream) -> Result<(TlsStream, Option<u64>), HandshakeFailure> {
         let speaks_http = loop {
             self.readable(&socket).await?;
             if let Some(answer) = hello::speaks_http(&socket)? {
@@ -155,7 +155,7 @@ impl Handshake {
         if speaks_http {
             self.busy = None;
             hello::refuse_http(&socket).await;
-            return Err(Failure::PlainHttp);
+            return Err(HandshakeFailure::PlainHttp);
         }
         let (Chosen { config, policy }, bytes) = self.choose(&socket).await?;
         let ability = self.terms.as_ref().as_ref().map_or(Ability::NONE, Terms::ability);
@@ -185,7 +185,7 @@ impl Handshake {
     }
 
     /// On what terms the connection is, and what had to be read to know that. Where all are on the same terms nothing has.
-    async fn choose(&mut self, socket: &TcpStream) -> Result<(Chosen, Vec<u8>), Failure> {
+    async fn choose(&mut self, socket: &TcpStream) -> Result<(Chosen, Vec<u8>), HandshakeFailure> {
         let terms = self.terms.clone();
         let terms = terms.as_ref().as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))?;
         if !terms.has_policies() {

@@ -13,7 +13,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 
 use super::{AcceptThread, tcp_ends};
-use crate::connection::{Limits, Stream, Supply};
+use crate::connection::{ClientStream, ConnectionLimits, Supply};
 use crate::context::stats::Counter;
 use crate::message::request::{Ends, Scheme};
 
@@ -24,9 +24,9 @@ const UNSENT_BYTES: u32 = 256 << 10;
 /// A listening socket of one thread.
 #[derive(Debug)]
 pub struct Listener {
-    socket: Bound,
+    socket: ListenerSocket,
     /// Shared with the same address's sockets on other threads.
-    pub limits: Arc<Limits>,
+    pub limits: Arc<ConnectionLimits>,
     /// Whether connections are encrypted.
     pub is_secure: bool,
     /// Attempts to connect that the kernel has dropped, when that was last looked at.
@@ -37,7 +37,7 @@ pub struct Listener {
 }
 
 #[derive(Debug)]
-enum Bound {
+enum ListenerSocket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
@@ -48,14 +48,14 @@ pub struct Unstarted {
     socket: Socket,
     is_tcp: bool,
     is_secure: bool,
-    limits: Arc<Limits>,
+    limits: Arc<ConnectionLimits>,
 }
 
 /// All but the descriptor of a TCP listening socket that was sent to an event loop with another table.
 #[derive(Debug)]
 pub struct Supplied {
     is_secure: bool,
-    limits: Arc<Limits>,
+    limits: Arc<ConnectionLimits>,
 }
 
 impl Supplied {
@@ -73,7 +73,7 @@ pub fn bind(
     address: &Address,
     threads: usize,
     backlog: u32,
-    limits: &Arc<Limits>,
+    limits: &Arc<ConnectionLimits>,
     is_secure: bool,
 ) -> io::Result<Vec<Unstarted>> {
     let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
@@ -166,9 +166,9 @@ impl Unstarted {
     /// Makes the calling thread's event loop look after the socket.
     pub fn start(self) -> io::Result<Listener> {
         let socket = if self.is_tcp {
-            Bound::Tcp(TcpListener::from_std(self.socket.into())?)
+            ListenerSocket::Tcp(TcpListener::from_std(self.socket.into())?)
         } else {
-            Bound::Unix(UnixListener::from_std(StdUnixListener::from(std::os::fd::OwnedFd::from(
+            ListenerSocket::Unix(UnixListener::from_std(StdUnixListener::from(std::os::fd::OwnedFd::from(
                 self.socket,
             )))?)
         };
@@ -201,31 +201,31 @@ pub fn look_at_queues(thread: &AcceptThread) {
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.socket {
-            Bound::Tcp(socket) => socket.as_fd(),
-            Bound::Unix(socket) => socket.as_fd(),
+            ListenerSocket::Tcp(socket) => socket.as_fd(),
+            ListenerSocket::Unix(socket) => socket.as_fd(),
         }
     }
 }
 
 impl Listener {
     /// The next connection.
-    pub async fn accept(&self) -> io::Result<(Stream, Ends)> {
+    pub async fn accept(&self) -> io::Result<(ClientStream, Ends)> {
         #[cfg(test)]
         if let Some(fault) = self.faults.borrow_mut().pop_front() {
             return Err(fault.into());
         }
         match &self.socket {
-            Bound::Tcp(socket) => {
+            ListenerSocket::Tcp(socket) => {
                 let (stream, client) = socket.accept().await?;
                 // Answers leave whole; waiting for more of them only delays the last packet.
                 stream.set_nodelay(true)?;
                 let ends = tcp_ends(&stream, client);
-                Ok((Stream::Tcp(stream), ends))
+                Ok((ClientStream::Tcp(stream), ends))
             }
-            Bound::Unix(socket) => {
+            ListenerSocket::Unix(socket) => {
                 let (stream, _) = socket.accept().await?;
                 Ok((
-                    Stream::Unix(stream),
+                    ClientStream::Unix(stream),
                     Ends { client: None, local: None, scheme: Scheme::Http, tls: None },
                 ))
             }
@@ -233,7 +233,7 @@ impl Listener {
     }
 
     /// A connection that already waits.
-    pub fn try_accept(&self) -> io::Result<Option<(Stream, Ends)>> {
+    pub fn try_accept(&self) -> io::Result<Option<(ClientStream, Ends)>> {
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         let mut accept = std::pin::pin!(self.accept());
         match accept.as_mut().poll(&mut cx) {
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn threads_share_a_port_and_nobody_else_joins() {
-        let limits = Limits::new(Most { connections: 1, ..Most::default() });
+        let limits = ConnectionLimits::new(Most { connections: 1, ..Most::default() });
         let any = Address::Tcp("127.0.0.1:0".parse().unwrap());
         let sockets = bind(&any, 3, 16, &limits, false).unwrap();
         let ports: Vec<_> = sockets.iter().map(|s| s.local_addr().unwrap()).collect();

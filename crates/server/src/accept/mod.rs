@@ -20,7 +20,7 @@ pub use room::give_way;
 pub use take_in::take_in;
 use tokio::sync::watch;
 
-use crate::connection::{Accepted, Exit, Stream};
+use crate::connection::{Accepted, ClientStream, Exit};
 use crate::context::Swapped;
 use crate::context::stats::Counter;
 use crate::message::request::{Ends, Scheme};
@@ -124,10 +124,10 @@ fn has_to_wait(thread: &AcceptThread, listener: &Listener) -> Option<Duration> {
         let frees = listener.limits.is_natural() && room::free_descriptors(thread) > 0;
         return Some(if frees { SHORT_PAUSE } else { PAUSE });
     }
-    (listener.limits.is_full_of_guests() && !room::make_room(thread)).then_some(PAUSE)
+    (listener.limits.is_at_shed_limit() && !room::make_room(thread)).then_some(PAUSE)
 }
 
-fn start(thread: &Rc<AcceptThread>, listener: &Listener, stream: Stream, ends: Ends) {
+fn start(thread: &Rc<AcceptThread>, listener: &Listener, stream: ClientStream, ends: Ends) {
     let Some(permit) = listener.limits.admit(ends.client_ip()) else {
         return thread.stats.add(Counter::ConnectionsRefused, 1);
     };
@@ -135,13 +135,13 @@ fn start(thread: &Rc<AcceptThread>, listener: &Listener, stream: Stream, ends: E
     let permit = match room::make_room(thread) {
         true => permit,
         false => {
-            thread.stats.add(Counter::ConnectionsGuests, 1);
-            permit.for_guest()
+            thread.stats.add(Counter::ConnectionsShed, 1);
+            permit.for_shedding()
         }
     };
     let permit = permit.charged(&thread.process.budget);
     match stream {
-        Stream::Tcp(socket) if listener.is_secure => handshake::begin(thread, socket, ends, permit),
+        ClientStream::Tcp(socket) if listener.is_secure => handshake::begin(thread, socket, ends, permit),
         stream => protocol::start(&thread.protocol, Accepted { stream, ends, permit }),
     }
 }
@@ -190,7 +190,7 @@ mod tests {
     use tokio::task::{LocalSet, spawn_local};
 
     use super::*;
-    use crate::connection::{Limits, Most};
+    use crate::connection::{ConnectionLimits, Most};
     use crate::context::Process;
     use crate::context::budget::PLAIN_BYTES;
     use crate::context::log::Log;
@@ -215,12 +215,12 @@ mod tests {
             plan.server.connection_memory = memory;
             let site = Site::new(0, plan.sites[0].clone());
             let process = Process::new(Registry::new(1), Log::quiet(), memory);
-            let setup = Setup::new(plan.into(), vec![SiteWorkers { site, pool: None, persistent: None }]);
-            let cache = crate::cache::Cache::new(0, 1);
+            let setup = Setup::new(plan.into(), vec![SiteWorkers { site, service: None, persistent: None }]);
+            let cache = crate::cache::PageCache::new(0, 1);
             let service = Service::new(process, setup, cache);
             let thread = AcceptThread::new(0, 1, service, Swapped::new(Arc::new(None)), None);
             thread.deadlines.set_idle(50);
-            let limits = Limits::new(Most { connections: 100, ..Most::default() });
+            let limits = ConnectionLimits::new(Most { connections: 100, ..Most::default() });
             let any = Address::Tcp("127.0.0.1:0".parse().unwrap());
             let socket = bind(&any, 1, 16, &limits, false).unwrap().remove(0);
             let address = socket.local_addr().unwrap();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_idle_gives_way_and_without_such_the_new_one_is_a_guest() {
+    fn an_idle_connection_is_closed_and_without_one_the_new_one_is_shed() {
         play(async || {
             let stage = Stage::new(3 * PLAIN_BYTES, &[]);
             let mut first = stage.connect().await;
@@ -316,14 +316,14 @@ mod tests {
             while stage.count(Counter::ConnectionsReading) < 3 {
                 tokio::task::yield_now().await;
             }
-            let mut guest = stage.connect().await;
-            assert_eq!(ask(&mut guest).await, 503);
-            assert_eq!(guest.read(&mut [0; 10]).await.unwrap(), 0);
+            let mut shed_one = stage.connect().await;
+            assert_eq!(ask(&mut shed_one).await, 503);
+            assert_eq!(shed_one.read(&mut [0; 10]).await.unwrap(), 0);
             for other in others.iter_mut().chain([&mut fourth]) {
                 other.write_all(b"Host: a\r\n").await.unwrap();
                 assert_eq!(finish(other).await, 404, "who was there before is served");
             }
-            let counts = [Counter::ConnectionsGaveWay, Counter::ConnectionsGuests].map(|c| stage.count(c));
+            let counts = [Counter::ConnectionsGaveWay, Counter::ConnectionsShed].map(|c| stage.count(c));
             assert_eq!(counts, [1, 1]);
         });
     }

@@ -3,8 +3,8 @@
 //! ```text
 //!   a connection comes -> memory left? --yes--> served
 //!                             \--no--> somebody idle here? --yes--> closed, served
-//!                                          \--no--> a guest: gets a 503 with Retry-After
-//!                                                     \--too many guests--> waits in the kernel's queue
+//!                                          \--no--> it is shed: gets a 503 with Retry-After
+//!                                                     \--too many of these--> waits in the kernel's queue
 //! ```
 
 use std::io;

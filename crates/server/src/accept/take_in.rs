@@ -5,19 +5,19 @@ use std::rc::Rc;
 use tokio::net::TcpStream;
 
 use super::{AcceptThread, room};
-use crate::connection::{Accepted, Entry, Passed, Stream};
+use crate::connection::{Accepted, ClientStream, Passed, PassingEntry};
 use crate::context::stats::Counter;
 use crate::protocol;
 
 /// Takes in connections as long as some may be passed on.
-pub async fn take_in(thread: Rc<AcceptThread>, mut entry: Entry) {
+pub async fn take_in(thread: Rc<AcceptThread>, mut entry: PassingEntry) {
     while let Some((descriptor, Passed { ends, permit, begun })) = entry.next().await {
         match descriptor.map(|descriptor| TcpStream::from_std(descriptor.into())) {
             Some(Ok(stream)) => {
                 thread.stats.add(Counter::ConnectionsPassed, 1);
                 protocol::resume(
                     &thread.protocol,
-                    Accepted { stream: Stream::Tcp(stream), ends, permit },
+                    Accepted { stream: ClientStream::Tcp(stream), ends, permit },
                     begun,
                 );
             }

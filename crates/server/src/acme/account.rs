@@ -4,8 +4,8 @@ use instant_acme::{Account, AccountCredentials, NewAccount};
 use millrace_settings::plan;
 use serde_json::{Value, json};
 
-use super::client::Client;
-use super::failure::{Cause, Failure};
+use super::client::AcmeClient;
+use super::failure::{AcmeFailure, Cause};
 use super::store::Store;
 
 const FILE: &str = "account.json";
@@ -14,7 +14,7 @@ const FILE: &str = "account.json";
 ///
 /// # Errors
 /// The authority can't be asked or refuses, or the account can't be kept.
-pub async fn open(settings: &plan::Acme, store: &Store, client: &Client) -> Result<Account, Failure> {
+pub async fn open(settings: &plan::Acme, store: &Store, client: &AcmeClient) -> Result<Account, AcmeFailure> {
     let builder = Account::builder_with_http(Box::new(client.clone()));
     let Some(kept) = store.read(FILE)? else {
         let contact = contact(settings);
@@ -32,7 +32,7 @@ pub async fn open(settings: &plan::Acme, store: &Store, client: &Client) -> Resu
         let text = format!(
             "the stored ACME account ({FILE}) is damaged: restore it from a backup, or delete it to register a new one"
         );
-        Failure::new(Cause::Disk, text)
+        AcmeFailure::new(Cause::Disk, text)
     })?;
     let shown = json!(credentials);
     let account = builder.from_credentials(credentials).await?;
@@ -53,7 +53,7 @@ fn contact(settings: &plan::Acme) -> Option<String> {
     settings.email.as_ref().map(|email| format!("mailto:{email}"))
 }
 
-fn write(settings: &plan::Acme, store: &Store, credentials: &Value) -> Result<(), Failure> {
+fn write(settings: &plan::Acme, store: &Store, credentials: &Value) -> Result<(), AcmeFailure> {
     let text = json!({ "email": settings.email, "credentials": credentials }).to_string();
     store.write(FILE, text.as_bytes())
 }

@@ -29,17 +29,17 @@ impl Challenges {
 }
 
 /// The answers of one order, which end with it.
-pub struct Answers {
+pub struct ChallengeAnswers {
     challenges: Arc<Challenges>,
     issued: Arc<Issued>,
     tokens: Vec<String>,
     names: Vec<String>,
 }
 
-impl Answers {
+impl ChallengeAnswers {
     /// No challenges.
-    pub fn new(challenges: Arc<Challenges>, issued: Arc<Issued>) -> Answers {
-        Answers { challenges, issued, tokens: Vec::new(), names: Vec::new() }
+    pub fn new(challenges: Arc<Challenges>, issued: Arc<Issued>) -> ChallengeAnswers {
+        ChallengeAnswers { challenges, issued, tokens: Vec::new(), names: Vec::new() }
     }
 
     /// Answers HTTP requests for `token` with `text`.
@@ -59,7 +59,7 @@ impl Answers {
     }
 }
 
-impl Drop for Answers {
+impl Drop for ChallengeAnswers {
     fn drop(&mut self) {
         let mut tokens = self.challenges.locked();
         for token in &self.tokens {

@@ -15,7 +15,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, response};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use millrace_wire::response::{Collector, fields};
 
-use super::failure::{Cause, Failure};
+use super::failure::{AcmeFailure, Cause};
 use crate::context::Clock;
 use crate::tls::Trust;
 
@@ -30,15 +30,15 @@ const WHO: &str = concat!("millrace/", env!("CARGO_PKG_VERSION"), " instant-acme
 
 /// A client that believes some servers.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct AcmeClient {
     trust: Trust,
     pause: Arc<Mutex<Option<Duration>>>,
 }
 
-impl Client {
+impl AcmeClient {
     /// For servers that are known by `trust`.
-    pub fn new(trust: Trust) -> Client {
-        Client { trust, pause: Arc::default() }
+    pub fn new(trust: Trust) -> AcmeClient {
+        AcmeClient { trust, pause: Arc::default() }
     }
 
     /// For how long the authority wants to be left alone, if its last answer said so.
@@ -51,7 +51,7 @@ impl Client {
     }
 }
 
-impl HttpClient for Client {
+impl HttpClient for AcmeClient {
     fn request(
         &self,
         request: Request<BodyWrapper<Bytes>>,
@@ -76,7 +76,7 @@ impl HttpClient for Client {
     }
 }
 
-impl Client {
+impl AcmeClient {
     async fn exchange(
         &self,
         method: Method,
@@ -94,7 +94,7 @@ impl Client {
         };
         done.map_err(|error| {
             let text = format!("cannot reach the certificate authority ({host}): {error}");
-            Error::Other(Box::new(Failure::new(Cause::Unreachable, text)))
+            Error::Other(Box::new(AcmeFailure::new(Cause::Unreachable, text)))
         })
     }
 }
@@ -103,7 +103,7 @@ impl Client {
 fn nameless(status: StatusCode) -> Error {
     let cause = if status == StatusCode::TOO_MANY_REQUESTS { Cause::RateLimited } else { Cause::Unreachable };
     let text = format!("the certificate authority responded with {status} and gave no reason");
-    Error::Other(Box::new(Failure::new(cause, text)))
+    Error::Other(Box::new(AcmeFailure::new(cause, text)))
 }
 
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {

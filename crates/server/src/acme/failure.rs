@@ -27,9 +27,9 @@ pub enum Cause {
     Disk,
 }
 
-/// Why there is no certificate, or why it cannot be stored. The keeper logs it with [`advice`](Failure::advice), and retries by itself.
+/// Why there is no certificate, or why it cannot be stored. The keeper logs it with [`advice`](AcmeFailure::advice), and retries by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct AcmeFailure {
     /// The kind of failure.
     pub cause: Cause,
     /// The error, for the log.
@@ -40,15 +40,15 @@ pub struct Failure {
     pub names: Vec<String>,
 }
 
-impl Failure {
+impl AcmeFailure {
     /// A failure without a response of the authority.
-    pub fn new(cause: Cause, text: impl Into<String>) -> Failure {
-        Failure { cause, text: text.into(), retry_after: None, names: Vec::new() }
+    pub fn new(cause: Cause, text: impl Into<String>) -> AcmeFailure {
+        AcmeFailure { cause, text: text.into(), retry_after: None, names: Vec::new() }
     }
 
     /// Adds how long the authority asks to wait.
-    pub fn not_before(self, pause: Option<Duration>) -> Failure {
-        Failure { retry_after: pause.or(self.retry_after), ..self }
+    pub fn not_before(self, pause: Option<Duration>) -> AcmeFailure {
+        AcmeFailure { retry_after: pause.or(self.retry_after), ..self }
     }
 
     /// What the administrator can do.
@@ -75,14 +75,14 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for AcmeFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
+impl From<Error> for AcmeFailure {
+    fn from(error: Error) -> AcmeFailure {
         match error {
             Error::Api(problem) => {
                 let cause = match problem.r#type.as_deref() {
@@ -94,26 +94,27 @@ impl From<Error> for Failure {
                 // Bad luck several times in a row: a new nonce is all that it takes (RFC 8555 section 6.5). So is a new account.
                 let is_soon = cause == Cause::NoAccount || problem.r#type.as_deref() == Some(BAD_NONCE);
                 let retry_after = is_soon.then_some(Duration::from_secs(1));
-                Failure { cause, text, retry_after, names: names(&problem) }
+                AcmeFailure { cause, text, retry_after, names: names(&problem) }
             }
-            Error::Timeout(_) => {
-                Failure::new(Cause::Refused, "the certificate authority takes too long to validate the order")
-            }
-            Error::Other(error) => match error.downcast::<Failure>() {
+            Error::Timeout(_) => AcmeFailure::new(
+                Cause::Refused,
+                "the certificate authority takes too long to validate the order",
+            ),
+            Error::Other(error) => match error.downcast::<AcmeFailure>() {
                 // What our own client has found out.
                 Ok(failure) => *failure,
-                Err(error) => Failure::new(Cause::Refused, error.to_string()),
+                Err(error) => AcmeFailure::new(Cause::Refused, error.to_string()),
             },
-            Error::Json(error) => Failure::new(
+            Error::Json(error) => AcmeFailure::new(
                 Cause::Unreachable,
                 format!("the server at acme.directory is not a certificate authority: {error}"),
             ),
-            error => Failure::new(Cause::Refused, error.to_string()),
+            error => AcmeFailure::new(Cause::Refused, error.to_string()),
         }
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for AcmeFailure {}
 
 /// Those that the problem is about (RFC 8555 section 6.7.1).
 fn names(problem: &Problem) -> Vec<String> {

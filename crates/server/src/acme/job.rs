@@ -3,12 +3,12 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::Wanted;
+use super::WantedCertificate;
 use super::board::Standing;
-use super::failure::Failure;
-use super::kept::Kept;
+use super::failure::AcmeFailure;
+use super::kept::StoredCertificate;
 use super::retry::Retry;
-use super::schedule::{self, Window};
+use super::schedule::{self, RenewalWindow};
 
 /// What could not be written is tried again after this.
 const SAVE_AGAIN: Duration = Duration::from_secs(60);
@@ -17,7 +17,7 @@ const ASK: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(
 
 /// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum CertificateStep {
     /// Write to the disk what could not be written before.
     Save,
     /// Ask the authority when the certificate should be renewed.
@@ -28,11 +28,11 @@ pub enum Step {
 
 /// A certificate that is looked after.
 #[derive(Debug)]
-pub struct Job {
+pub struct CertificateJob {
     /// The certificate that the configuration asks for.
-    pub wanted: Wanted,
+    pub wanted: WantedCertificate,
     /// The certificate in use.
-    pub kept: Option<Kept>,
+    pub kept: Option<StoredCertificate>,
     /// The same as it should be on the disk, if it is not.
     pub unsaved: Option<Vec<u8>>,
     /// What went wrong last, if nothing went well since.
@@ -51,21 +51,27 @@ pub struct Job {
     /// The authority does not want to be asked before this.
     held: Option<SystemTime>,
     ask_at: SystemTime,
-    window: Option<Window>,
+    window: Option<RenewalWindow>,
     /// When it was renewed at once because the authority wanted that.
     urgent: Option<SystemTime>,
     issued: u64,
     failed: u64,
 }
 
-impl Job {
+impl CertificateJob {
     /// With what is kept, if there is something. `old` was one of the same name, for other names.
-    pub fn new(wanted: Wanted, kept: Option<Kept>, old: Option<&Job>, now: SystemTime, random: f64) -> Job {
+    pub fn new(
+        wanted: WantedCertificate,
+        kept: Option<StoredCertificate>,
+        old: Option<&CertificateJob>,
+        now: SystemTime,
+        random: f64,
+    ) -> CertificateJob {
         let due = match &kept {
             Some(kept) if kept.covers(&wanted.names) => kept.life.renewal(random),
             _ => now,
         };
-        Job {
+        CertificateJob {
             wanted,
             kept,
             unsaved: None,
@@ -86,7 +92,7 @@ impl Job {
     }
 
     /// After a reload: tries again soon, because the cause of failures may be fixed.
-    pub fn again(mut self, now: SystemTime) -> Job {
+    pub fn again(mut self, now: SystemTime) -> CertificateJob {
         if self.failures > 0 && self.held.is_none_or(|held| held <= now) {
             self.due = now;
         }
@@ -124,18 +130,18 @@ impl Job {
     }
 
     /// When there is something to do, and what.
-    pub fn next(&self) -> (SystemTime, Step) {
-        let save = self.unsaved.is_some().then_some((self.save_at, Step::Save));
+    pub fn next(&self) -> (SystemTime, CertificateStep) {
+        let save = self.unsaved.is_some().then_some((self.save_at, CertificateStep::Save));
         let has_id = self.kept.as_ref().is_some_and(|kept| kept.id.is_some());
-        let ask = has_id.then_some((self.ask_at, Step::Ask));
-        let order = (self.due, Step::Order);
+        let ask = has_id.then_some((self.ask_at, CertificateStep::Ask));
+        let order = (self.due, CertificateStep::Order);
         [save, ask].into_iter().flatten().fold(order, |one, other| if other.0 <= one.0 { other } else { one })
     }
 
     /// What the next order is for.
-    pub fn to_order(&self) -> Wanted {
+    pub fn to_order(&self) -> WantedCertificate {
         let names = self.wanted.names.iter().filter(|name| !self.without.contains(name)).cloned();
-        Wanted { id: self.wanted.id.clone(), names: names.collect() }
+        WantedCertificate { id: self.wanted.id.clone(), names: names.collect() }
     }
 
     /// How often proving the names in one way has failed: the other way has its turn then.
@@ -144,7 +150,7 @@ impl Job {
     }
 
     /// A certificate was issued.
-    pub fn came(&mut self, kept: Kept, pem: Option<Vec<u8>>, now: SystemTime, random: f64) {
+    pub fn came(&mut self, kept: StoredCertificate, pem: Option<Vec<u8>>, now: SystemTime, random: f64) {
         if self.without.is_empty() {
             (self.due, self.problem, self.failures) = (kept.life.renewal(random), None, 0);
         } else {
@@ -159,7 +165,7 @@ impl Job {
     }
 
     /// No certificate has come. Returns how long is waited.
-    pub fn failed(&mut self, failure: &Failure, now: SystemTime, random: f64) -> Duration {
+    pub fn failed(&mut self, failure: &AcmeFailure, now: SystemTime, random: f64) -> Duration {
         self.failures = self.failures.saturating_add(1);
         self.interrupted = 0;
         self.failed += 1;
@@ -185,7 +191,7 @@ impl Job {
     }
 
     /// The authority has said when it wants the certificate renewed, and when to ask again. Returns whether that is now.
-    pub fn heard(&mut self, window: Window, again: Duration, now: SystemTime, random: f64) -> bool {
+    pub fn heard(&mut self, window: RenewalWindow, again: Duration, now: SystemTime, random: f64) -> bool {
         self.ask_at = now + again.clamp(ASK.0, ASK.1);
         if self.failures > 0 || self.window.replace(window) == Some(window) {
             return false;
@@ -211,7 +217,7 @@ impl Job {
     }
 
     /// It is on the disk now, or why not.
-    pub fn saved(&mut self, result: Result<(), Failure>, now: SystemTime) {
+    pub fn saved(&mut self, result: Result<(), AcmeFailure>, now: SystemTime) {
         match result {
             Ok(()) => self.unsaved = None,
             Err(why) => (self.problem, self.save_at) = (Some(why.text), now + SAVE_AGAIN),
@@ -247,32 +253,35 @@ mod tests {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    fn wanted(list: &[&str]) -> Wanted {
-        Wanted { id: list[0].to_owned(), names: names(list) }
+    fn wanted(list: &[&str]) -> WantedCertificate {
+        WantedCertificate { id: list[0].to_owned(), names: names(list) }
     }
 
     /// For 2026-01-01 to 2026-04-01, which is 90 days.
-    fn kept(list: &[&str]) -> Kept {
+    fn kept(list: &[&str]) -> StoredCertificate {
         let key = rcgen::KeyPair::generate().unwrap();
         let mut parameters = rcgen::CertificateParams::new(names(list)).unwrap();
         parameters.not_before = rcgen::date_time_ymd(2026, 1, 1);
         parameters.not_after = rcgen::date_time_ymd(2026, 4, 1);
-        Kept::parse((key.serialize_pem() + &parameters.self_signed(&key).unwrap().pem()).as_bytes()).unwrap()
+        StoredCertificate::parse(
+            (key.serialize_pem() + &parameters.self_signed(&key).unwrap().pem()).as_bytes(),
+        )
+        .unwrap()
     }
 
     fn start() -> SystemTime {
         kept(&["a.example"]).life.begins
     }
 
-    fn refused(list: &[&str]) -> Failure {
-        Failure { names: names(list), ..Failure::new(Cause::NotFoundThere, "no") }
+    fn refused(list: &[&str]) -> AcmeFailure {
+        AcmeFailure { names: names(list), ..AcmeFailure::new(Cause::NotFoundThere, "no") }
     }
 
     #[test]
     fn what_is_kept_is_ordered_when_it_is_time() {
         let now = start();
-        let job = |kept, list: &[&str]| Job::new(wanted(list), kept, None, now, 0.0);
-        assert_eq!(job(None, &["a.example"]).next(), (now, Step::Order));
+        let job = |kept, list: &[&str]| CertificateJob::new(wanted(list), kept, None, now, 0.0);
+        assert_eq!(job(None, &["a.example"]).next(), (now, CertificateStep::Order));
         let kept = || Some(kept(&["a.example", "b.example"]));
         assert_eq!(job(kept(), &["a.example"]).due, now + DAY * 60);
         assert_eq!(job(kept(), &["a.example", "c.example"]).due, now);
@@ -281,9 +290,9 @@ mod tests {
     #[test]
     fn failures_are_waited_out_and_a_reload_ends_that() {
         let now = start();
-        let mut job = Job::new(wanted(&["a.example"]), None, None, now, 0.0);
+        let mut job = CertificateJob::new(wanted(&["a.example"]), None, None, now, 0.0);
         assert_eq!(job.failed(&refused(&["a.example"]), now, 0.5), MINUTE);
-        assert_eq!((job.next(), job.is_partial()), ((now + MINUTE, Step::Order), false));
+        assert_eq!((job.next(), job.is_partial()), ((now + MINUTE, CertificateStep::Order), false));
         let mut job = job.again(now + Duration::from_secs(1));
         assert_eq!(job.due, now + Duration::from_secs(1));
         // But not what the authority says.
@@ -294,16 +303,16 @@ mod tests {
         job.came(kept(&["a.example"]), Some(Vec::new()), now, 0.0);
         let standing = job.standing();
         assert_eq!((job.due, job.failures, standing.issued, standing.failed), (now + DAY * 60, 0, 1, 2));
-        assert_eq!((standing.problem, job.next()), (None, (now, Step::Save)));
+        assert_eq!((standing.problem, job.next()), (None, (now, CertificateStep::Save)));
     }
 
     #[test]
     fn failures_are_waited_out_over_a_restart() {
         let now = start();
-        let new = || Job::new(wanted(&["a.example", "b.example"]), None, None, now, 0.0);
+        let new = || CertificateJob::new(wanted(&["a.example", "b.example"]), None, None, now, 0.0);
         let mut job = new();
-        job.failed(&Failure::new(Cause::Refused, "no"), now, 0.5);
-        job.failed(&Failure::new(Cause::Refused, "no"), now, 0.5);
+        job.failed(&AcmeFailure::new(Cause::Refused, "no"), now, 0.5);
+        job.failed(&AcmeFailure::new(Cause::Refused, "no"), now, 0.5);
         let mut after = new();
         after.resume(job.retry(now), now + MINUTE / 2);
         assert_eq!((after.due, after.failures), (now + MINUTE * 2, 2));
@@ -312,7 +321,7 @@ mod tests {
         assert_eq!(new().again(now).due, now);
         let mut after = after.again(now + MINUTE);
         assert_eq!(after.due, now + MINUTE);
-        assert_eq!(after.failed(&Failure::new(Cause::Refused, "no"), now, 0.5), MINUTE * 4);
+        assert_eq!(after.failed(&AcmeFailure::new(Cause::Refused, "no"), now, 0.5), MINUTE * 4);
         // What the authority says holds after both.
         job.failed(&refused(&[]).not_before(Some(DAY)), now, 0.0);
         let mut after = new();
@@ -333,14 +342,14 @@ mod tests {
         let mut minutes = Vec::new();
         let mut retry = None;
         for _ in 0..6 {
-            let mut job = Job::new(wanted(&["a.example"]), None, None, now, 0.0);
+            let mut job = CertificateJob::new(wanted(&["a.example"]), None, None, now, 0.0);
             retry.into_iter().for_each(|retry| job.resume(retry, now));
             minutes.push(job.due.duration_since(now).unwrap().as_secs() / 60);
             assert_eq!((job.turns(), job.standing().failures), (0, 0), "it has not failed");
             retry = Some(job.begins(now, 0.5));
         }
         assert_eq!(minutes, [0, 0, 0, 1, 2, 4]);
-        let mut job = Job::new(wanted(&["a.example"]), None, None, now, 0.0);
+        let mut job = CertificateJob::new(wanted(&["a.example"]), None, None, now, 0.0);
         job.resume(retry.unwrap(), now);
         job.came(kept(&["a.example"]), Some(Vec::new()), now, 0.0);
         assert_eq!((job.failures, job.begins(now, 0.5).interrupted), (0, 1));
@@ -349,9 +358,10 @@ mod tests {
     #[test]
     fn a_name_that_leads_elsewhere_does_not_keep_the_others_from_theirs() {
         let now = start();
-        let mut job = Job::new(wanted(&["a.example", "b.example", "c.example"]), None, None, now, 0.0);
+        let mut job =
+            CertificateJob::new(wanted(&["a.example", "b.example", "c.example"]), None, None, now, 0.0);
         job.failed(&refused(&["b.example"]), now, 0.5);
-        assert_eq!((job.next(), job.turns()), ((now, Step::Order), 0));
+        assert_eq!((job.next(), job.turns()), ((now, CertificateStep::Order), 0));
         assert_eq!(job.to_order(), wanted(&["a.example", "c.example"]));
         job.came(kept(&["a.example", "c.example"]), None, now, 0.0);
         // All of them are tried again when they would have been.
@@ -373,14 +383,15 @@ mod tests {
     #[test]
     fn renewed_when_the_authority_wants() {
         let now = start() + DAY;
-        let mut job = Job::new(wanted(&["a.example"]), Some(kept(&["a.example"])), None, now, 0.0);
-        let window = |start: u32, end: u32| Window { start: now + DAY * start, end: now + DAY * end };
+        let mut job = CertificateJob::new(wanted(&["a.example"]), Some(kept(&["a.example"])), None, now, 0.0);
+        let window = |start: u32, end: u32| RenewalWindow { start: now + DAY * start, end: now + DAY * end };
         assert!(!job.heard(window(10, 12), DAY / 4, now, 0.5));
         assert_eq!((job.due, job.ask_at), (now + DAY * 11, now + DAY / 4));
         // The same once more is no reason to throw the dice again.
         job.heard(window(10, 12), Duration::ZERO, now, 0.9);
         assert_eq!((job.due, job.ask_at), (now + DAY * 11, now + MINUTE));
-        let over = |hours: u32| Window { start: start(), end: start() + Duration::from_secs(3600) * hours };
+        let over =
+            |hours: u32| RenewalWindow { start: start(), end: start() + Duration::from_secs(3600) * hours };
         assert!(job.heard(over(1), DAY, now, 0.5));
         assert_eq!(job.due, now);
         job.came(kept(&["a.example"]), None, now, 0.0);
@@ -391,10 +402,13 @@ mod tests {
     #[test]
     fn what_could_not_be_written_is_written_later() {
         let now = start();
-        let mut job = Job::new(wanted(&["a.example"]), None, None, now, 0.0);
+        let mut job = CertificateJob::new(wanted(&["a.example"]), None, None, now, 0.0);
         job.came(kept(&["a.example"]), Some(vec![1]), now, 0.0);
-        job.saved(Err(Failure::new(Cause::Disk, "full")), now);
-        assert_eq!((job.next(), job.problem.as_deref()), ((now + MINUTE, Step::Save), Some("full")));
+        job.saved(Err(AcmeFailure::new(Cause::Disk, "full")), now);
+        assert_eq!(
+            (job.next(), job.problem.as_deref()),
+            ((now + MINUTE, CertificateStep::Save), Some("full"))
+        );
         job.saved(Ok(()), now);
         assert_eq!(job.unsaved, None);
     }

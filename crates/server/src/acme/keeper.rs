@@ -1,4 +1,4 @@
-//! The thread that looks after certificates: it does what is due for each ([`Job`]), and tells how that went.
+//! The thread that looks after certificates: it does what is due for each ([`CertificateJob`]), and tells how that went.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, SystemTime};
@@ -7,17 +7,17 @@ use instant_acme::{Account, ChallengeType, Error};
 use millrace_settings::Plan;
 use millrace_settings::plan::{self, Address, Challenge};
 
-use super::challenges::Answers;
-use super::client::Client;
-use super::failure::{Cause, Failure};
-use super::job::{Job, Step};
-use super::kept::{self, Kept};
+use super::challenges::ChallengeAnswers;
+use super::client::AcmeClient;
+use super::failure::{AcmeFailure, Cause};
+use super::job::{CertificateJob, CertificateStep};
+use super::kept::{self, StoredCertificate};
 use super::order::{self, Ordering};
 use super::retry::{self, Retry};
-use super::schedule::Window;
+use super::schedule::RenewalWindow;
 use super::store::Store;
-use super::{Concern, Wanted, account, certificates};
-use crate::context::{Clock, Stage};
+use super::{Concern, WantedCertificate, account, certificates};
+use crate::context::{Clock, ProcessStage};
 use crate::tls::Trust;
 
 /// For one certificate, all in all.
@@ -39,9 +39,9 @@ struct Keeper {
     concern: Concern,
     clock: Clock,
     settings: plan::Acme,
-    jobs: Vec<Job>,
+    jobs: Vec<CertificateJob>,
     /// Once it has been made or found.
-    account: Option<(Account, Client)>,
+    account: Option<(Account, AcmeClient)>,
 }
 
 impl Keeper {
@@ -52,9 +52,9 @@ impl Keeper {
 
     async fn keep(mut self, is_start: bool) {
         self.take_over(is_start);
-        while self.concern.process.stage() == Stage::Running {
+        while self.concern.process.stage() == ProcessStage::Running {
             let now = self.now();
-            let next = self.jobs.iter().map(Job::next).zip(0..).min_by_key(|((at, _), _)| *at);
+            let next = self.jobs.iter().map(CertificateJob::next).zip(0..).min_by_key(|((at, _), _)| *at);
             match next {
                 Some(((at, step), index)) if at <= now => self.step(index, step).await,
                 _ => {
@@ -75,7 +75,7 @@ impl Keeper {
     }
 
     fn show(&self) {
-        self.concern.acme.board.write(self.jobs.iter().map(Job::standing).collect());
+        self.concern.acme.board.write(self.jobs.iter().map(CertificateJob::standing).collect());
     }
 
     /// Learns what is wanted from now on. `is_start`: the same may have been wanted before the server was started.
@@ -97,10 +97,16 @@ impl Keeper {
         self.show();
     }
 
-    fn new_job(&self, wanted: Wanted, old: Option<&Job>, now: SystemTime, is_start: bool) -> Job {
+    fn new_job(
+        &self,
+        wanted: WantedCertificate,
+        old: Option<&CertificateJob>,
+        now: SystemTime,
+        is_start: bool,
+    ) -> CertificateJob {
         let store = Store::of(&self.settings);
         // That one is damaged has been said when it was to serve.
-        let kept = store.as_ref().and_then(|store| Kept::load(store, &wanted.id).ok().flatten());
+        let kept = store.as_ref().and_then(|store| StoredCertificate::load(store, &wanted.id).ok().flatten());
         if kept.is_none() {
             self.concern.process.log.warn(format_args!(
                 "no certificate for {} yet: serving a self-signed certificate, which browsers reject, until {} \
@@ -109,7 +115,7 @@ impl Keeper {
                 self.settings.directory
             ));
         }
-        let mut job = Job::new(wanted, kept, old, now, random());
+        let mut job = CertificateJob::new(wanted, kept, old, now, random());
         match store {
             Some(store) if is_start => self.resume(&store, &mut job, now),
             // Something is wanted that was not wanted before: it is tried at once, after a restart, too.
@@ -120,7 +126,7 @@ impl Keeper {
     }
 
     /// What failed before the server was started goes on to be waited out.
-    fn resume(&self, store: &Store, job: &mut Job, now: SystemTime) {
+    fn resume(&self, store: &Store, job: &mut CertificateJob, now: SystemTime) {
         let concerns = retry::concerns(&self.settings, &job.wanted, job.kept.as_ref());
         let Some(retry) = Retry::load(store, &job.wanted.id, concerns) else { return };
         let (due, problem) = (retry.due(now), retry.problem.clone());
@@ -139,7 +145,7 @@ impl Keeper {
     }
 
     /// Keeps what is to be known after a restart of how a certificate's orders stand.
-    fn remember(&self, store: &Store, job: &Job, retry: &Retry) -> Result<(), Failure> {
+    fn remember(&self, store: &Store, job: &CertificateJob, retry: &Retry) -> Result<(), AcmeFailure> {
         let concerns = retry::concerns(&self.settings, &job.wanted, job.kept.as_ref());
         retry.save(store, &job.wanted.id, concerns)
     }
@@ -148,17 +154,17 @@ impl Keeper {
     fn serve(&self) {
         let terms = self.concern.terms.get();
         let Some(terms) = terms.as_ref() else { return };
-        let pair = |job: &Job| Some((job.wanted.id.clone(), job.kept.as_ref()?.pair.clone()));
+        let pair = |job: &CertificateJob| Some((job.wanted.id.clone(), job.kept.as_ref()?.pair.clone()));
         terms.issued().replace(self.jobs.iter().filter_map(pair).collect());
         terms.refresh();
     }
 
     /// Does what is due for one certificate.
-    async fn step(&mut self, index: usize, step: Step) {
+    async fn step(&mut self, index: usize, step: CertificateStep) {
         match step {
-            Step::Save => self.save(index),
-            Step::Ask => self.ask(index).await,
-            Step::Order => self.order(index).await,
+            CertificateStep::Save => self.save(index),
+            CertificateStep::Ask => self.ask(index).await,
+            CertificateStep::Order => self.order(index).await,
         }
     }
 
@@ -182,7 +188,7 @@ impl Keeper {
             }
         };
         let (start, end) = (info.suggested_window.start.into(), info.suggested_window.end.into());
-        if job.heard(Window { start, end }, again, now, random()) {
+        if job.heard(RenewalWindow { start, end }, again, now, random()) {
             let why = info.explanation_url.map(|url| format!(" ({url})")).unwrap_or_default();
             self.concern.process.log.warn(format_args!(
                 "the certificate authority requests renewal of the certificate for {} now: it may be revoked{why}",
@@ -194,7 +200,7 @@ impl Keeper {
     async fn order(&mut self, index: usize) {
         let ordered = tokio::time::timeout(ORDER, self.obtain(index)).await;
         let result = ordered.unwrap_or_else(|_| {
-            Err(Failure::new(
+            Err(AcmeFailure::new(
                 Cause::Unreachable,
                 "the certificate authority takes too long to issue the certificate",
             ))
@@ -206,10 +212,10 @@ impl Keeper {
     }
 
     /// What is wanted; and as it has to be kept, if it is not.
-    async fn obtain(&mut self, index: usize) -> Result<(Option<Vec<u8>>, Kept), Failure> {
+    async fn obtain(&mut self, index: usize) -> Result<(Option<Vec<u8>>, StoredCertificate), AcmeFailure> {
         let terms = self.concern.terms.get();
         let Some(terms) = terms.as_ref() else {
-            return Err(Failure::new(Cause::Refused, "HTTPS is not enabled"));
+            return Err(AcmeFailure::new(Cause::Refused, "HTTPS is not enabled"));
         };
         let store = self.store()?;
         store.prepare()?;
@@ -229,7 +235,7 @@ impl Keeper {
             replaces: job.kept.as_ref().and_then(|kept| kept.id.clone()),
             challenge: challenge(&self.concern.plan.get(), job.turns()),
         };
-        let answers = Answers::new(self.concern.acme.challenges.clone(), terms.issued().clone());
+        let answers = ChallengeAnswers::new(self.concern.acme.challenges.clone(), terms.issued().clone());
         let obtained = ordering.obtain(answers).await;
         let (pem, kept) = obtained.map_err(|failure| failure.not_before(client.pause()))?;
         drop(lock);
@@ -237,31 +243,32 @@ impl Keeper {
     }
 
     /// A certificate that another server, with which we share the folder, has got meanwhile.
-    fn of_another_server(&self, index: usize, store: &Store) -> Option<Kept> {
+    fn of_another_server(&self, index: usize, store: &Store) -> Option<StoredCertificate> {
         let (job, now) = (&self.jobs[index], self.now());
-        let kept = Kept::load(store, &job.wanted.id).ok()??;
+        let kept = StoredCertificate::load(store, &job.wanted.id).ok()??;
         let is_newer = job.kept.as_ref().is_none_or(|old| old.life.begins < kept.life.begins);
         (is_newer && kept.covers(&job.to_order().names) && kept.life.renewal(0.0) > now).then_some(kept)
     }
 
     /// Who we are at the authority.
-    async fn open(&mut self) -> Result<(Account, Client), Failure> {
+    async fn open(&mut self) -> Result<(Account, AcmeClient), AcmeFailure> {
         if let Some(open) = &self.account {
             return Ok(open.clone());
         }
         let trust = Trust::new(self.settings.ca_file.as_deref());
-        let client = Client::new(trust.map_err(|why| Failure::new(Cause::Unreachable, why.to_string()))?);
+        let client =
+            AcmeClient::new(trust.map_err(|why| AcmeFailure::new(Cause::Unreachable, why.to_string()))?);
         let opened = account::open(&self.settings, &self.store()?, &client).await;
         let account = opened.map_err(|failure| failure.not_before(client.pause()))?;
         Ok(self.account.insert((account, client)).clone())
     }
 
-    fn store(&self) -> Result<Store, Failure> {
-        Store::of(&self.settings).ok_or_else(|| Failure::new(Cause::Disk, "acme.dir is not a folder"))
+    fn store(&self) -> Result<Store, AcmeFailure> {
+        Store::of(&self.settings).ok_or_else(|| AcmeFailure::new(Cause::Disk, "acme.dir is not a folder"))
     }
 
     /// It serves from now on, whether it can be kept or not.
-    fn succeeded(&mut self, index: usize, pem: Option<Vec<u8>>, kept: Kept) {
+    fn succeeded(&mut self, index: usize, pem: Option<Vec<u8>>, kept: StoredCertificate) {
         let now = self.now();
         let job = &mut self.jobs[index];
         self.concern.process.log.info(format_args!(
@@ -297,7 +304,7 @@ impl Keeper {
         job.saved(written, now);
     }
 
-    fn failed(&mut self, index: usize, failure: &Failure) {
+    fn failed(&mut self, index: usize, failure: &AcmeFailure) {
         if failure.cause == Cause::NoAccount {
             if let Ok(store) = self.store() {
                 account::forget(&store);

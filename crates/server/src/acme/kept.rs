@@ -5,14 +5,14 @@ use std::time::{Duration, SystemTime};
 use instant_acme::CertificateIdentifier;
 use x509_parser::time::ASN1Time;
 
-use super::failure::{Cause, Failure};
+use super::failure::{AcmeFailure, Cause};
 use super::schedule::Life;
 use super::store::Store;
 use crate::tls::{Pair, TlsError};
 
 /// A certificate with its key.
 #[derive(Debug)]
-pub struct Kept {
+pub struct StoredCertificate {
     /// For TLS.
     pub pair: Pair,
     /// When it is valid.
@@ -21,16 +21,16 @@ pub struct Kept {
     pub id: Option<CertificateIdentifier<'static>>,
 }
 
-impl Kept {
+impl StoredCertificate {
     /// That of the store; `None`: there is none.
     ///
     /// # Errors
     /// It can't be read, or is damaged.
-    pub fn load(store: &Store, id: &str) -> Result<Option<Kept>, Failure> {
+    pub fn load(store: &Store, id: &str) -> Result<Option<StoredCertificate>, AcmeFailure> {
         let file = file(id);
         let Some(bytes) = store.read(&file)? else { return Ok(None) };
-        Kept::parse(&bytes).map(Some).map_err(|why| {
-            Failure::new(Cause::Disk, format!("cannot use the stored certificate {file}: {why}"))
+        StoredCertificate::parse(&bytes).map(Some).map_err(|why| {
+            AcmeFailure::new(Cause::Disk, format!("cannot use the stored certificate {file}: {why}"))
         })
     }
 
@@ -38,14 +38,14 @@ impl Kept {
     ///
     /// # Errors
     /// It is something else.
-    pub fn parse(pem: &[u8]) -> Result<Kept, TlsError> {
+    pub fn parse(pem: &[u8]) -> Result<StoredCertificate, TlsError> {
         let pair = Pair::from_pem(pem)?;
         let (_, parsed) = x509_parser::parse_x509_certificate(pair.end_entity()).map_err(TlsError::Parts)?;
         let validity = parsed.validity();
         let life = Life { begins: moment(validity.not_before), ends: moment(validity.not_after) };
         let id =
             CertificateIdentifier::try_from(pair.end_entity()).ok().map(CertificateIdentifier::into_owned);
-        Ok(Kept { life, id, pair })
+        Ok(StoredCertificate { life, id, pair })
     }
 
     /// Whether it is for all of these names.
@@ -75,11 +75,11 @@ mod tests {
         parameters.not_before = rcgen::date_time_ymd(2026, 1, 1);
         parameters.not_after = rcgen::date_time_ymd(2026, 1, 31);
         let pem = key.serialize_pem() + &parameters.self_signed(&key).unwrap().pem();
-        let kept = Kept::parse(pem.as_bytes()).unwrap();
+        let kept = StoredCertificate::parse(pem.as_bytes()).unwrap();
         let since = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
         assert_eq!((since(kept.life.begins), since(kept.life.ends)), (1_767_225_600, 1_769_817_600));
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         assert!(kept.covers(&names(&["b.example", "a.example"])) && !kept.covers(&names(&["c.example"])));
-        assert!(Kept::parse(key.serialize_pem().as_bytes()).is_err());
+        assert!(StoredCertificate::parse(key.serialize_pem().as_bytes()).is_err());
     }
 }

@@ -106,7 +106,7 @@ pub fn attend(concern: &Concern, is_start: bool) {
 pub fn serve_kept(plan: &Plan, terms: Option<&Terms>, log: &Log) {
     let (Some(terms), Some(store)) = (terms, store::Store::of(&plan.acme)) else { return };
     for wanted in certificates(plan).into_iter().filter(|wanted| !terms.issued().has(&wanted.id)) {
-        match kept::Kept::load(&store, &wanted.id) {
+        match kept::StoredCertificate::load(&store, &wanted.id) {
             Ok(Some(kept)) => terms.issued().add(&wanted.id, kept.pair),
             Ok(None) => {}
             Err(why) => log.error(format_args!("{why}")),
@@ -117,7 +117,7 @@ pub fn serve_kept(plan: &Plan, terms: Option<&Terms>, log: &Log) {
 
 /// A certificate that there should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Wanted {
+struct WantedCertificate {
     /// The name under which it is kept: that of its first host.
     id: String,
     /// Host names.
@@ -125,10 +125,10 @@ struct Wanted {
 }
 
 /// One a site; more where it has too many names for one.
-fn certificates(plan: &Plan) -> Vec<Wanted> {
+fn certificates(plan: &Plan) -> Vec<WantedCertificate> {
     if plan.https.listen.is_empty() {
         return Vec::new();
     }
     let chunks = plan.sites.iter().flat_map(|site| site.acme.chunks(MOST_NAMES));
-    chunks.map(|names| Wanted { id: names[0].clone(), names: names.to_vec() }).collect()
+    chunks.map(|names| WantedCertificate { id: names[0].clone(), names: names.to_vec() }).collect()
 }

@@ -13,10 +13,10 @@ use instant_acme::{
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use serde_json::{Value, json};
 
-use super::Wanted;
-use super::challenges::Answers;
-use super::failure::{Cause, Failure, told};
-use super::kept::Kept;
+use super::WantedCertificate;
+use super::challenges::ChallengeAnswers;
+use super::failure::{AcmeFailure, Cause, told};
+use super::kept::StoredCertificate;
 use super::store::Store;
 use crate::tls::TlsError;
 
@@ -33,7 +33,7 @@ pub struct Ordering<'a> {
     /// Where what must not be lost is kept.
     pub store: &'a Store,
     /// The certificate to order.
-    pub wanted: Wanted,
+    pub wanted: WantedCertificate,
     /// The certificate that it comes in the place of (RFC 9773 section 5).
     pub replaces: Option<CertificateIdentifier<'static>>,
     /// The challenge type that proves control of the names.
@@ -45,7 +45,10 @@ impl Ordering<'_> {
     ///
     /// # Errors
     /// The authority can't be asked, refuses, or doesn't find the names here; or the disk is full.
-    pub async fn obtain(&self, mut answers: Answers) -> Result<(Vec<u8>, Kept), Failure> {
+    pub async fn obtain(
+        &self,
+        mut answers: ChallengeAnswers,
+    ) -> Result<(Vec<u8>, StoredCertificate), AcmeFailure> {
         let (mut order, key) = self.begin().await?;
         if order.state().status == OrderStatus::Pending {
             self.answer_challenges(&mut order, &mut answers).await?;
@@ -62,15 +65,15 @@ impl Ordering<'_> {
         }
         let chain = order.poll_certificate(&DECIDE).await?;
         let pem = (key.serialize_pem() + &chain).into_bytes();
-        let kept = Kept::parse(&pem).map_err(refused)?;
+        let kept = StoredCertificate::parse(&pem).map_err(refused)?;
         if !kept.covers(&self.wanted.names) {
-            return Err(Failure::new(Cause::Refused, "the issued certificate is for other names"));
+            return Err(AcmeFailure::new(Cause::Refused, "the issued certificate is for other names"));
         }
         Ok((pem, kept))
     }
 
     /// The order that was under way when the server ended, or a new one; with its key.
-    async fn begin(&self) -> Result<(Order, KeyPair), Failure> {
+    async fn begin(&self) -> Result<(Order, KeyPair), AcmeFailure> {
         let pending = self.read_pending()?;
         if let Some((url, key)) = &pending {
             match self.account.order(url.clone()).await {
@@ -94,7 +97,7 @@ impl Ordering<'_> {
         Ok((order, key))
     }
 
-    async fn new_order(&self) -> Result<Order, Failure> {
+    async fn new_order(&self) -> Result<Order, AcmeFailure> {
         let names: Vec<Identifier> = self.wanted.names.iter().cloned().map(Identifier::Dns).collect();
         if let Some(replaces) = &self.replaces {
             match self.account.new_order(&NewOrder::new(&names).replaces(replaces.clone())).await {
@@ -102,7 +105,7 @@ impl Ordering<'_> {
                 // The authority doesn't know the old one, or another has come in its place: that is no reason not to ask.
                 Err(Error::Unsupported(_) | Error::Other(_)) => {}
                 Err(Error::Api(problem)) => {
-                    let failure = Failure::from(Error::Api(problem));
+                    let failure = AcmeFailure::from(Error::Api(problem));
                     if failure.cause != Cause::Refused {
                         return Err(failure);
                     }
@@ -114,7 +117,11 @@ impl Ordering<'_> {
     }
 
     /// Puts up the answers for names that the authority does not hold ours yet, and has it look.
-    async fn answer_challenges(&self, order: &mut Order, answers: &mut Answers) -> Result<(), Failure> {
+    async fn answer_challenges(
+        &self,
+        order: &mut Order,
+        answers: &mut ChallengeAnswers,
+    ) -> Result<(), AcmeFailure> {
         let mut authorizations = order.authorizations();
         while let Some(authorization) = authorizations.next().await {
             let mut authorization = authorization?;
@@ -124,7 +131,7 @@ impl Ordering<'_> {
             let name = authorization.identifier().to_string();
             let Some(mut challenge) = authorization.challenge(self.challenge.clone()) else {
                 let kind = format!("{:?}", self.challenge);
-                return Err(Failure::new(
+                return Err(AcmeFailure::new(
                     Cause::Refused,
                     format!("the certificate authority does not offer {kind} for {name}"),
                 ));
@@ -145,7 +152,7 @@ impl Ordering<'_> {
     }
 
     /// Which names the authority did not find here, and what it saw instead.
-    async fn not_found(&self, order: &mut Order) -> Failure {
+    async fn not_found(&self, order: &mut Order) -> AcmeFailure {
         let (mut said, mut names) = (Vec::new(), Vec::new());
         let whole = order.state().error.as_ref().map(told);
         let mut authorizations = order.authorizations();
@@ -169,11 +176,11 @@ impl Ordering<'_> {
             said.join("; ")
         };
         let text = format!("the certificate authority could not validate the names: {text}");
-        Failure { names, ..Failure::new(Cause::NotFoundThere, text) }
+        AcmeFailure { names, ..AcmeFailure::new(Cause::NotFoundThere, text) }
     }
 
     /// The request for a signature (RFC 2986): the names, the key, nothing else.
-    fn request(&self, key: &KeyPair) -> Result<Vec<u8>, Failure> {
+    fn request(&self, key: &KeyPair) -> Result<Vec<u8>, AcmeFailure> {
         let mut parameters = CertificateParams::new(self.wanted.names.clone()).map_err(cryptography)?;
         parameters.distinguished_name = DistinguishedName::new();
         Ok(parameters.serialize_request(key).map_err(cryptography)?.der().to_vec())
@@ -183,7 +190,7 @@ impl Ordering<'_> {
         pending(&self.wanted.id)
     }
 
-    fn read_pending(&self) -> Result<Option<(String, KeyPair)>, Failure> {
+    fn read_pending(&self) -> Result<Option<(String, KeyPair)>, AcmeFailure> {
         let Some(bytes) = self.store.read(&self.pending())? else { return Ok(None) };
         // One that is damaged, or for other names, is written anew.
         let parse = || {
@@ -201,15 +208,15 @@ pub fn pending(id: &str) -> String {
     format!("{id}.pending")
 }
 
-fn copy(key: &KeyPair) -> Result<KeyPair, Failure> {
+fn copy(key: &KeyPair) -> Result<KeyPair, AcmeFailure> {
     KeyPair::from_pem(&key.serialize_pem()).map_err(cryptography)
 }
 
-fn cryptography(error: rcgen::Error) -> Failure {
-    Failure::new(Cause::Refused, format!("cannot create a key or certificate request: {error}"))
+fn cryptography(error: rcgen::Error) -> AcmeFailure {
+    AcmeFailure::new(Cause::Refused, format!("cannot create a key or certificate request: {error}"))
 }
 
 /// What has come, or is asked for, can't be used.
-fn refused(why: TlsError) -> Failure {
-    Failure::new(Cause::Refused, why.to_string())
+fn refused(why: TlsError) -> AcmeFailure {
+    AcmeFailure::new(Cause::Refused, why.to_string())
 }

@@ -10,9 +10,9 @@ use millrace_settings::plan;
 use serde_json::{Value, json};
 use twox_hash::XxHash3_64;
 
-use super::Wanted;
-use super::failure::Failure;
-use super::kept::Kept;
+use super::WantedCertificate;
+use super::failure::AcmeFailure;
+use super::kept::StoredCertificate;
 use super::schedule::{LONGEST_HELD, LONGEST_PAUSE};
 use super::store::Store;
 
@@ -43,7 +43,7 @@ impl Retry {
     ///
     /// # Errors
     /// With what to do.
-    pub fn save(&self, store: &Store, id: &str, concerns: u64) -> Result<(), Failure> {
+    pub fn save(&self, store: &Store, id: &str, concerns: u64) -> Result<(), AcmeFailure> {
         let value = json!({
             "concerns": concerns,
             "failures": self.failures,
@@ -88,7 +88,7 @@ pub fn forget(store: &Store, id: &str) {
 }
 
 /// A number for what is wanted, and in whose place.
-pub fn concerns(settings: &plan::Acme, wanted: &Wanted, kept: Option<&Kept>) -> u64 {
+pub fn concerns(settings: &plan::Acme, wanted: &WantedCertificate, kept: Option<&StoredCertificate>) -> u64 {
     let mut text = format!("{settings:?} {:?} ", wanted.names).into_bytes();
     text.extend_from_slice(kept.map_or(&[], |kept| kept.pair.end_entity()));
     XxHash3_64::oneshot(&text)
@@ -182,7 +182,7 @@ mod tests {
             dir: None,
             challenge: plan::Challenge::Any,
         };
-        let wanted = |names: &[&str]| Wanted {
+        let wanted = |names: &[&str]| WantedCertificate {
             id: "a".to_owned(),
             names: names.iter().map(|name| (*name).to_owned()).collect(),
         };
@@ -192,8 +192,9 @@ mod tests {
         assert_ne!(one, concerns(&settings("https://a/"), &wanted(&["a"]), None));
         let key = rcgen::KeyPair::generate().unwrap();
         let parameters = rcgen::CertificateParams::new(vec!["a".to_owned()]).unwrap();
-        let kept =
-            Kept::parse((key.serialize_pem() + &parameters.self_signed(&key).unwrap().pem()).as_bytes());
+        let kept = StoredCertificate::parse(
+            (key.serialize_pem() + &parameters.self_signed(&key).unwrap().pem()).as_bytes(),
+        );
         assert_ne!(one, concerns(&settings("https://a/"), &wanted(&["a", "b"]), Some(&kept.unwrap())));
     }
 }

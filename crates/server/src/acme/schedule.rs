@@ -29,7 +29,7 @@ pub struct Life {
 
 /// When the authority wants it renewed (RFC 9773 section 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct RenewalWindow {
     /// Not before.
     pub start: SystemTime,
     /// Not after.
@@ -44,7 +44,7 @@ impl Life {
 
     /// At any moment of `window`; but soon enough to try again should it fail. Around a certificate that lives shorter than
     /// the window is wide, not before a third of its life.
-    pub fn renewal_in(self, window: Window, random: f64) -> SystemTime {
+    pub fn renewal_in(self, window: RenewalWindow, random: f64) -> SystemTime {
         let start = if window.start <= self.begins { self.at(1.0 / 3.0) } else { window.start };
         let end = window.end.min(self.at(0.9));
         match end.duration_since(start) {
@@ -106,7 +106,8 @@ mod tests {
     fn renewal_as_the_authority_says() {
         let life = life(90);
         let day = |day: u32| life.begins + DAY * day;
-        let at = |start, end, random| life.renewal_in(Window { start: day(start), end: day(end) }, random);
+        let at =
+            |start, end, random| life.renewal_in(RenewalWindow { start: day(start), end: day(end) }, random);
         assert_eq!(at(58, 60, 0.0), day(58));
         assert_eq!(at(58, 60, 0.5), day(59));
         // Something has happened: tomorrow all are to be renewed.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use millrace_settings::plan;
 use rustix::fs::{FlockOperation, OFlags};
 
-use super::failure::{Cause, Failure};
+use super::failure::{AcmeFailure, Cause};
 
 /// The folder of one authority.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ impl Store {
     ///
     /// # Errors
     /// With what to do.
-    pub fn prepare(&self) -> Result<(), Failure> {
+    pub fn prepare(&self) -> Result<(), AcmeFailure> {
         let probe = || {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
             if fs::metadata(&self.folder)?.permissions().mode() & 0o077 != 0 {
@@ -59,12 +59,12 @@ impl Store {
     ///
     /// # Errors
     /// One does already.
-    pub fn lock(&self) -> Result<File, Failure> {
+    pub fn lock(&self) -> Result<File, AcmeFailure> {
         let file =
             private_file(&self.folder.join("lock")).map_err(|error| self.cannot("write to", &error))?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(file),
-            Err(_) => Err(Failure::new(
+            Err(_) => Err(AcmeFailure::new(
                 Cause::Disk,
                 format!("another server is obtaining certificates in {}", self.folder.display()),
             )),
@@ -75,7 +75,7 @@ impl Store {
     ///
     /// # Errors
     /// With what to do.
-    pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, Failure> {
+    pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, AcmeFailure> {
         match fs::read(self.folder.join(name)) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -87,7 +87,7 @@ impl Store {
     ///
     /// # Errors
     /// With what to do; the older one is still there.
-    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), AcmeFailure> {
         self.replace(name, bytes).map_err(|error| self.cannot("write to", &error))
     }
 
@@ -110,7 +110,7 @@ impl Store {
         File::open(&self.folder)?.sync_all()
     }
 
-    fn cannot(&self, what: &str, error: &io::Error) -> Failure {
+    fn cannot(&self, what: &str, error: &io::Error) -> AcmeFailure {
         let cure = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space there",
             io::ErrorKind::PermissionDenied => {
@@ -123,7 +123,7 @@ impl Store {
             "cannot {what} {}, where certificates are stored: {error}; {cure}",
             self.folder.display()
         );
-        Failure::new(Cause::Disk, text)
+        AcmeFailure::new(Cause::Disk, text)
     }
 }
 

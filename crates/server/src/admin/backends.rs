@@ -5,10 +5,10 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::status::grouped;
-use crate::context::stats::{BackendStatus, PoolStatus};
+use crate::context::stats::{BackendStatus, PhpStatus};
 
 /// Status text: a line for the pool, and one for each backend.
-pub fn write(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
+pub fn write(text: &mut String, pool: &PhpStatus) -> std::fmt::Result {
     writeln!(
         text,
         "  {:<12}PHP over FastCGI; up to {} connections: {} idle, {} running; {} requests waiting",

@@ -28,7 +28,7 @@ pub struct Connections {
     refused: u64,
     timed_out: u64,
     gave_way: u64,
-    guests: u64,
+    shed: u64,
     waiting: u64,
     dropped: u64,
     used: u64,
@@ -50,7 +50,7 @@ impl Connections {
             refused: value(Counter::ConnectionsRefused),
             timed_out: value(Counter::ConnectionsTimedOut),
             gave_way: value(Counter::ConnectionsGaveWay),
-            guests: value(Counter::ConnectionsGuests),
+            shed: value(Counter::ConnectionsShed),
             waiting: value(Counter::ListenWaiting),
             dropped: value(Counter::ListenDropped),
             used: budget.used(),
@@ -119,7 +119,7 @@ impl Connections {
             grouped(self.refused),
             grouped(self.timed_out),
             grouped(self.gave_way),
-            grouped(self.guests)
+            grouped(self.shed)
         )?;
         self.write_memory(text)?;
         self.write_queues(text, machine)

@@ -31,7 +31,7 @@ const LINGER: Duration = Duration::from_secs(1);
 
 /// A client of the admin address.
 #[derive(Debug)]
-pub enum Connection {
+pub enum AdminClient {
     /// Through a loopback address.
     Tcp(TcpStream),
     /// Through the socket file.
@@ -40,7 +40,7 @@ pub enum Connection {
 
 /// A request of a client.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct AdminRequest {
     /// Method; HEAD is shown as GET.
     pub method: String,
     /// Path without query.
@@ -49,7 +49,7 @@ pub struct Asked {
     pub content: Vec<u8>,
 }
 
-impl Asked {
+impl AdminRequest {
     /// The content as a form sends it (the WHATWG URL standard's `application/x-www-form-urlencoded` parser).
     pub fn form(&self) -> Vec<(String, String)> {
         let pairs = self.content.split(|b| *b == b'&').filter(|pair| !pair.is_empty());
@@ -83,36 +83,39 @@ fn decoded(text: &[u8]) -> String {
 
 /// The response.
 #[derive(Debug)]
-pub struct Answer {
+pub struct AdminResponse {
     status: u16,
     media_type: &'static str,
     allow: Option<&'static str>,
     content: String,
 }
 
-impl Answer {
+impl AdminResponse {
     /// A response of plain text.
-    pub fn text(status: u16, content: impl Into<String>) -> Answer {
-        Answer::new(status, "text/plain; charset=utf-8", content.into())
+    pub fn text(status: u16, content: impl Into<String>) -> AdminResponse {
+        AdminResponse::new(status, "text/plain; charset=utf-8", content.into())
     }
 
     /// A response of JSON.
-    pub fn json(content: String) -> Answer {
-        Answer::new(200, "application/json", content)
+    pub fn json(content: String) -> AdminResponse {
+        AdminResponse::new(200, "application/json", content)
     }
 
     /// A response of another media type.
-    pub fn new(status: u16, media_type: &'static str, content: String) -> Answer {
-        Answer { status, media_type, allow: None, content }
+    pub fn new(status: u16, media_type: &'static str, content: String) -> AdminResponse {
+        AdminResponse { status, media_type, allow: None, content }
     }
 
     /// 405 with the allowed methods.
-    pub fn not_allowed(allow: &'static str) -> Answer {
-        Answer { allow: Some(allow), ..Answer::text(405, format!("Allowed methods: {allow}\n")) }
+    pub fn not_allowed(allow: &'static str) -> AdminResponse {
+        AdminResponse {
+            allow: Some(allow),
+            ..AdminResponse::text(405, format!("Allowed methods: {allow}\n"))
+        }
     }
 
     fn bytes(&self, with_content: bool) -> Vec<u8> {
-        let Answer { status, media_type, content, .. } = self;
+        let AdminResponse { status, media_type, content, .. } = self;
         let mut text = format!(
             "HTTP/1.1 {status} {}\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\n\
              Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n",
@@ -131,12 +134,12 @@ impl Answer {
 }
 
 /// Reads one request, has it answered, and closes. Errors end the connection and concern nobody else.
-pub async fn exchange(mut connection: Connection, answer: impl AsyncFnOnce(&Asked) -> Answer) {
-    let over_tcp = matches!(connection, Connection::Tcp(_));
+pub async fn exchange(mut connection: AdminClient, answer: impl AsyncFnOnce(&AdminRequest) -> AdminResponse) {
+    let over_tcp = matches!(connection, AdminClient::Tcp(_));
     let (head, content) = match tokio::time::timeout(PATIENCE, read(&mut connection)).await {
-        Ok(Ok(Read::Whole(head, content))) => (head, content),
-        Ok(Ok(Read::Refused(status, why))) => {
-            let bytes = Answer::text(status, format!("{why}\n")).bytes(true);
+        Ok(Ok(AdminRead::Whole(head, content))) => (head, content),
+        Ok(Ok(AdminRead::Refused(status, why))) => {
+            let bytes = AdminResponse::text(status, format!("{why}\n")).bytes(true);
             write(&mut connection, &bytes).await;
             return drain(&mut connection).await;
         }
@@ -149,20 +152,20 @@ pub async fn exchange(mut connection: Connection, answer: impl AsyncFnOnce(&Aske
     write(&mut connection, &bytes).await;
 }
 
-enum Read {
+enum AdminRead {
     Whole(Head, Vec<u8>),
     Refused(u16, &'static str),
 }
 
 /// Reads the header section and the whole content.
-async fn read(connection: &mut Connection) -> io::Result<Read> {
+async fn read(connection: &mut AdminClient) -> io::Result<AdminRead> {
     let mut bytes = Vec::new();
     let mut head = Head::default();
     loop {
         match head.parse(&bytes, &LIMITS) {
             Ok(Some(length)) => return read_content(connection, head, bytes.split_off(length)).await,
             Ok(None) => {}
-            Err(refusal) => return Ok(Read::Refused(refusal.status(), refusal.rule())),
+            Err(refusal) => return Ok(AdminRead::Refused(refusal.status(), refusal.rule())),
         }
         if connection.read_buf(&mut bytes).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -170,11 +173,15 @@ async fn read(connection: &mut Connection) -> io::Result<Read> {
     }
 }
 
-async fn read_content(connection: &mut Connection, head: Head, mut content: Vec<u8>) -> io::Result<Read> {
+async fn read_content(
+    connection: &mut AdminClient,
+    head: Head,
+    mut content: Vec<u8>,
+) -> io::Result<AdminRead> {
     let length = match head.framing() {
         Framing::None => 0,
         Framing::Length(length) if length <= CONTENT => length,
-        _ => return Ok(Read::Refused(413, "the admin address accepts at most 64 KB of content")),
+        _ => return Ok(AdminRead::Refused(413, "the admin address accepts at most 64 KB of content")),
     };
     if head.expects_continue() {
         connection.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
@@ -185,10 +192,10 @@ async fn read_content(connection: &mut Connection, head: Head, mut content: Vec<
         }
     }
     content.truncate(usize::try_from(length).unwrap_or(usize::MAX));
-    Ok(Read::Whole(head, content))
+    Ok(AdminRead::Whole(head, content))
 }
 
-async fn write(connection: &mut Connection, bytes: &[u8]) {
+async fn write(connection: &mut AdminClient, bytes: &[u8]) {
     let _ = tokio::time::timeout(PATIENCE, async {
         connection.write_all(bytes).await?;
         connection.shutdown().await
@@ -197,19 +204,19 @@ async fn write(connection: &mut Connection, bytes: &[u8]) {
 }
 
 /// Reads the rest of a rejected request.
-async fn drain(connection: &mut Connection) {
+async fn drain(connection: &mut AdminClient) {
     let mut rest = connection.take(CONTENT);
     let mut nowhere = tokio::io::sink();
     let _ = tokio::time::timeout(LINGER, tokio::io::copy(&mut rest, &mut nowhere)).await;
 }
 
 /// Whether a browser sent the request on behalf of a web page.
-fn refused(head: &Head, over_tcp: bool) -> Option<Answer> {
+fn refused(head: &Head, over_tcp: bool) -> Option<AdminResponse> {
     if !over_tcp {
         return None;
     }
     if !is_loopback(head.authority()) {
-        return Some(Answer::text(
+        return Some(AdminResponse::text(
             421,
             "Use 127.0.0.1, [::1] or localhost as the host name of the admin address.\n",
         ));
@@ -217,7 +224,7 @@ fn refused(head: &Head, over_tcp: bool) -> Option<Answer> {
     let own = |site: &str| matches!(site, "none" | "same-origin");
     let by_a_page = head.field("Origin").is_some()
         || head.field("Sec-Fetch-Site").is_some_and(|site| !std::str::from_utf8(site).is_ok_and(own));
-    by_a_page.then(|| Answer::text(403, "Web pages cannot use the admin address.\n"))
+    by_a_page.then(|| AdminResponse::text(403, "Web pages cannot use the admin address.\n"))
 }
 
 /// Whether an authority (host, and port if there is one) names this machine itself.
@@ -230,40 +237,44 @@ fn is_loopback(authority: &str) -> bool {
         || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
-fn asked(head: &Head, content: Vec<u8>) -> Asked {
+fn asked(head: &Head, content: Vec<u8>) -> AdminRequest {
     let target = String::from_utf8_lossy(head.path_query());
     let method = if head.method() == "HEAD" { "GET" } else { head.method() };
-    Asked { method: method.to_owned(), path: target.split('?').next().unwrap_or("").to_owned(), content }
+    AdminRequest {
+        method: method.to_owned(),
+        path: target.split('?').next().unwrap_or("").to_owned(),
+        content,
+    }
 }
 
-impl AsyncRead for Connection {
+impl AsyncRead for AdminClient {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Connection::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
-            Connection::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
+            AdminClient::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+            AdminClient::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
         }
     }
 }
 
-impl AsyncWrite for Connection {
+impl AsyncWrite for AdminClient {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Connection::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
-            Connection::Unix(stream) => Pin::new(stream).poll_write(cx, buf),
+            AdminClient::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
+            AdminClient::Unix(stream) => Pin::new(stream).poll_write(cx, buf),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Connection::Tcp(stream) => Pin::new(stream).poll_flush(cx),
-            Connection::Unix(stream) => Pin::new(stream).poll_flush(cx),
+            AdminClient::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            AdminClient::Unix(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Connection::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Connection::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+            AdminClient::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            AdminClient::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }
@@ -287,8 +298,8 @@ mod tests {
     async fn ask(request: &str) -> String {
         let (mut client, server) = UnixStream::pair().unwrap();
         client.write_all(request.as_bytes()).await.unwrap();
-        let served = exchange(Connection::Unix(server), async |asked: &Asked| {
-            Answer::text(
+        let served = exchange(AdminClient::Unix(server), async |asked: &AdminRequest| {
+            AdminResponse::text(
                 200,
                 format!("{} {}{}", asked.method, asked.path, String::from_utf8_lossy(&asked.content)),
             )
@@ -320,7 +331,7 @@ mod tests {
     fn forms() {
         let of = |text: &str| {
             let content = text.as_bytes().to_vec();
-            let pairs = Asked { method: String::new(), path: String::new(), content }.form();
+            let pairs = AdminRequest { method: String::new(), path: String::new(), content }.form();
             pairs.into_iter().map(|(name, value)| format!("{name}:{value}")).collect::<Vec<_>>()
         };
         assert_eq!(of("a=1&b=x+y%2Fz&&c&=d"), ["a:1", "b:x y/z", "c:", ":d"]);
@@ -342,7 +353,7 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         client.write_all(format!("POST /reload HTTP/1.1\r\n{fields}\r\n\r\n").as_bytes()).await.unwrap();
         let (server, _) = listener.accept().await.unwrap();
-        exchange(Connection::Tcp(server), async |_: &Asked| Answer::text(200, "")).await;
+        exchange(AdminClient::Tcp(server), async |_: &AdminRequest| AdminResponse::text(200, "")).await;
         let mut answer = String::new();
         client.read_to_string(&mut answer).await.unwrap();
         answer.split(' ').nth(1).unwrap().parse().unwrap()

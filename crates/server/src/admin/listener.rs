@@ -10,19 +10,19 @@ use std::path::{Path, PathBuf};
 use millrace_settings::plan::Address;
 use tokio::net::{TcpListener, UnixListener};
 
-use super::http::Connection;
+use super::http::AdminClient;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 64;
 
 /// A bound admin address. Dropping it removes its socket file.
 #[derive(Debug)]
-pub struct Listener {
-    kind: Kind,
+pub struct AdminListener {
+    kind: AdminSocket,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum AdminSocket {
     Tcp(TcpListener),
     Unix {
         listener: UnixListener,
@@ -47,43 +47,43 @@ impl Drop for SocketFile {
     }
 }
 
-impl Listener {
+impl AdminListener {
     /// Binds the address, within a tokio runtime. A socket file is made with mode 0600, its folder, if it isn't there
     /// yet, with 0700; a file that a crashed server has left is replaced.
     ///
     /// # Errors
     /// A message for the log: the address is not a loopback address; another server uses it; the folder belongs to
     /// another user; a system call failed.
-    pub fn bind(address: &Address) -> io::Result<Listener> {
+    pub fn bind(address: &Address) -> io::Result<AdminListener> {
         let kind = match address {
-            Address::Tcp(address) => Kind::Tcp(bind_tcp(*address)?),
+            Address::Tcp(address) => AdminSocket::Tcp(bind_tcp(*address)?),
             Address::Unix(path) => {
                 let (listener, file) = bind_unix(path)?;
-                Kind::Unix { listener, _file: file }
+                AdminSocket::Unix { listener, _file: file }
             }
         };
-        Ok(Listener { kind })
+        Ok(AdminListener { kind })
     }
 
     /// Whether web browsers can reach it.
     pub fn is_tcp(&self) -> bool {
-        matches!(self.kind, Kind::Tcp(_))
+        matches!(self.kind, AdminSocket::Tcp(_))
     }
 
     /// The address, for a port that the system chose.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         match &self.kind {
-            Kind::Tcp(listener) => listener.local_addr().ok(),
-            Kind::Unix { .. } => None,
+            AdminSocket::Tcp(listener) => listener.local_addr().ok(),
+            AdminSocket::Unix { .. } => None,
         }
     }
 
     /// The next connection. Cancel-safe.
-    pub(super) async fn accept(&self) -> io::Result<Connection> {
+    pub(super) async fn accept(&self) -> io::Result<AdminClient> {
         match &self.kind {
-            Kind::Tcp(listener) => listener.accept().await.map(|(stream, _)| Connection::Tcp(stream)),
-            Kind::Unix { listener, .. } => {
-                listener.accept().await.map(|(stream, _)| Connection::Unix(stream))
+            AdminSocket::Tcp(listener) => listener.accept().await.map(|(stream, _)| AdminClient::Tcp(stream)),
+            AdminSocket::Unix { listener, .. } => {
+                listener.accept().await.map(|(stream, _)| AdminClient::Unix(stream))
             }
         }
     }
@@ -198,7 +198,7 @@ mod tests {
     async fn only_the_owner_reaches_the_socket() {
         let dir = Dir::new("admin-rights");
         let path = dir.path("folder/admin.sock");
-        let listener = Listener::bind(&Address::Unix(path.clone())).unwrap();
+        let listener = AdminListener::bind(&Address::Unix(path.clone())).unwrap();
         assert_eq!((mode(path.parent().unwrap()), mode(&path)), (0o700, 0o600));
         assert!(!listener.is_tcp());
         drop(listener);
@@ -210,21 +210,21 @@ mod tests {
         let dir = Dir::new("admin-stale");
         let path = dir.path("admin.sock");
         let address = Address::Unix(path.clone());
-        let living = Listener::bind(&address).unwrap();
-        let error = Listener::bind(&address).unwrap_err();
+        let living = AdminListener::bind(&address).unwrap();
+        let error = AdminListener::bind(&address).unwrap_err();
         assert!(error.to_string().contains("another Millrace is using"), "{error}");
 
         // A crash leaves the file and nobody behind it.
-        let Kind::Unix { listener, _file } = living.kind else { unreachable!() };
+        let AdminSocket::Unix { listener, _file } = living.kind else { unreachable!() };
         std::mem::forget(_file);
         drop(listener);
-        let again = Listener::bind(&address).unwrap();
+        let again = AdminListener::bind(&address).unwrap();
 
         fs::remove_file(&path).unwrap();
         fs::write(&path, "not a socket").unwrap();
         drop(again);
         assert!(path.exists(), "what somebody else put there stays");
-        let error = Listener::bind(&address).unwrap_err();
+        let error = AdminListener::bind(&address).unwrap_err();
         assert!(error.to_string().contains("a file with this name exists"), "{error}");
     }
 
@@ -234,26 +234,28 @@ mod tests {
         let folder = dir.path("open");
         fs::create_dir(&folder).unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
-        let error = Listener::bind(&Address::Unix(folder.join("a.sock"))).unwrap_err();
+        let error = AdminListener::bind(&Address::Unix(folder.join("a.sock"))).unwrap_err();
         assert!(error.to_string().contains("is writable by all users"), "{error}");
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o1777)).unwrap();
-        Listener::bind(&Address::Unix(folder.join("a.sock"))).unwrap();
+        AdminListener::bind(&Address::Unix(folder.join("a.sock"))).unwrap();
 
         let long = dir.path(&"x".repeat(120));
-        assert!(Listener::bind(&Address::Unix(long)).unwrap_err().to_string().contains("admin socket"));
+        assert!(AdminListener::bind(&Address::Unix(long)).unwrap_err().to_string().contains("admin socket"));
         let nowhere = dir.path("a/b/c.sock");
-        assert!(Listener::bind(&Address::Unix(nowhere)).unwrap_err().to_string().contains("cannot create"));
+        assert!(
+            AdminListener::bind(&Address::Unix(nowhere)).unwrap_err().to_string().contains("cannot create")
+        );
     }
 
     #[tokio::test]
     async fn the_network_is_refused() {
         for address in ["0.0.0.0:0", "192.0.2.1:80", "[::]:0", "[::ffff:192.0.2.1]:80"] {
-            let error = Listener::bind(&Address::Tcp(address.parse().unwrap())).unwrap_err();
+            let error = AdminListener::bind(&Address::Tcp(address.parse().unwrap())).unwrap_err();
             assert!(error.to_string().contains("from other machines"), "{address}: {error}");
         }
-        let listener = Listener::bind(&Address::Tcp("127.0.0.1:0".parse().unwrap())).unwrap();
+        let listener = AdminListener::bind(&Address::Tcp("127.0.0.1:0".parse().unwrap())).unwrap();
         assert!(listener.is_tcp());
         let taken = Address::Tcp(listener.local_addr().unwrap());
-        assert!(Listener::bind(&taken).unwrap_err().to_string().contains("cannot listen"));
+        assert!(AdminListener::bind(&taken).unwrap_err().to_string().contains("cannot listen"));
     }
 }

@@ -2,24 +2,24 @@
 
 use std::time::UNIX_EPOCH;
 
-use super::http::Answer;
+use super::http::AdminResponse;
 use super::machine::Machine;
-use super::pages::Figures;
-use super::{State, VERSION, certificates};
-use crate::context::stats::{Exposition, LaneStatus, PoolStatus, Row, table};
+use super::pages::CacheFigures;
+use super::{AdminState, VERSION, certificates};
+use crate::context::stats::{Exposition, PhpStatus, PoolStatus, Row, table};
 
 /// Everything as Prometheus text.
-pub fn answer(state: &State) -> Answer {
+pub fn answer(state: &AdminState) -> AdminResponse {
     let mut out = Exposition::default();
     measured(&mut out, state);
-    Figures::gather(&state.process).expose(&mut out);
+    CacheFigures::gather(&state.process).expose(&mut out);
     certificates::expose(&mut out, &state.process.acme.standing());
     pools(&mut out, &(state.pools)());
     state.process.stats.expose(&mut out);
-    Answer::new(200, Exposition::MEDIA_TYPE, out.into_text())
+    AdminResponse::new(200, Exposition::MEDIA_TYPE, out.into_text())
 }
 
-fn measured(out: &mut Exposition, state: &State) {
+fn measured(out: &mut Exposition, state: &AdminState) {
     let machine = Machine::read();
     let started = state.started.duration_since(UNIX_EPOCH).unwrap_or_default();
     out.family(&table::BUILD);
@@ -46,37 +46,37 @@ fn measured(out: &mut Exposition, state: &State) {
     }
 }
 
-fn pools(out: &mut Exposition, pools: &[PoolStatus]) {
+fn pools(out: &mut Exposition, pools: &[PhpStatus]) {
     out.family(&table::PHP_WORKERS);
-    for pool in pools {
-        for (state, count) in pool.workers() {
-            out.sample(&table::PHP_WORKERS, &[("site", &pool.name), ("state", state)], count);
+    for php in pools {
+        for (state, count) in php.workers() {
+            out.sample(&table::PHP_WORKERS, &[("site", &php.name), ("state", state)], count);
         }
     }
-    let mut amounts = |row: &Row, value: fn(&PoolStatus) -> u64| {
+    let mut amounts = |row: &Row, value: fn(&PhpStatus) -> u64| {
         out.family(row);
-        for pool in pools {
-            out.sample(row, &[("site", &pool.name)], value(pool));
+        for php in pools {
+            out.sample(row, &[("site", &php.name)], value(php));
         }
     };
-    amounts(&table::PHP_WORKERS_MOST, |pool| pool.most);
-    amounts(&table::PHP_WAITING, |pool| pool.waiting);
-    amounts(&table::PHP_MEMORY, |pool| pool.memory);
-    amounts(&table::PHP_DATABASE_KEPT, |pool| pool.database.kept);
-    amounts(&table::PHP_DATABASE_OPENED, |pool| pool.database.opened);
-    amounts(&table::PHP_DATABASE_REUSED, |pool| pool.database.reused);
-    let mut of_pools = |row: &Row, value: fn(&LaneStatus) -> f64| {
+    amounts(&table::PHP_WORKERS_MOST, |php| php.most);
+    amounts(&table::PHP_WAITING, |php| php.waiting);
+    amounts(&table::PHP_MEMORY, |php| php.memory);
+    amounts(&table::PHP_DATABASE_KEPT, |php| php.database.kept);
+    amounts(&table::PHP_DATABASE_OPENED, |php| php.database.opened);
+    amounts(&table::PHP_DATABASE_REUSED, |php| php.database.reused);
+    let mut of_pools = |row: &Row, value: fn(&PoolStatus) -> f64| {
         out.family(row);
-        for (pool, lane) in pools.iter().flat_map(|pool| pool.lanes.iter().map(move |lane| (pool, lane))) {
-            out.sample(row, &[("site", &pool.name), ("pool", &lane.name)], value(lane));
+        for (php, pool) in pools.iter().flat_map(|php| php.pools.iter().map(move |pool| (php, pool))) {
+            out.sample(row, &[("site", &php.name), ("pool", &pool.name)], value(pool));
         }
     };
-    of_pools(&table::PHP_POOL_RUNNING, |lane| lane.running as f64);
-    of_pools(&table::PHP_POOL_LIMIT, |lane| lane.limit as f64);
-    of_pools(&table::PHP_POOL_WAITING, |lane| lane.waiting as f64);
-    of_pools(&table::PHP_POOL_WAITING_ROOM, |lane| lane.waiting_room as f64);
-    of_pools(&table::PHP_POOL_EXPECTED_WAIT, |lane| lane.expected_wait.unwrap_or_default().as_secs_f64());
-    of_pools(&table::PHP_POOL_SERVED, |lane| lane.served as f64);
-    of_pools(&table::PHP_POOL_REFUSED, |lane| lane.refused as f64);
-    of_pools(&table::PHP_POOL_LATE, |lane| lane.late as f64);
+    of_pools(&table::PHP_POOL_RUNNING, |pool| pool.running as f64);
+    of_pools(&table::PHP_POOL_LIMIT, |pool| pool.limit as f64);
+    of_pools(&table::PHP_POOL_WAITING, |pool| pool.waiting as f64);
+    of_pools(&table::PHP_POOL_WAITING_ROOM, |pool| pool.waiting_room as f64);
+    of_pools(&table::PHP_POOL_EXPECTED_WAIT, |pool| pool.expected_wait.unwrap_or_default().as_secs_f64());
+    of_pools(&table::PHP_POOL_SERVED, |pool| pool.served as f64);
+    of_pools(&table::PHP_POOL_REFUSED, |pool| pool.refused as f64);
+    of_pools(&table::PHP_POOL_LATE, |pool| pool.late as f64);
 }

@@ -10,7 +10,7 @@
 //!
 //! It runs on the control thread, apart from the event loops: it answers when they are busy. Who reaches it may
 //! reload the server and sees every site, so it is a Unix socket that only its owner opens, or a loopback address
-//! that believes no web page: see [`Listener`] and [`http`].
+//! that believes no web page: see [`AdminListener`] and [`http`].
 
 mod backends;
 mod certificates;
@@ -34,15 +34,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-pub use listener::Listener;
+pub use listener::AdminListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::MissedTickBehavior;
 
 use crate::cache::purge;
-use crate::context::stats::PoolStatus;
+use crate::context::stats::PhpStatus;
 use crate::serve::Service;
-use crate::warm::{Fetched, Wanted};
-use http::{Answer, Asked};
+use crate::warm::{Fetched, WarmRequest};
+use http::{AdminRequest, AdminResponse};
 use status::Rates;
 
 /// Connections served at a time; more wait to be accepted.
@@ -55,15 +55,15 @@ const NOTE_EVERY: Duration = Duration::from_secs(5);
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What the admin address shows and does.
-pub struct State {
+pub struct AdminState {
     /// The process that this is the admin address of.
     pub process: Arc<Service>,
     /// Start time of the process.
     pub started: SystemTime,
     /// Reads the current state of the PHP pools.
-    pub pools: Box<dyn Fn() -> Vec<PoolStatus>>,
+    pub pools: Box<dyn Fn() -> Vec<PhpStatus>>,
     /// Has an event loop fetch a page.
-    pub fetch: Box<dyn Fn(Wanted) -> Fetching>,
+    pub fetch: Box<dyn Fn(WarmRequest) -> Fetching>,
     /// Loads the configuration again.
     pub reload: Box<dyn Fn() -> Reloading>,
 }
@@ -86,14 +86,14 @@ impl fmt::Display for Ending {
 
 impl Error for Ending {}
 
-impl fmt::Debug for State {
+impl fmt::Debug for AdminState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("State").field("started", &self.started).finish_non_exhaustive()
     }
 }
 
 /// Answers requests on `listener` until the future is dropped. Runs on a `LocalSet` of a current-thread runtime.
-pub async fn serve(listener: Listener, state: Rc<State>) {
+pub async fn serve(listener: AdminListener, state: Rc<AdminState>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     let rates = Rc::new(RefCell::new(Rates::default()));
     let mut note = tokio::time::interval(NOTE_EVERY);
@@ -110,7 +110,7 @@ pub async fn serve(listener: Listener, state: Rc<State>) {
             Ok((connection, permit)) => {
                 let (state, rates) = (state.clone(), rates.clone());
                 tokio::task::spawn_local(async move {
-                    let answer = async |asked: &Asked| answer(&state, &rates, asked).await;
+                    let answer = async |asked: &AdminRequest| answer(&state, &rates, asked).await;
                     http::exchange(connection, answer).await;
                     drop(permit);
                 });
@@ -129,53 +129,53 @@ pub async fn serve(listener: Listener, state: Rc<State>) {
 
 /// A connection, and its share of [`CONNECTIONS`].
 async fn accept(
-    listener: &Listener,
+    listener: &AdminListener,
     room: &Arc<Semaphore>,
-) -> io::Result<(http::Connection, OwnedSemaphorePermit)> {
+) -> io::Result<(http::AdminClient, OwnedSemaphorePermit)> {
     let permit = room.clone().acquire_owned().await.map_err(io::Error::other)?;
     Ok((listener.accept().await?, permit))
 }
 
-async fn answer(state: &State, rates: &RefCell<Rates>, asked: &Asked) -> Answer {
+async fn answer(state: &AdminState, rates: &RefCell<Rates>, asked: &AdminRequest) -> AdminResponse {
     match (asked.method.as_str(), asked.path.as_str()) {
-        ("GET", "/") => Answer::text(200, INDEX),
+        ("GET", "/") => AdminResponse::text(200, INDEX),
         ("GET", "/metrics") => metrics::answer(state),
-        ("GET", "/status") => Answer::text(200, status::gather(state, &rates.borrow()).text()),
-        ("GET", "/status.json") => Answer::json(status::gather(state, &rates.borrow()).json()),
+        ("GET", "/status") => AdminResponse::text(200, status::gather(state, &rates.borrow()).text()),
+        ("GET", "/status.json") => AdminResponse::json(status::gather(state, &rates.borrow()).json()),
         ("POST", "/reload") => match (state.reload)().await {
-            Ok(warnings) => Answer::text(200, format!("reloaded\n{warnings}")),
-            Err(problems) => Answer::text(422, problems.to_string()),
+            Ok(warnings) => AdminResponse::text(200, format!("reloaded\n{warnings}")),
+            Err(problems) => AdminResponse::text(422, problems.to_string()),
         },
         ("POST", "/purge") => purge(state, asked),
         ("POST", "/warm") => warm(state, asked).await,
-        (_, "/" | "/metrics" | "/status" | "/status.json") => Answer::not_allowed("GET, HEAD"),
-        (_, "/reload" | "/purge" | "/warm") => Answer::not_allowed("POST"),
-        _ => Answer::text(404, format!("Not found.\n\n{INDEX}")),
+        (_, "/" | "/metrics" | "/status" | "/status.json") => AdminResponse::not_allowed("GET, HEAD"),
+        (_, "/reload" | "/purge" | "/warm") => AdminResponse::not_allowed("POST"),
+        _ => AdminResponse::text(404, format!("Not found.\n\n{INDEX}")),
     }
 }
 
 /// Purges pages; the response has the approximate number of pages purged.
-fn purge(state: &State, asked: &Asked) -> Answer {
+fn purge(state: &AdminState, asked: &AdminRequest) -> AdminResponse {
     let setup = state.process.setup();
-    match purge::Order::from_form(&setup, &asked.form()) {
+    match purge::PurgeOrder::from_form(&setup, &asked.form()) {
         Ok(order) => {
             let pages = purge::follow(&state.process, &state.process.cache, &setup, &order, "millrace purge");
-            Answer::text(200, format!("{pages} pages\n"))
+            AdminResponse::text(200, format!("{pages} pages\n"))
         }
-        Err(why) => Answer::text(422, format!("{why}\n")),
+        Err(why) => AdminResponse::text(422, format!("{why}\n")),
     }
 }
 
 /// Fetches a page into the cache, unless PHP is busy.
-async fn warm(state: &State, asked: &Asked) -> Answer {
+async fn warm(state: &AdminState, asked: &AdminRequest) -> AdminResponse {
     let form = asked.form();
     let value = |name: &str| form.iter().find(|(n, _)| n == name).map_or("", |(_, v)| v.as_str());
-    match Wanted::from_url(&state.process.setup(), value("url"), value("content") == "1") {
+    match WarmRequest::from_url(&state.process.setup(), value("url"), value("content") == "1") {
         Ok(wanted) => match (state.fetch)(wanted).await {
-            Ok(fetched) => Answer::text(200, fetched.text()),
-            Err(why) => Answer::text(503, format!("{why}\n")),
+            Ok(fetched) => AdminResponse::text(200, fetched.text()),
+            Err(why) => AdminResponse::text(503, format!("{why}\n")),
         },
-        Err(why) => Answer::text(422, format!("{why}\n")),
+        Err(why) => AdminResponse::text(422, format!("{why}\n")),
     }
 }
 
@@ -198,26 +198,26 @@ mod tests {
     use crate::context::Process;
     use crate::context::log::Log;
     use crate::context::log::tests::Dir;
-    use crate::context::stats::{Class, Counter, LaneStatus, Registry};
+    use crate::context::stats::{Counter, PoolStatus, Registry, ResponseClass};
     use crate::serve::{Service, Setup, SiteWorkers};
 
-    fn state() -> State {
+    fn state() -> AdminState {
         let source = millrace_settings::Source { site_dir: Some("/srv".into()), ..Default::default() };
         let (plan, _) = millrace_settings::load(&source).unwrap();
         let stats = Registry::new(1);
         stats.slot(0).add(Counter::Requests, 1_234);
         stats.slot(0).add(Counter::ConnectionsIdle, 7);
-        stats.slot(0).took(Class::Php, Duration::from_millis(2), Duration::from_millis(40));
+        stats.slot(0).took(ResponseClass::Php, Duration::from_millis(2), Duration::from_millis(40));
         let site = crate::site::Site::new(0, plan.sites[0].clone());
-        let setup = Setup::new(plan.into(), vec![SiteWorkers { site, pool: None, persistent: None }]);
+        let setup = Setup::new(plan.into(), vec![SiteWorkers { site, service: None, persistent: None }]);
         let process = Process::new(stats, Log::quiet(), 0);
-        let pool = PoolStatus {
+        let pool = PhpStatus {
             name: "blog".to_owned(),
             php_version: "8.2.7".to_owned(),
             most: 16,
             idle: 3,
             running: 1,
-            lanes: vec![LaneStatus {
+            pools: vec![PoolStatus {
                 name: "admin".to_owned(),
                 running: 2,
                 waiting: 5,
@@ -225,8 +225,8 @@ mod tests {
             }],
             ..Default::default()
         };
-        State {
-            process: Service::new(process, setup, crate::cache::Cache::new(0, 1)),
+        AdminState {
+            process: Service::new(process, setup, crate::cache::PageCache::new(0, 1)),
             started: SystemTime::now() - Duration::from_secs(100),
             pools: Box::new(move || vec![pool.clone()]),
             fetch: Box::new(|_| Box::pin(async { Err(Ending) })),
@@ -257,7 +257,7 @@ mod tests {
         let dir = Dir::new("admin");
         let path = dir.path("admin.sock");
         let address = millrace_settings::plan::Address::Unix(path.clone());
-        let listener = Listener::bind(&address).unwrap();
+        let listener = AdminListener::bind(&address).unwrap();
         let client = async {
             let status = ask(&path, "GET /status").await;
             for part in [

@@ -2,39 +2,39 @@
 
 use std::fmt::Write;
 
-use millrace_pages::{Usage, visitors};
+use millrace_pages::{StoreUsage, visitors};
 use serde_json::{Value, json};
 
 use super::status::{bytes, grouped, share};
 use crate::cache::{Disk, DiskUsage};
-use crate::context::stats::{Causes, Counter, Exposition, Purges, Row, table};
+use crate::context::stats::{Causes, Counter, Exposition, PurgeCounts, Row, table};
 use crate::serve::Service;
 
 /// Cookies, paths and arguments behind bypassed requests that the text shows.
 const NAMES_SHOWN: usize = 8;
 
 /// A snapshot of the page cache.
-pub struct Figures {
-    usage: Usage,
+pub struct CacheFigures {
+    usage: StoreUsage,
     /// `None`: no storage on disk.
     disk: Option<DiskUsage>,
     causes: Causes,
-    purges: Purges,
+    purges: PurgeCounts,
     /// Known visitor cookies of all sites.
-    visitors: visitors::Usage,
+    visitors: visitors::VisitorUsage,
 }
 
-impl Figures {
+impl CacheFigures {
     /// Reads the current values.
-    pub fn gather(process: &Service) -> Figures {
-        Figures {
+    pub fn gather(process: &Service) -> CacheFigures {
+        CacheFigures {
             usage: process.cache.usage(),
             disk: Some(process.cache.disk()).filter(|disk| disk.is_on()).map(Disk::usage),
             causes: process.stats.causes(),
             purges: process.stats.purges(),
-            visitors: process.setup().sites.iter().fold(visitors::Usage::default(), |sum, site| {
+            visitors: process.setup().sites.iter().fold(visitors::VisitorUsage::default(), |sum, site| {
                 let usage = site.visitors.usage();
-                visitors::Usage {
+                visitors::VisitorUsage {
                     logins: sum.logins + usage.logins,
                     carts: sum.carts + usage.carts,
                     others: sum.others + usage.others,
@@ -46,7 +46,7 @@ impl Figures {
 
     /// Status as JSON; `value` reads a counter.
     pub fn json(&self, value: &dyn Fn(Counter) -> u64) -> Value {
-        let Usage {
+        let StoreUsage {
             bytes,
             overhead,
             budget,
@@ -95,7 +95,7 @@ impl Figures {
 
     /// Known visitor cookies as JSON.
     pub fn visitors_json(&self) -> Value {
-        let visitors::Usage { logins, carts, others, evicted } = self.visitors;
+        let visitors::VisitorUsage { logins, carts, others, evicted } = self.visitors;
         json!({ "login": logins, "cart": carts, "other": others, "evicted": evicted })
     }
 
@@ -141,7 +141,7 @@ impl Figures {
             write_disk(text, disk)?;
         }
         self.write_causes(text, &of)?;
-        let visitors::Usage { logins, carts, others, evicted } = self.visitors;
+        let visitors::VisitorUsage { logins, carts, others, evicted } = self.visitors;
         writeln!(
             text,
             "  {:<12}known cookies: {} logged in, {} cart or session, {} other; {} evicted; PHP runs: {} for proven \
@@ -261,22 +261,22 @@ mod tests {
             causes.note("cookie", Some("wordpress_logged_in_x"));
         }
         causes.note("method", None);
-        let usage = Usage {
+        let usage = StoreUsage {
             pages: 1204,
             bytes: 1 << 20,
             budget: 1 << 30,
             slimmed: 9,
             evicted: 7,
-            ..Usage::default()
+            ..StoreUsage::default()
         };
         let disk =
             DiskUsage { bytes: 3 << 20, written: 1300, loaded: 900, loading: true, ..DiskUsage::default() };
-        let figures = Figures {
+        let figures = CacheFigures {
             usage,
             disk: Some(disk),
             causes,
-            purges: Purges { orders: 2, pages: 40 },
-            visitors: visitors::Usage { logins: 3, carts: 4, others: 1005, evicted: 6 },
+            purges: PurgeCounts { orders: 2, pages: 40 },
+            visitors: visitors::VisitorUsage { logins: 3, carts: 4, others: 1005, evicted: 6 },
         };
         let value = |counter| match counter {
             Counter::CacheHits => 90,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::backends;
 use super::status::{bytes, grouped, short};
-use crate::context::stats::{BusyWorker, LaneStatus, PoolStatus, SlowScript, WorkerStatus};
+use crate::context::stats::{BusyWorker, PhpStatus, PoolStatus, SlowScript, WorkerStatus};
 
 /// Workers of a pool whose memory the text names.
 const SIZES_SHOWN: usize = 16;
@@ -14,27 +14,27 @@ const SIZES_SHOWN: usize = 16;
 const BUSY_SHOWN: usize = 8;
 
 /// Status text of a site's PHP.
-pub(super) fn write(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
+pub(super) fn write(text: &mut String, php: &PhpStatus) -> std::fmt::Result {
     let workers: Vec<String> =
-        pool.workers().iter().filter(|(_, n)| *n > 0).map(|(state, n)| format!("{n} {state}")).collect();
+        php.workers().iter().filter(|(_, n)| *n > 0).map(|(state, n)| format!("{n} {state}")).collect();
     let workers = if workers.is_empty() { "none started".to_owned() } else { workers.join(", ") };
     writeln!(
         text,
         "  {:<12}PHP {}; up to {} workers: {workers}; {} requests waiting; {} memory",
-        pool.name,
-        if pool.php_version.is_empty() { "is starting" } else { &pool.php_version },
-        pool.most,
-        pool.waiting,
-        bytes(pool.memory)
+        php.name,
+        if php.php_version.is_empty() { "is starting" } else { &php.php_version },
+        php.most,
+        php.waiting,
+        bytes(php.memory)
     )?;
-    if let Some(how) = &pool.most_how {
-        writeln!(text, "  {:<12}up to {}: {how}", "", pool.most)?;
+    if let Some(how) = &php.most_how {
+        writeln!(text, "  {:<12}up to {}: {how}", "", php.most)?;
     }
-    if let Some(trouble) = &pool.trouble {
+    if let Some(trouble) = &php.trouble {
         writeln!(text, "  {:<12}{trouble}", "")?;
     }
-    write_details(text, pool)?;
-    for worker in pool.busy.iter().take(BUSY_SHOWN) {
+    write_details(text, php)?;
+    for worker in php.busy.iter().take(BUSY_SHOWN) {
         let background = if worker.background { ", in the background" } else { "" };
         let seconds = worker.time.as_secs_f64();
         writeln!(text, "  {:<12}{} {seconds:.1} s {}{background}", "", worker.pid, worker.script)?;
@@ -43,52 +43,52 @@ pub(super) fn write(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
 }
 
 /// Its pools, the memory of its workers, and its slow scripts.
-fn write_details(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
-    for lane in &pool.lanes {
+fn write_details(text: &mut String, php: &PhpStatus) -> std::fmt::Result {
+    for pool in &php.pools {
         write!(
             text,
             "  {:<12}{:<11} {} of {} workers busy, up to {} with borrowed ones; queue: {} of {}",
             "",
-            lane.name,
-            lane.running,
-            lane.workers,
-            lane.limit,
-            lane.waiting,
-            grouped(lane.queue)
+            pool.name,
+            pool.running,
+            pool.workers,
+            pool.limit,
+            pool.waiting,
+            grouped(pool.queue)
         )?;
-        if lane.waited > 0 {
-            let (mean, most) = (short(lane.wait_mean), short(lane.wait_most));
+        if pool.waited > 0 {
+            let (mean, most) = (short(pool.wait_mean), short(pool.wait_most));
             write!(
                 text,
                 ", {} waited in the last minute, {mean} on average, {most} at most",
-                grouped(lane.waited)
+                grouped(pool.waited)
             )?;
         }
-        if let Some(most) = lane.held_to {
+        if let Some(most) = pool.held_to {
             write!(text, "; limited to {most} concurrent requests, because more only slow each other down")?;
         }
-        if lane.waiting_room > 0 {
-            write!(text, "; {} browsers in the waiting room", grouped(lane.waiting_room))?;
+        if pool.waiting_room > 0 {
+            write!(text, "; {} browsers in the waiting room", grouped(pool.waiting_room))?;
         }
-        if let Some(wait) = lane.expected_wait.filter(|_| lane.waiting > 0) {
+        if let Some(wait) = pool.expected_wait.filter(|_| pool.waiting > 0) {
             write!(text, "; estimated wait {}", short(wait))?;
         }
-        if let Some(since) = lane.overloaded {
+        if let Some(since) = pool.overloaded {
             write!(text, "; overloaded for {:.0} s", since.as_secs_f64())?;
         }
-        if let Some(service) = lane.service {
+        if let Some(service) = pool.service {
             write!(text, "; {} per request", short(service))?;
         }
         writeln!(
             text,
             "; {} served, {} refused on arrival, {} refused after waiting",
-            grouped(lane.served),
-            lane.refused,
-            lane.late
+            grouped(pool.served),
+            pool.refused,
+            pool.late
         )?;
     }
-    if pool.each.iter().any(|worker| worker.memory > 0) {
-        let sizes: Vec<String> = pool
+    if php.each.iter().any(|worker| worker.memory > 0) {
+        let sizes: Vec<String> = php
             .each
             .iter()
             .filter(|worker| worker.memory > 0)
@@ -98,10 +98,10 @@ fn write_details(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
                 own => format!("{}: {} ({} private)", worker.pid, bytes(worker.memory), bytes(own)),
             })
             .collect();
-        let more = if pool.each.len() > SIZES_SHOWN { ", ..." } else { "" };
+        let more = if php.each.len() > SIZES_SHOWN { ", ..." } else { "" };
         writeln!(text, "  {:<12}memory      {}{more}", "", sizes.join(", "))?;
     }
-    let database = pool.database;
+    let database = php.database;
     if database.opened > 0 {
         writeln!(
             text,
@@ -112,7 +112,7 @@ fn write_details(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
             grouped(database.reused)
         )?;
     }
-    for slow in &pool.slowest {
+    for slow in &php.slowest {
         let times =
             if slow.count == 1 { "once".to_owned() } else { format!("{} times", grouped(slow.count)) };
         writeln!(
@@ -128,48 +128,48 @@ fn write_details(text: &mut String, pool: &PoolStatus) -> std::fmt::Result {
 }
 
 /// A site's PHP as JSON.
-pub(super) fn json(pool: &PoolStatus) -> Value {
+pub(super) fn json(php: &PhpStatus) -> Value {
     json!({
-        "name": pool.name,
-        "php_version": pool.php_version,
-        "workers_most": pool.most,
-        "workers_most_how": pool.most_how,
-        "workers": pool.workers().into_iter().collect::<Value>(),
-        "waiting": pool.waiting,
-        "memory_bytes": pool.memory,
+        "name": php.name,
+        "php_version": php.php_version,
+        "workers_most": php.most,
+        "workers_most_how": php.most_how,
+        "workers": php.workers().into_iter().collect::<Value>(),
+        "waiting": php.waiting,
+        "memory_bytes": php.memory,
         "database_connections": {
-            "kept": pool.database.kept,
-            "opened": pool.database.opened,
-            "reused": pool.database.reused,
+            "kept": php.database.kept,
+            "opened": php.database.opened,
+            "reused": php.database.reused,
         },
-        "trouble": pool.trouble,
-        "fastcgi": pool.backends.iter().map(backends::json).collect::<Value>(),
-        "busy": pool.busy.iter().map(busy_json).collect::<Value>(),
-        "pools": pool.lanes.iter().map(lane_json).collect::<Value>(),
-        "each": pool.each.iter().map(worker_json).collect::<Value>(),
-        "slowest": pool.slowest.iter().map(slow_json).collect::<Value>(),
+        "trouble": php.trouble,
+        "fastcgi": php.backends.iter().map(backends::json).collect::<Value>(),
+        "busy": php.busy.iter().map(busy_json).collect::<Value>(),
+        "pools": php.pools.iter().map(pool_json).collect::<Value>(),
+        "each": php.each.iter().map(worker_json).collect::<Value>(),
+        "slowest": php.slowest.iter().map(slow_json).collect::<Value>(),
     })
 }
 
-fn lane_json(lane: &LaneStatus) -> Value {
+fn pool_json(pool: &PoolStatus) -> Value {
     json!({
-        "name": lane.name,
-        "running": lane.running,
-        "workers": lane.workers,
-        "limit": lane.limit,
-        "waiting": lane.waiting,
-        "queue": lane.queue,
-        "held_to": lane.held_to,
-        "waiting_room": lane.waiting_room,
-        "expected_wait_seconds": lane.expected_wait.map(|wait| wait.as_secs_f64()),
-        "overloaded_seconds": lane.overloaded.map(|since| since.as_secs_f64()),
-        "service_seconds": lane.service.map(|service| service.as_secs_f64()),
-        "served": lane.served,
-        "refused": lane.refused,
-        "late": lane.late,
-        "waited_last_minute": lane.waited,
-        "wait_mean_seconds": lane.wait_mean.as_secs_f64(),
-        "wait_most_seconds": lane.wait_most.as_secs_f64(),
+        "name": pool.name,
+        "running": pool.running,
+        "workers": pool.workers,
+        "limit": pool.limit,
+        "waiting": pool.waiting,
+        "queue": pool.queue,
+        "held_to": pool.held_to,
+        "waiting_room": pool.waiting_room,
+        "expected_wait_seconds": pool.expected_wait.map(|wait| wait.as_secs_f64()),
+        "overloaded_seconds": pool.overloaded.map(|since| since.as_secs_f64()),
+        "service_seconds": pool.service.map(|service| service.as_secs_f64()),
+        "served": pool.served,
+        "refused": pool.refused,
+        "late": pool.late,
+        "waited_last_minute": pool.waited,
+        "wait_mean_seconds": pool.wait_mean.as_secs_f64(),
+        "wait_most_seconds": pool.wait_most.as_secs_f64(),
     })
 }
 

@@ -11,23 +11,23 @@ use serde_json::{Value, json};
 use super::backends;
 use super::connections::Connections;
 use super::machine::Machine;
-use super::pages::Figures;
+use super::pages::CacheFigures;
 use super::php;
-use super::{State, VERSION, certificates, uploads};
+use super::{AdminState, VERSION, certificates, uploads};
 use crate::acme::Standing;
-use crate::context::Stage;
-use crate::context::stats::{ALL, Class, Counter, PoolStatus, Registry, Summary, TABLE};
+use crate::context::ProcessStage;
+use crate::context::stats::{ALL, Counter, PhpStatus, Registry, ResponseClass, Summary, TABLE};
 use crate::message::request::Upload;
 use crate::serve::Setup;
 
 /// Requests and bytes of the last minute.
 #[derive(Debug, Default)]
 pub struct Rates {
-    notes: VecDeque<Note>,
+    notes: VecDeque<TrafficNote>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Note {
+struct TrafficNote {
     at: Instant,
     requests: u64,
     sent: u64,
@@ -36,7 +36,7 @@ struct Note {
 
 /// Rates per second over the last minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Lately {
+struct TrafficRate {
     requests: f64,
     bytes: f64,
     accepted: f64,
@@ -47,18 +47,18 @@ impl Rates {
     pub fn note(&mut self, now: Instant, stats: &Registry) {
         let (requests, sent) = (stats.value(Counter::Requests), stats.value(Counter::BytesSent));
         let accepted = stats.value(Counter::ConnectionsAccepted);
-        self.notes.push_back(Note { at: now, requests, sent, accepted });
+        self.notes.push_back(TrafficNote { at: now, requests, sent, accepted });
         while self.notes.front().is_some_and(|n| now - n.at > Duration::from_secs(60)) {
             self.notes.pop_front();
         }
     }
 
     /// Rates per second since the oldest note, which is at most a minute old.
-    fn lately(&self, now: Instant, stats: &Registry) -> Lately {
-        let Some(oldest) = self.notes.front() else { return Lately::default() };
+    fn lately(&self, now: Instant, stats: &Registry) -> TrafficRate {
+        let Some(oldest) = self.notes.front() else { return TrafficRate::default() };
         let seconds = (now - oldest.at).as_secs_f64();
         let rate = |counter, then: u64| per_second(stats.value(counter).saturating_sub(then), seconds);
-        Lately {
+        TrafficRate {
             requests: rate(Counter::Requests, oldest.requests),
             bytes: rate(Counter::BytesSent, oldest.sent),
             accepted: rate(Counter::ConnectionsAccepted, oldest.accepted),
@@ -71,21 +71,21 @@ pub struct Status {
     counters: Vec<u64>,
     started: SystemTime,
     uptime: Duration,
-    stage: Stage,
+    stage: ProcessStage,
     machine: Machine,
     connections: Connections,
-    lately: Lately,
-    answers: [Summary; Class::ALL.len()],
-    first_bytes: [Summary; Class::ALL.len()],
-    pages: Figures,
-    pools: Vec<PoolStatus>,
+    lately: TrafficRate,
+    answers: [Summary; ResponseClass::ALL.len()],
+    first_bytes: [Summary; ResponseClass::ALL.len()],
+    pages: CacheFigures,
+    pools: Vec<PhpStatus>,
     setup: Arc<Setup>,
     uploads: Vec<Arc<Upload>>,
     certificates: Vec<Standing>,
 }
 
 /// Collects the status.
-pub fn gather(state: &State, rates: &Rates) -> Status {
+pub fn gather(state: &AdminState, rates: &Rates) -> Status {
     let stats = &state.process.stats;
     let setup = state.process.setup();
     let server = &setup.plan.server;
@@ -98,9 +98,9 @@ pub fn gather(state: &State, rates: &Rates) -> Status {
         stage: state.process.stage(),
         machine: Machine::read(),
         lately: rates.lately(Instant::now(), stats),
-        answers: Class::ALL.map(|class| stats.answer(class)),
-        first_bytes: Class::ALL.map(|class| stats.first_byte(class)),
-        pages: Figures::gather(&state.process),
+        answers: ResponseClass::ALL.map(|class| stats.answer(class)),
+        first_bytes: ResponseClass::ALL.map(|class| stats.first_byte(class)),
+        pages: CacheFigures::gather(&state.process),
         pools: (state.pools)(),
         setup,
         uploads: state.process.uploads.running(),
@@ -169,8 +169,8 @@ impl Status {
 
     fn stage_name(&self) -> &'static str {
         match self.stage {
-            Stage::Running => "running",
-            Stage::Draining => "draining",
+            ProcessStage::Running => "running",
+            ProcessStage::Draining => "draining",
         }
     }
 
@@ -179,17 +179,20 @@ impl Status {
     }
 
     fn latency_json(&self) -> Value {
-        let class = |class: Class| {
+        let class = |class: ResponseClass| {
             let (first, whole) = (&self.first_bytes[class as usize], &self.answers[class as usize]);
             (class.name(), json!({ "first_byte": summary_json(first), "answer": summary_json(whole) }))
         };
-        Class::ALL.into_iter().map(class).collect()
+        ResponseClass::ALL.into_iter().map(class).collect()
     }
 
     fn write_head(&self, text: &mut String) -> std::fmt::Result {
         let plan = &self.setup.plan;
-        let draining =
-            if self.stage == Stage::Draining { ", shutting down: waiting for running requests" } else { "" };
+        let draining = if self.stage == ProcessStage::Draining {
+            ", shutting down: waiting for running requests"
+        } else {
+            ""
+        };
         writeln!(
             text,
             "Millrace {VERSION}, process {}, up {}, {} event loops{draining}",
@@ -260,7 +263,7 @@ impl Status {
             "\n{:<14}{:>12}{:>12}{:>12}{:>12}{:>12}",
             "Response time", "responses", "mean", "50 % under", "90 % under", "99 % under"
         )?;
-        for class in Class::ALL {
+        for class in ResponseClass::ALL {
             let summary = &self.answers[class as usize];
             let under = |share| match summary.quantile(share) {
                 Some(time) => short(time),
@@ -450,7 +453,7 @@ mod tests {
         let slot = stats.slot(0);
         let start = Instant::now();
         let mut rates = Rates::default();
-        assert_eq!(rates.lately(start, &stats), Lately::default());
+        assert_eq!(rates.lately(start, &stats), TrafficRate::default());
         slot.add(Counter::Requests, 1_000_000);
         for second in (0..=120).step_by(5) {
             rates.note(start + Duration::from_secs(second), &stats);
@@ -458,7 +461,7 @@ mod tests {
             slot.add(Counter::ConnectionsAccepted, 5);
         }
         let lately = rates.lately(start + Duration::from_secs(125), &stats);
-        assert_eq!(lately, Lately { requests: 10.0, bytes: 0.0, accepted: 1.0 });
+        assert_eq!(lately, TrafficRate { requests: 10.0, bytes: 0.0, accepted: 1.0 });
         assert_eq!(rates.notes.len(), 13);
     }
 }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millrace_pages::vary::select;
-use millrace_pages::{Asking, Bypass, Grace, Hit, Key, Look, Page, Rules, Terms, ask};
+use millrace_pages::{Asking, Bypass, Grace, Hit, Key, Lookup, Page, Rules, Terms, ask};
 use tokio::sync::oneshot;
 
-use super::fill::{Fill, Job, Lead, Outcome, State};
-use super::passed::{self, Moment};
-use super::serve::{self, Asked};
-use super::told::{self, Told};
-use super::{CacheThread, Maker, settle};
+use super::cache_status::{self, CacheStatus};
+use super::fill::{Fill, FillJob, FillOutcome, FillState, Lead};
+use super::passed::{self, StoreMoment};
+use super::serve::{self, PageRequest};
+use super::{CacheThread, PageMaker, settle};
 use crate::context::stats::Counter;
 use crate::message::Request;
 use crate::message::reply::{Reply, plain};
@@ -32,7 +32,7 @@ pub enum Consulted {
     /// A page will, unless it turns out otherwise.
     Wait(Pin<Box<dyn Future<Output = Waited>>>),
     /// The script runs for this request alone.
-    Run(Told),
+    Run(CacheStatus),
     /// None that is ready answers it, and this event loop only passes others on.
     Elsewhere,
 }
@@ -53,9 +53,9 @@ pub fn consult(
     site: &Arc<Site>,
     request: &Request,
     path: &[u8],
-    make: &dyn Fn() -> Maker,
+    make: &dyn Fn() -> PageMaker,
 ) -> Consulted {
-    let Some(rules) = &site.cache else { return Consulted::Run(Told::NOTHING) };
+    let Some(rules) = &site.cache else { return Consulted::Run(CacheStatus::NOTHING) };
     let consulted = |request, stripped| {
         ROOM.with_borrow_mut(|key| {
             let asking = ask(rules, &settle::asked(site, request, path), key)?;
@@ -80,7 +80,7 @@ fn ruled_out(thread: &CacheThread, bypass: &Bypass<'_>) -> Consulted {
     }
     thread.stats.add(Counter::CacheBypassed, 1);
     thread.stats.bypassed(bypass.word(), bypass.what());
-    Consulted::Run(Told::ruled_out(bypass))
+    Consulted::Run(CacheStatus::ruled_out(bypass))
 }
 
 /// A request that the cache may answer.
@@ -92,7 +92,7 @@ struct Consultation<'a> {
     /// Cookies that mean nothing were taken out of it.
     stripped: bool,
     path: &'a [u8],
-    make: &'a dyn Fn() -> Maker,
+    make: &'a dyn Fn() -> PageMaker,
     asking: Asking,
 }
 
@@ -100,43 +100,43 @@ impl Consultation<'_> {
     fn look(self, key: Key<'_>) -> Consulted {
         let passes_on = self.thread.passes_on;
         let cache = &self.thread.cache;
-        let moment = Moment { ticks: self.thread.clock.ticks(), purges: cache.purges() };
+        let moment = StoreMoment { ticks: self.thread.clock.ticks(), purges: cache.purges() };
         if passed::is_noted(key, moment) {
             if passes_on {
                 return Consulted::Elsewhere;
             }
             self.thread.stats.add(Counter::CachePassed, 1);
-            return Consulted::Run(Told::PASS);
+            return Consulted::Run(CacheStatus::PASS);
         }
         // Read while its place in the index is on its way from memory.
         cache.lock(cache.shard_of(key)).expect(key);
         let head = &self.request.head;
-        let asked = Asked::read(head);
+        let asked = PageRequest::read(head);
         let now = cache.now(self.thread);
         let mut select = |name: &str, out: &mut Vec<u8>| select(self.rules, head.fields(), name, out);
         let mut shard = cache.lock(cache.shard_of(key));
         // Between looking and leading nobody else may look: the lock is held until it is known who leads.
-        let (stale, running, told) = match shard.look(key, &mut select, now) {
-            Look::Fresh(hit) if self.asking.wants.allow(hit.age, hit.ttl_left, false) => {
+        let (stale, running, cache_status) = match shard.look(key, &mut select, now) {
+            Lookup::Fresh(hit) if self.asking.wants.allow(hit.age, hit.ttl_left, false) => {
                 drop(shard);
                 return self.hit(&hit, &asked);
             }
-            Look::Stale(hit, grace, Some(_)) if passes_on && grace.while_revalidating && !grace.purged => {
+            Lookup::Stale(hit, grace, Some(_)) if passes_on && grace.while_revalidating && !grace.purged => {
                 drop(shard);
                 return self.stale(&hit, &asked);
             }
             _ if passes_on => return Consulted::Elsewhere,
-            Look::Fresh(hit) => (Some((hit, NOT_ON_ITS_OWN)), None, Told::REQUEST),
-            Look::Stale(hit, grace, running) => (Some((hit, grace)), running, Told::STALE),
-            Look::Miss(running) if shard.has_variants(key) => (None, running, Told::VARIANT_MISS),
-            Look::Miss(running) => (None, running, Told::MISS),
-            Look::Pass => {
+            Lookup::Fresh(hit) => (Some((hit, NOT_ON_ITS_OWN)), None, CacheStatus::REQUEST),
+            Lookup::Stale(hit, grace, running) => (Some((hit, grace)), running, CacheStatus::STALE),
+            Lookup::Miss(running) if shard.has_variants(key) => (None, running, CacheStatus::VARIANT_MISS),
+            Lookup::Miss(running) => (None, running, CacheStatus::MISS),
+            Lookup::Pass => {
                 self.thread.stats.add(Counter::CachePassed, 1);
                 // One variant that is not stored says nothing of the others.
                 if !shard.has_variants(key) {
                     passed::note(key, moment);
                 }
-                return Consulted::Run(Told::PASS);
+                return Consulted::Run(CacheStatus::PASS);
             }
         };
         if self.asking.wants.only_if_cached {
@@ -153,10 +153,10 @@ impl Consultation<'_> {
                 drop(shard);
                 match at_once {
                     Some((hit, _)) => self.stale(hit, &asked),
-                    None => self.follow(fill, stale, told, asked),
+                    None => self.follow(fill, stale, cache_status, asked),
                 }
             }
-            None if is_special => Consulted::Run(told),
+            None if is_special => Consulted::Run(cache_status),
             None => {
                 let fill = Arc::new(Fill::new(self.thread.clock.now()));
                 let ticket = shard.lead(key, &mut select, fill.clone());
@@ -169,13 +169,13 @@ impl Consultation<'_> {
                 let lead = Lead::new(cache, fill.clone(), ticket);
                 match at_once {
                     Some((hit, _)) => {
-                        self.start(lead, previous, None, told);
+                        self.start(lead, previous, None, cache_status);
                         self.stale(hit, &asked)
                     }
                     None => {
                         let (private, answer) = oneshot::channel();
-                        self.start(lead, previous, Some(private), told);
-                        self.lead(fill, answer, stale, told, asked)
+                        self.start(lead, previous, Some(private), cache_status);
+                        self.lead(fill, answer, stale, cache_status, asked)
                     }
                 }
             }
@@ -195,19 +195,19 @@ impl Consultation<'_> {
         asking.range || self.rules.faithful && own_idea()
     }
 
-    fn hit(&self, hit: &Hit, asked: &Asked<'_>) -> Consulted {
+    fn hit(&self, hit: &Hit, asked: &PageRequest<'_>) -> Consulted {
         self.stored(hit, asked, Counter::CacheHits)
     }
 
-    fn stale(&self, hit: &Hit, asked: &Asked<'_>) -> Consulted {
+    fn stale(&self, hit: &Hit, asked: &PageRequest<'_>) -> Consulted {
         self.stored(hit, asked, Counter::CacheStale)
     }
 
     /// The answer out of a stored page; counted so.
-    fn stored(&self, hit: &Hit, asked: &Asked<'_>, counter: Counter) -> Consulted {
+    fn stored(&self, hit: &Hit, asked: &PageRequest<'_>, counter: Counter) -> Consulted {
         self.thread.stats.add(counter, 1);
         let mut reply = serve::answer(&hit.page, asked);
-        told::hit(&mut reply, hit);
+        cache_status::hit(&mut reply, hit);
         Consulted::Hit(reply)
     }
 
@@ -217,13 +217,13 @@ impl Consultation<'_> {
         lead: Lead,
         previous: Option<(Arc<Page>, Arc<Terms>)>,
         private: Option<oneshot::Sender<Reply>>,
-        told: Told,
+        cache_status: CacheStatus,
     ) {
         let previous_page = previous.as_ref().map(|(page, _)| &**page);
         let mut request = settle::for_everybody(self.rules, self.request, previous_page);
         // Who waits for the page from its start may hear of it early; who has an old one must not.
         request.hints = self.request.hints.clone().filter(|_| private.is_some());
-        let job = Job {
+        let job = FillJob {
             thread: self.thread.clone(),
             site: self.site.clone(),
             request,
@@ -234,21 +234,27 @@ impl Consultation<'_> {
             make: (self.make)(),
             previous,
             private,
-            told,
+            cache_status,
             is_shared: false,
         };
         tokio::task::spawn_local(job.run(lead));
     }
 
-    fn waiter(&self, fill: Arc<Fill>, stale: Option<(Hit, Grace)>, told: Told, asked: Asked<'_>) -> Waiter {
-        Waiter {
+    fn waiter(
+        &self,
+        fill: Arc<Fill>,
+        stale: Option<(Hit, Grace)>,
+        cache_status: CacheStatus,
+        asked: PageRequest<'_>,
+    ) -> FillWaiter {
+        FillWaiter {
             thread: self.thread.clone(),
             site: self.site.clone(),
             asked: asked.into_owned(),
             is_head: self.request.is_head(),
             fill,
             fallback: stale.filter(|(_, grace)| grace.on_error).map(|(hit, _)| hit),
-            told,
+            cache_status,
         }
     }
 
@@ -257,12 +263,12 @@ impl Consultation<'_> {
         fill: Arc<Fill>,
         answer: oneshot::Receiver<Reply>,
         stale: Option<(Hit, Grace)>,
-        told: Told,
-        asked: Asked<'_>,
+        cache_status: CacheStatus,
+        asked: PageRequest<'_>,
     ) -> Consulted {
         self.thread.stats.add(Counter::CacheMisses, 1);
         let patience = self.patience();
-        let waiter = self.waiter(fill, stale, told, asked);
+        let waiter = self.waiter(fill, stale, cache_status, asked);
         Consulted::Wait(Box::pin(async move {
             let answer = match waiter.fallback {
                 None => answer.await,
@@ -282,13 +288,13 @@ impl Consultation<'_> {
         &self,
         fill: Arc<Fill>,
         stale: Option<(Hit, Grace)>,
-        told: Told,
-        asked: Asked<'_>,
+        cache_status: CacheStatus,
+        asked: PageRequest<'_>,
     ) -> Consulted {
         self.thread.stats.add(Counter::CacheCollapsed, 1);
         let mut patience = self.patience();
         let running = fill.age(self.thread.clock.now());
-        let waiter = self.waiter(fill, stale, told.collapsed(), asked);
+        let waiter = self.waiter(fill, stale, cache_status.collapsed(), asked);
         if waiter.fallback.is_some() {
             // Each would wait again for what is known to take long.
             patience = patience.saturating_sub(running);
@@ -305,18 +311,18 @@ impl Consultation<'_> {
 const NOT_ON_ITS_OWN: Grace = Grace { while_revalidating: false, on_error: false, purged: false };
 
 /// A request that waits for a fill.
-struct Waiter {
+struct FillWaiter {
     thread: Rc<CacheThread>,
     site: Arc<Site>,
-    asked: Asked<'static>,
+    asked: PageRequest<'static>,
     is_head: bool,
     fill: Arc<Fill>,
     /// A stale page for the case that PHP fails.
     fallback: Option<Hit>,
-    told: Told,
+    cache_status: CacheStatus,
 }
 
-impl Waiter {
+impl FillWaiter {
     async fn wait(&self, patience: Duration) -> Waited {
         match tokio::time::timeout(patience, self.fill.wait()).await {
             Ok(state) => self.outcome(state, false),
@@ -330,44 +336,44 @@ impl Waiter {
             Some(hit) => self.fallen_back(hit, None),
             None => {
                 let mut reply = plain(503);
-                told::timed_out(&mut reply, self.told);
+                cache_status::timed_out(&mut reply, self.cache_status);
                 reply
             }
         })
     }
 
     /// What `state` means for who asked first, or for those after him.
-    fn outcome(&self, state: State, is_first: bool) -> Waited {
+    fn outcome(&self, state: FillState, is_first: bool) -> Waited {
         let reply = match state {
-            State::Open(draft) => {
+            FillState::Open(draft) => {
                 let Some(mut reply) = draft.reply(self.is_head) else { return Waited::Alone };
-                told::streamed(&mut reply, self.told);
+                cache_status::streamed(&mut reply, self.cache_status);
                 reply
             }
-            State::Done(Outcome::Variant(..)) if !is_first => return Waited::Again,
-            State::Done(Outcome::Page(brought) | Outcome::Variant(brought)) => {
+            FillState::Done(FillOutcome::Variant(..)) if !is_first => return Waited::Again,
+            FillState::Done(FillOutcome::Page(brought) | FillOutcome::Variant(brought)) => {
                 let mut reply = serve::answer(&brought.page, &self.asked);
-                told::made(&mut reply, &brought, self.told);
+                cache_status::made(&mut reply, &brought, self.cache_status);
                 reply
             }
-            State::Done(Outcome::TurnedAway) => {
+            FillState::Done(FillOutcome::TurnedAway) => {
                 if let Some(hit) = &self.fallback {
                     return Waited::Reply(self.fallen_back(hit, Some(503)));
                 }
                 let mut reply = self.site.turned_away();
-                told::failed(&mut reply, self.told);
+                cache_status::failed(&mut reply, self.cache_status);
                 reply
             }
-            State::Done(Outcome::Failed(page, fit)) => {
+            FillState::Done(FillOutcome::Failed(page, fit)) => {
                 let whole = serve::answer(&page, &self.asked);
                 if let Some(hit) = &self.fallback {
                     return Waited::Reply(self.fallen_back(hit, Some(whole.status)));
                 }
                 let mut reply = if fit || is_first { whole } else { without_content(&whole) };
-                told::failed(&mut reply, self.told);
+                cache_status::failed(&mut reply, self.cache_status);
                 reply
             }
-            State::Done(Outcome::Alone) | State::Running => return Waited::Alone,
+            FillState::Done(FillOutcome::Alone) | FillState::Running => return Waited::Alone,
         };
         Waited::Reply(reply)
     }
@@ -376,7 +382,7 @@ impl Waiter {
     fn fallen_back(&self, hit: &Hit, error: Option<u16>) -> Reply {
         self.thread.stats.add(Counter::CacheStale, 1);
         let mut reply = serve::answer(&hit.page, &self.asked);
-        told::stale_on_error(&mut reply, hit, error);
+        cache_status::stale_on_error(&mut reply, hit, error);
         reply
     }
 }

@@ -17,17 +17,17 @@ use millrace_pages::Mode;
 use millrace_pages::judge::{Freshened, Keep, freshen, tags};
 use millrace_pages::vary::select;
 use millrace_pages::{
-    Answer, Asking, Key, Millis, Page, Place, Refusal, Rules, Select, Stored, Tag, Terms, Ticket, Verdict,
-    judge,
+    Answer, Asking, Key, Millis, Page, Place, Refusal, Rules, Select, StoreOutcome, Tag, Terms, Ticket,
+    Verdict, judge,
 };
 use tokio::sync::{Notify, oneshot};
 
+use super::cache_status::{self, CacheStatus};
 use super::growing::Growing;
-use super::told::{self, Told};
-use super::{Cache, CacheThread, Maker, make, settle};
+use super::{CacheThread, PageCache, PageMaker, make, settle};
 use crate::context::stats::Counter;
 use crate::message::Request;
-use crate::message::reply::{Aside, Body, Fields, Reply, Source, plain};
+use crate::message::reply::{Aside, Body, ContentSource, Fields, Reply, plain};
 use crate::site::Site;
 
 /// A script that writes its page in pieces has so long to finish it, from the first piece on. A page that is whole can
@@ -39,25 +39,25 @@ const PATIENCE: Duration = Duration::from_millis(100);
 pub struct Fill {
     /// When it began.
     since: Instant,
-    state: Mutex<State>,
+    state: Mutex<FillState>,
     changed: Notify,
 }
 
 /// How far it has come.
 #[derive(Clone, Debug, Default)]
-pub enum State {
+pub enum FillState {
     /// Nothing is known yet.
     #[default]
     Running,
     /// The script is still at it, and everybody may have what is there.
     Open(Arc<Draft>),
     /// It is over.
-    Done(Outcome),
+    Done(FillOutcome),
 }
 
 /// What came of it.
 #[derive(Clone, Debug)]
-pub enum Outcome {
+pub enum FillOutcome {
     /// A page for all who waited.
     Page(Brought),
     /// A page for whoever asked first; the others may have other values for what it varies by.
@@ -77,13 +77,13 @@ pub struct Brought {
     pub page: Arc<Page>,
     /// How old it was when it came.
     pub age: Millis,
-    /// Why it is not stored after all, in a word for `Cache-Status`; none: it is.
+    /// Why it is not stored after all, in a word for `PageCache-Status`; none: it is.
     pub refused: Option<&'static str>,
 }
 
 impl Brought {
-    fn outcome(self, is_for_all: bool) -> Outcome {
-        if is_for_all { Outcome::Page(self) } else { Outcome::Variant(self) }
+    fn outcome(self, is_for_all: bool) -> FillOutcome {
+        if is_for_all { FillOutcome::Page(self) } else { FillOutcome::Variant(self) }
     }
 }
 
@@ -121,22 +121,22 @@ impl Fill {
     }
 
     /// How far it has come.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> FillState {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set(&self, state: State) {
+    fn set(&self, state: FillState) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
         self.changed.notify_waiters();
     }
 
     /// Waits until there is something for everybody.
-    pub async fn wait(&self) -> State {
+    pub async fn wait(&self) -> FillState {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
             match self.state() {
-                State::Running => changed.await,
+                FillState::Running => changed.await,
                 state => return state,
             }
         }
@@ -146,7 +146,7 @@ impl Fill {
 /// The right to end a fill. If it is dropped without being used, the fill has come to nothing.
 #[derive(Debug)]
 pub struct Lead {
-    cache: Arc<Cache>,
+    cache: Arc<PageCache>,
     fill: Arc<Fill>,
     ticket: Option<Ticket>,
     /// Which purges were known to the disk when the fill began.
@@ -155,14 +155,14 @@ pub struct Lead {
 
 impl Lead {
     /// The fill that `ticket` stands for.
-    pub fn new(cache: &Arc<Cache>, fill: Arc<Fill>, ticket: Ticket) -> Lead {
+    pub fn new(cache: &Arc<PageCache>, fill: Arc<Fill>, ticket: Ticket) -> Lead {
         Lead { cache: cache.clone(), fill, ticket: Some(ticket), begun: cache.disk().stamp() }
     }
 
-    fn end(mut self, give_back: impl FnOnce(&Arc<Cache>, Ticket) -> Outcome) {
+    fn end(mut self, give_back: impl FnOnce(&Arc<PageCache>, Ticket) -> FillOutcome) {
         if let Some(ticket) = self.ticket.take() {
             let outcome = give_back(&self.cache, ticket);
-            self.fill.set(State::Done(outcome));
+            self.fill.set(FillState::Done(outcome));
         }
     }
 
@@ -170,11 +170,11 @@ impl Lead {
         self.ticket.as_ref().is_some_and(|ticket| ticket.is_for_all(vary))
     }
 
-    fn shard(cache: &Cache, ticket: &Ticket) -> usize {
+    fn shard(cache: &PageCache, ticket: &Ticket) -> usize {
         cache.shard_of(Key::new(ticket.key()))
     }
 
-    fn abandon(cache: &Arc<Cache>, ticket: Ticket) {
+    fn abandon(cache: &Arc<PageCache>, ticket: Ticket) {
         cache.lock(Lead::shard(cache, &ticket)).abandon(ticket);
     }
 }
@@ -183,13 +183,13 @@ impl Drop for Lead {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             Lead::abandon(&self.cache, ticket);
-            self.fill.set(State::Done(Outcome::Alone));
+            self.fill.set(FillState::Done(FillOutcome::Alone));
         }
     }
 }
 
 /// A page to be made.
-pub struct Job {
+pub struct FillJob {
     /// Where.
     pub thread: Rc<CacheThread>,
     /// For which site.
@@ -203,18 +203,18 @@ pub struct Job {
     /// Those rules.
     pub rules: Arc<Rules>,
     /// Has PHP run for it.
-    pub make: Maker,
+    pub make: PageMaker,
     /// The stale page that PHP is asked to validate, and its terms.
     pub previous: Option<(Arc<Page>, Arc<Terms>)>,
     /// Who came first, if anybody waits: his answer, if it is for him alone.
     pub private: Option<oneshot::Sender<Reply>>,
     /// Why there was no page.
-    pub told: Told,
+    pub cache_status: CacheStatus,
     /// Whether all who wait may have the page before it is complete.
     pub is_shared: bool,
 }
 
-impl Job {
+impl FillJob {
     /// Runs the script and gives everybody what he waits for.
     pub async fn run(mut self, lead: Lead) {
         self.thread.stats.add(Counter::CacheFills, 1);
@@ -309,7 +309,7 @@ impl Job {
         let page = self.page(reply, content, keep);
         if make::lacks_any(&page) {
             // A millisecond or two; without it everybody would get the plain form in the meantime.
-            let _ = self.thread.cache.press.soon(&page).await;
+            let _ = self.thread.cache.compressor.soon(&page).await;
             self.thread.clock.read();
         }
         self.store(lead, page, terms);
@@ -324,7 +324,7 @@ impl Job {
                 cache.lock(Lead::shard(cache, &ticket)).store(ticket, select, page.clone(), terms, now)
             });
             cache.has_stored(&self.site, &key, &page, stored, begun);
-            Brought { page, age, refused: told::not_stored(stored) }.outcome(is_for_all)
+            Brought { page, age, refused: cache_status::not_stored(stored) }.outcome(is_for_all)
         });
     }
 
@@ -335,7 +335,7 @@ impl Job {
     }
 
     fn page(&self, reply: &Reply, content: Vec<u8>, keep: &Keep) -> Arc<Page> {
-        let made = make::Made {
+        let made = make::MadePage {
             status: reply.status,
             reason: reply.reason.clone(),
             fields: reply.fields.blocks(),
@@ -366,7 +366,8 @@ impl Job {
                     if let Some(page) = &kept {
                         cache.write(&self.site, &key, page, begun);
                     }
-                    let refused = if kept.is_some() { None } else { told::not_stored(Stored::Purged) };
+                    let refused =
+                        if kept.is_some() { None } else { cache_status::not_stored(StoreOutcome::Purged) };
                     Brought { page: sent, age, refused }.outcome(is_for_all)
                 });
             }
@@ -386,7 +387,7 @@ impl Job {
         self.thread.stats.add(Counter::CacheFillsFailed, 1);
         lead.end(|cache, ticket| {
             Lead::abandon(cache, ticket);
-            Outcome::TurnedAway
+            FillOutcome::TurnedAway
         });
     }
 
@@ -400,7 +401,7 @@ impl Job {
         let page = self.page(&reply, content, &Keep::default());
         lead.end(|cache, ticket| {
             Lead::abandon(cache, ticket);
-            Outcome::Failed(page, fit)
+            FillOutcome::Failed(page, fit)
         });
     }
 
@@ -416,7 +417,7 @@ impl Job {
 
     /// The answer is for one only.
     fn refuse(mut self, lead: Lead, mut reply: Reply, why: Refusal, remember: Millis, tags: Box<[Tag]>) {
-        told::refused(&mut reply, self.told, why);
+        cache_status::refused(&mut reply, self.cache_status, why);
         if let Some(private) = self.private.take() {
             // Whoever came first may have left.
             let _ = private.send(reply);
@@ -434,13 +435,19 @@ impl Job {
             } else {
                 shard.abandon(ticket);
             }
-            Outcome::Alone
+            FillOutcome::Alone
         });
     }
 
     /// The script is still writing. If it is not done soon, its first visitor gets what is there, and the others too if
     /// the answer said that it is for everybody; all of it is stored in the end.
-    async fn grow(mut self, lead: Lead, reply: Reply, mut stream: Box<dyn Source>, mut aside: Box<Aside>) {
+    async fn grow(
+        mut self,
+        lead: Lead,
+        reply: Reply,
+        mut stream: Box<dyn ContentSource>,
+        mut aside: Box<Aside>,
+    ) {
         let growing = Arc::new(Growing::default());
         let draft = Arc::new(Draft {
             status: reply.status,
@@ -503,17 +510,23 @@ impl Job {
         if let Some(private) = self.private.take()
             && let Some(mut first) = draft.reply(false)
         {
-            told::streamed(&mut first, self.told);
+            cache_status::streamed(&mut first, self.cache_status);
             // Whoever came first may have left.
             let _ = private.send(first);
             if self.is_shared {
-                lead.fill.set(State::Open(draft.clone()));
+                lead.fill.set(FillState::Open(draft.clone()));
             }
         }
     }
 
     /// The page has become too large to be stored: those who read it already get the rest.
-    async fn pass_on(self, lead: Lead, tags: Box<[Tag]>, mut stream: Box<dyn Source>, growing: &Growing) {
+    async fn pass_on(
+        self,
+        lead: Lead,
+        tags: Box<[Tag]>,
+        mut stream: Box<dyn ContentSource>,
+        growing: &Growing,
+    ) {
         self.pass(lead, self.rules.remember_refusal, tags);
         let mut piece = Vec::new();
         while growing.pass().await {

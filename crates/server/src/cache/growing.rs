@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use millrace_wire::encoding::Coding;
 
-use crate::message::reply::{Aside, Coder, Source};
+use crate::message::reply::{Aside, Coder, ContentSource};
 
 /// Bytes that are held for the slowest reader once the page is known to be too large for the cache.
 const KEEP_BYTES: usize = 256 << 10;
@@ -21,15 +21,15 @@ const CODED_AT_ONCE: usize = 512 << 10;
 /// The content so far. Shared by the task that collects it and its readers, which may be on other threads.
 #[derive(Debug, Default)]
 pub struct Growing {
-    state: Mutex<State>,
+    state: Mutex<GrowingState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct GrowingState {
     /// As the script makes it.
     plain: Track,
     /// The same for those who want it coded.
-    coded: Vec<Coded>,
+    coded: Vec<CodedTrack>,
     next_reader: u64,
     /// The page is not collected any more: only what readers have not taken yet is held.
     passing: bool,
@@ -50,14 +50,14 @@ struct Track {
 }
 
 #[derive(Debug)]
-struct Coded {
+struct CodedTrack {
     coding: Coding,
     coder: Coder,
     track: Track,
 }
 
 impl Growing {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, GrowingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -105,7 +105,7 @@ impl Growing {
     }
 
     /// A reader from the start, which gives the announced `length` and no more. `None`: the start is held no longer.
-    pub fn reader(self: &Arc<Growing>, length: Option<u64>) -> Option<Box<dyn Source>> {
+    pub fn reader(self: &Arc<Growing>, length: Option<u64>) -> Option<Box<dyn ContentSource>> {
         let mut state = self.lock();
         if state.plain.dropped > 0 {
             return None;
@@ -114,11 +114,11 @@ impl Growing {
         state.next_reader += 1;
         state.plain.readers.insert(id, 0);
         drop(state);
-        Some(Box::new(Reader { growing: self.clone(), id, coding: Coding::Identity, left: length }))
+        Some(Box::new(GrowingReader { growing: self.clone(), id, coding: Coding::Identity, left: length }))
     }
 }
 
-impl State {
+impl GrowingState {
     fn tracks(&mut self) -> impl Iterator<Item = &mut Track> {
         [&mut self.plain].into_iter().chain(self.coded.iter_mut().map(|coded| &mut coded.track))
     }
@@ -138,7 +138,7 @@ impl State {
             None if self.plain.held() > CODED_AT_ONCE => return None,
             None => {
                 let coder = Coder::new(coding, announced)?;
-                let mut coded = Coded { coding, coder, track: Track::default() };
+                let mut coded = CodedTrack { coding, coder, track: Track::default() };
                 for piece in &self.plain.pieces {
                     coded.make(|coder, out| coder.push(piece, out));
                 }
@@ -207,7 +207,7 @@ impl Track {
     }
 }
 
-impl Coded {
+impl CodedTrack {
     /// Lets the coder make something of its track.
     fn make(&mut self, make: impl FnOnce(&mut Coder, &mut Vec<u8>)) {
         let mut out = Vec::new();
@@ -220,7 +220,7 @@ impl Coded {
     }
 }
 
-fn wake(mut state: MutexGuard<'_, State>) {
+fn wake(mut state: MutexGuard<'_, GrowingState>) {
     let waiting = std::mem::take(&mut state.waiting);
     drop(state);
     waiting.into_iter().for_each(Waker::wake);
@@ -228,7 +228,7 @@ fn wake(mut state: MutexGuard<'_, State>) {
 
 /// Reads a growing page at its own pace.
 #[derive(Debug)]
-struct Reader {
+struct GrowingReader {
     growing: Arc<Growing>,
     id: u64,
     coding: Coding,
@@ -236,7 +236,7 @@ struct Reader {
     left: Option<u64>,
 }
 
-impl Source for Reader {
+impl ContentSource for GrowingReader {
     fn length(&self) -> Option<u64> {
         self.left
     }
@@ -282,7 +282,7 @@ impl Source for Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for GrowingReader {
     fn drop(&mut self) {
         let mut state = self.growing.lock();
         state.leave(self.id);
@@ -297,7 +297,7 @@ mod tests {
     use super::*;
     use crate::message::reply::readable;
 
-    async fn read(source: &mut dyn Source) -> io::Result<Vec<u8>> {
+    async fn read(source: &mut dyn ContentSource) -> io::Result<Vec<u8>> {
         let mut all = Vec::new();
         while poll_fn(|cx| source.poll_next(cx, &mut all)).await? {}
         Ok(all)

@@ -17,7 +17,7 @@ const LEAST: usize = 1100;
 const REMADE: [&str; 2] = ["etag", "vary"];
 
 /// An answer as it came, whole.
-pub struct Made<'a> {
+pub struct MadePage<'a> {
     /// Status code.
     pub status: u16,
     /// The script's own reason phrase.
@@ -33,7 +33,7 @@ pub struct Made<'a> {
 }
 
 /// The page, in no coding yet. Pages that gain nothing by coding never will be.
-pub fn page(made: Made<'_>, now: Millis) -> Arc<Page> {
+pub fn page(made: MadePage<'_>, now: Millis) -> Arc<Page> {
     let mut kept = Vec::with_capacity(256);
     let (mut etag, mut last_modified, mut vary) = (None, None, Vec::new());
     let (mut shrinks, mut is_coded) = (false, false);
@@ -208,7 +208,7 @@ mod tests {
 
     fn made(fields: &[u8], content: &[u8]) -> Arc<Page> {
         let (fields, keep, content) = ([fields, b""], &Keep::default(), content.into());
-        page(Made { status: 200, reason: None, fields, keep, content, tagged: true }, 7)
+        page(MadePage { status: 200, reason: None, fields, keep, content, tagged: true }, 7)
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
         assert_ne!(etag_of(a.identity()), etag_of(c.identity()));
         assert!(is_entity_tag(etag_of(a.identity()).unwrap()));
         let (fields, keep, content) = ([&b""[..], b""], &Keep::default(), b"one".to_vec());
-        let error = page(Made { status: 500, reason: None, fields, keep, content, tagged: true }, 7);
+        let error = page(MadePage { status: 500, reason: None, fields, keep, content, tagged: true }, 7);
         assert_eq!(etag_of(error.identity()), None, "an error has none");
     }
 

@@ -11,14 +11,16 @@
 //!
 //! - [`consult`]: what becomes of a request; [`passed`]: what a thread knows to be uncacheable without asking;
 //! - [`fill`]: one run of PHP, and those who wait for it; [`growing`]: a page while it is being written;
-//! - [`make`]: from an answer to a page; [`press`]: its compressed forms, made on threads of their own;
-//! - [`serve`]: from a page to an answer; [`told`]: what the answer says of the cache;
+//! - [`make`]: from an answer to a page; [`compressor`]: its compressed forms, made on threads of their own;
+//! - [`serve`]: from a page to an answer; [`cache_status`]: what the answer says of the cache;
 //! - [`settle`]: what every answer of a script goes through;
 //! - [`disk`]: pages outlive the process; [`outlive`]: how that hangs together with the rest.
 //!
 //! Who holds the lock. The store is cut into shards by the hash of the key, each behind a mutex that is held for a
 //! look-up or a change, never over anything that can wait. A purge takes them one after the other.
 
+mod cache_status;
+mod compressor;
 mod consult;
 mod disk;
 mod fill;
@@ -26,13 +28,11 @@ mod growing;
 mod make;
 mod outlive;
 mod passed;
-mod press;
 pub mod purge;
 mod serve;
 mod settle;
 #[cfg(test)]
 mod tests;
-mod told;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -43,38 +43,40 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+pub use cache_status::CacheStatus;
 pub use consult::{Consulted, Waited, consult};
-pub use disk::{Disk, Limits as DiskLimits, Usage as DiskUsage};
+pub use disk::{Disk, DiskLimits, Usage as DiskUsage};
 pub use settle::settle;
-pub use told::Told;
 
+use compressor::Compressor;
 use fill::Fill;
 use millrace_pages::purge::noted;
-use millrace_pages::{Hardness, Key, Millis, Page, Pages, Place, Purge, Rules, Stored, Tag, Usage};
+use millrace_pages::{
+    Hardness, Key, Millis, Page, Pages, Place, Purge, Rules, StoreOutcome, StoreUsage, Tag,
+};
 use millrace_settings::plan;
 use outlive::Outliving;
-use press::Press;
 
 use crate::context::Context;
 use crate::message::{Reply, Request};
 use crate::site::Site;
 
 /// Has PHP answer a request.
-pub type Maker = Rc<dyn Fn(Request) -> Pin<Box<dyn Future<Output = Reply>>>>;
+pub type PageMaker = Rc<dyn Fn(Request) -> Pin<Box<dyn Future<Output = Reply>>>>;
 
 /// What an event loop has for the page cache, which all of them share.
 #[derive(Debug)]
 pub struct CacheThread {
     context: Rc<Context>,
     /// The cache of all sites.
-    pub cache: Arc<Cache>,
+    pub cache: Arc<PageCache>,
     /// It answers only what is ready, and passes the rest on.
     pub passes_on: bool,
 }
 
 impl CacheThread {
     /// Of an event loop.
-    pub fn new(context: &Rc<Context>, cache: &Arc<Cache>, passes_on: bool) -> Rc<CacheThread> {
+    pub fn new(context: &Rc<Context>, cache: &Arc<PageCache>, passes_on: bool) -> Rc<CacheThread> {
         Rc::new(CacheThread { context: context.clone(), cache: cache.clone(), passes_on })
     }
 }
@@ -88,12 +90,12 @@ impl Deref for CacheThread {
 }
 
 /// The cache of all sites.
-pub struct Cache {
+pub struct PageCache {
     /// Their number is a power of two.
     shards: Box<[Mutex<Shard>]>,
-    press: Press,
+    compressor: Compressor,
     /// By the names of their sites: for what comes without a request.
-    sites: Mutex<HashMap<Box<str>, Known>>,
+    sites: Mutex<HashMap<Box<str>, KnownSite>>,
     outliving: Outliving,
     /// How often something was purged.
     purges: AtomicU64,
@@ -105,32 +107,32 @@ type Shard = Pages<Arc<Fill>>;
 
 /// What is known of a site.
 #[derive(Clone)]
-struct Known {
+struct KnownSite {
     rules: Arc<Rules>,
     origin: u64,
 }
 
-impl fmt::Debug for Cache {
+impl fmt::Debug for PageCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Cache")
     }
 }
 
-impl Cache {
+impl PageCache {
     /// An empty cache for that many event loops that may take `memory` bytes.
-    pub fn new(memory: usize, threads: usize) -> Arc<Cache> {
-        Cache::with_disk(memory, threads, Disk::off())
+    pub fn new(memory: usize, threads: usize) -> Arc<PageCache> {
+        PageCache::with_disk(memory, threads, Disk::off())
     }
 
-    /// The same, with a folder where its pages outlive the process. They come when [`Cache::begin_to_load`] is called.
-    pub fn with_disk(memory: usize, threads: usize, disk: Disk) -> Arc<Cache> {
+    /// The same, with a folder where its pages outlive the process. They come when [`PageCache::begin_to_load`] is called.
+    pub fn with_disk(memory: usize, threads: usize, disk: Disk) -> Arc<PageCache> {
         let count = threads.next_power_of_two().min(MOST_SHARDS);
         let shards = (0..count).map(|_| Mutex::new(Pages::new(memory / count))).collect();
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let started = (Instant::now(), wall.as_millis() as Millis);
         let outliving = Outliving::new(disk);
         let (sites, purges) = (Mutex::default(), AtomicU64::new(0));
-        Arc::new(Cache { shards, press: Press::start(), sites, outliving, purges, started })
+        Arc::new(PageCache { shards, compressor: Compressor::start(), sites, outliving, purges, started })
     }
 
     /// Changes its limits: how much memory it may take - what is too much goes at once -, how many variants a page may
@@ -179,7 +181,7 @@ impl Cache {
         self.known(site).map(|known| known.origin)
     }
 
-    fn known(&self, site: &str) -> Option<Known> {
+    fn known(&self, site: &str) -> Option<KnownSite> {
         self.sites.lock().unwrap_or_else(PoisonError::into_inner).get(site).cloned()
     }
 
@@ -192,9 +194,9 @@ impl Cache {
         }
         let known = sites.filter_map(|site| {
             let rules = site.cache.clone()?;
-            Some((site.name().unwrap_or("").into(), Known { rules, origin: site.origin }))
+            Some((site.name().unwrap_or("").into(), KnownSite { rules, origin: site.origin }))
         });
-        let known: HashMap<Box<str>, Known> = known.collect();
+        let known: HashMap<Box<str>, KnownSite> = known.collect();
         let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *sites, known.clone());
         drop(sites);
@@ -222,8 +224,8 @@ impl Cache {
     }
 
     /// Figures of all shards together.
-    pub fn usage(&self) -> Usage {
-        let mut sum = Usage::default();
+    pub fn usage(&self) -> StoreUsage {
+        let mut sum = StoreUsage::default();
         self.each(|shard| sum.add(&shard.usage()));
         sum
     }
@@ -251,8 +253,15 @@ impl Cache {
 
     /// A fill has brought a page, which began at the stamp `begun`: it goes to the disk, and its other forms are made
     /// when there is time.
-    fn has_stored(self: &Arc<Self>, site: &Site, key: &[u8], page: &Arc<Page>, stored: Stored, begun: u64) {
-        if !matches!(stored, Stored::Fresh | Stored::Stale) {
+    fn has_stored(
+        self: &Arc<Self>,
+        site: &Site,
+        key: &[u8],
+        page: &Arc<Page>,
+        stored: StoreOutcome,
+        begun: u64,
+    ) {
+        if !matches!(stored, StoreOutcome::Fresh | StoreOutcome::Stale) {
             return;
         }
         self.write(site, key, page, begun);
@@ -260,11 +269,11 @@ impl Cache {
             return;
         }
         let (cache, key): (_, Box<[u8]>) = (self.clone(), key.into());
-        let told = move |grown: &Arc<Page>| {
+        let on_compressed = move |grown: &Arc<Page>| {
             let key = Key::new(&key);
             cache.lock(cache.shard_of(key)).grew(key, grown);
         };
-        self.press.at_leisure(page, Box::new(told));
+        self.compressor.at_leisure(page, Box::new(on_compressed));
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use millrace_pages::{Hardness, Hold, Kept, Key, Millis, Page, Purge};
 
-use super::Cache;
-use super::disk::{Disk, Loaded, Memory};
+use super::PageCache;
+use super::disk::{Disk, Loaded, MemoryStore};
 use super::make;
 use crate::site::Site;
 
@@ -26,7 +26,7 @@ impl Outliving {
     }
 }
 
-impl Cache {
+impl PageCache {
     /// Begins to store what earlier processes have written. To be called once, when the sites are known and before
     /// anybody purges.
     pub fn begin_to_load(self: &Arc<Self>) {
@@ -60,7 +60,7 @@ impl Cache {
     }
 }
 
-impl Memory for Cache {
+impl MemoryStore for PageCache {
     fn insert(&self, loaded: Loaded) -> bool {
         let Loaded { key, origin, mut kept } = loaded;
         let key = Key::new(&key);

@@ -6,7 +6,7 @@ use millrace_pages::{Form, Page};
 use millrace_wire::conditional::{Conditions, Outcome, Validators};
 use millrace_wire::encoding::{Accept, Coding};
 use millrace_wire::head::Head;
-use millrace_wire::ranges::{self, Span, Wanted};
+use millrace_wire::ranges::{self, ByteSpan, Wanted};
 
 use super::make::{etag_of, uncoded};
 use crate::message::reply::{Body, Fields, Reply, byteranges, lines, plain};
@@ -17,16 +17,16 @@ const OF_NOT_MODIFIED: [&str; 6] =
 
 /// What a request says about the form of its answer.
 #[derive(Clone, Debug, Default)]
-pub struct Asked<'a> {
+pub struct PageRequest<'a> {
     conditions: Conditions<'a>,
     range: Option<Cow<'a, [u8]>>,
     accept: Accept,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> PageRequest<'a> {
     /// Goes through the fields once.
-    pub fn read(head: &'a Head) -> Asked<'a> {
-        let mut asked = Asked::default();
+    pub fn read(head: &'a Head) -> PageRequest<'a> {
+        let mut asked = PageRequest::default();
         let (mut ranges, is_get) = (0, head.method() == "GET");
         for (name, value) in head.fields() {
             match name.len() {
@@ -43,8 +43,8 @@ impl<'a> Asked<'a> {
     }
 
     /// The same, to outlive the request.
-    pub fn into_owned(self) -> Asked<'static> {
-        Asked {
+    pub fn into_owned(self) -> PageRequest<'static> {
+        PageRequest {
             conditions: self.conditions.into_owned(),
             range: self.range.map(|range| Cow::Owned(range.into_owned())),
             accept: self.accept,
@@ -53,7 +53,7 @@ impl<'a> Asked<'a> {
 }
 
 /// The answer out of a page.
-pub fn answer(page: &Page, asked: &Asked<'_>) -> Reply {
+pub fn answer(page: &Page, asked: &PageRequest<'_>) -> Reply {
     if page.status != 200 {
         // Conditions and ranges are about representations of what was found (RFC 9110 section 13.2.1).
         return whole(page, best(page, asked));
@@ -76,7 +76,7 @@ pub fn answer(page: &Page, asked: &Asked<'_>) -> Reply {
 
 /// The form that the client has already, by its own word, else the one it likes best of those that are there: since it came
 /// a better one may have been made.
-fn best<'a>(page: &'a Page, asked: &Asked<'_>) -> &'a Form {
+fn best<'a>(page: &'a Page, asked: &PageRequest<'_>) -> &'a Form {
     let forms = || asked.accept.by_preference().filter_map(|coding| page.form(coding));
     let known = |form: &&Form| asked.conditions.names(opaque(etag_of(form).unwrap_or("")));
     let had = if asked.conditions.is_empty() { None } else { forms().find(known) };
@@ -98,7 +98,7 @@ fn whole(page: &Page, form: &Form) -> Reply {
         dated: page.is_dated(),
         ..Reply::new(page.status)
     }
-    .body(cut(&form, Span { start: 0, end: form.body().len() as u64 }))
+    .body(cut(&form, ByteSpan { start: 0, end: form.body().len() as u64 }))
 }
 
 /// A form of the page to be sent: the one without a coding may have to be unpacked first, and it is noted that it was wanted.
@@ -121,7 +121,7 @@ fn not_modified(form: &Form) -> Reply {
 }
 
 /// The answer to a request for a part, if it is one. Parts are those of the content without a coding.
-fn part(page: &Page, asked: &Asked<'_>) -> Option<Reply> {
+fn part(page: &Page, asked: &PageRequest<'_>) -> Option<Reply> {
     let range = asked.range.as_ref().filter(|_| asked.accept.takes(Coding::Identity))?;
     let form = page.identity();
     let validators = validators(page, form);
@@ -145,7 +145,7 @@ fn part(page: &Page, asked: &Asked<'_>) -> Option<Reply> {
     }
 }
 
-fn cut(form: &Form, span: Span) -> Body {
+fn cut(form: &Form, span: ByteSpan) -> Body {
     let (bytes, head) = form.shared();
     Body::Shared { bytes: bytes.clone(), start: head + span.start as usize, end: head + span.end as usize }
 }
@@ -156,7 +156,7 @@ fn fields(form: &Form) -> Fields {
 }
 
 /// `multipart/byteranges` (RFC 9110 section 14.6).
-fn several(form: &Form, spans: &[Span]) -> Reply {
+fn several(form: &Form, spans: &[ByteSpan]) -> Reply {
     let mut reply = Reply::new(206);
     let mut media_type: &[u8] = b"application/octet-stream";
     for (name, value) in lines(form.head()) {

@@ -12,19 +12,26 @@ use millrace_wire::head::Framing;
 use millrace_wire::path;
 
 use super::CacheThread;
+use super::cache_status::{self, CacheStatus};
 use super::fill::answer;
 use super::purge::note;
-use super::told::{self, Told};
 use crate::message::Request;
 use crate::message::host_of;
 use crate::message::reply::{Aside, Reply};
 use crate::site::Site;
 
 /// An answer for one visitor is on its way.
-pub fn settle(thread: &Rc<CacheThread>, site: &Site, request: &Request, reply: &mut Reply, told: Told) {
+pub fn settle(
+    thread: &Rc<CacheThread>,
+    site: &Site,
+    request: &Request,
+    reply: &mut Reply,
+    cache_status: CacheStatus,
+) {
     let Some(rules) = &site.cache else { return };
     let method = request.head.method();
-    let is_told = method == "HEAD" && told.is_miss() && tell_as_get(thread, site, request, reply, told);
+    let is_told =
+        method == "HEAD" && cache_status.is_miss() && tell_as_get(thread, site, request, reply, cache_status);
     if reply.aside.is_some() || !matches!(method, "GET" | "HEAD") {
         let aside = reply.aside.take().unwrap_or_default();
         let mut path = Vec::new();
@@ -35,19 +42,25 @@ pub fn settle(thread: &Rc<CacheThread>, site: &Site, request: &Request, reply: &
         reply.aside = Some(aside).filter(|aside| aside.handed().is_some());
     }
     if !is_told {
-        told::alone(reply, told);
+        cache_status::alone(reply, cache_status);
     }
 }
 
 /// Says of an answer to HEAD, which is never stored, what is said of the answer to GET. False if nothing is known of that.
-fn tell_as_get(thread: &CacheThread, site: &Site, request: &Request, reply: &mut Reply, told: Told) -> bool {
+fn tell_as_get(
+    thread: &CacheThread,
+    site: &Site,
+    request: &Request,
+    reply: &mut Reply,
+    cache_status: CacheStatus,
+) -> bool {
     let (Some(rules), mut path) = (&site.cache, Vec::new()) else { return false };
     if path::normalise(request.raw_path(), &mut path).is_err() {
         return false;
     }
     let Ok(asking) = ask(rules, &asked(site, request, &path), &mut Vec::new()) else { return false };
     if reply.status >= 500 && rules.mode == Mode::Profile {
-        told::failed(reply, told);
+        cache_status::failed(reply, cache_status);
         return true;
     }
     let verdict = {
@@ -56,8 +69,8 @@ fn tell_as_get(thread: &CacheThread, site: &Site, request: &Request, reply: &mut
         judge(rules, &place(site, request, &path), &asking, &answer, thread.cache.now(thread))
     };
     match verdict {
-        Verdict::Store { .. } => told::streamed(reply, told),
-        Verdict::Refuse { why, .. } => told::refused(reply, told, why),
+        Verdict::Store { .. } => cache_status::streamed(reply, cache_status),
+        Verdict::Refuse { why, .. } => cache_status::refused(reply, cache_status, why),
     }
     true
 }

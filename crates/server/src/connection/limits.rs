@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::context::budget::{Budget, Holding, PLAIN_BYTES};
 
-/// Guests at once: they are gone in a moment, unless they are slow on purpose.
-const MOST_GUESTS: usize = 256;
+/// Connections that are being shed at once: they are gone in a moment, unless they are slow on purpose.
+const MOST_SHED: usize = 256;
 
 /// The limits of one listening address, shared by the sockets that all threads have on it.
 #[derive(Debug)]
-pub struct Limits {
+pub struct ConnectionLimits {
     most: AtomicUsize,
     most_per_address: AtomicUsize,
     is_natural: AtomicBool,
     open: AtomicUsize,
-    guests: AtomicUsize,
+    shed: AtomicUsize,
     /// Only used while there is a limit per address. Held for one look-up.
     by_address: Mutex<HashMap<IpAddr, usize>>,
 }
@@ -33,15 +33,15 @@ pub struct Most {
     pub is_natural: bool,
 }
 
-impl Limits {
+impl ConnectionLimits {
     /// At most so many connections.
-    pub fn new(most: Most) -> Arc<Limits> {
-        let limits = Limits {
+    pub fn new(most: Most) -> Arc<ConnectionLimits> {
+        let limits = ConnectionLimits {
             most: AtomicUsize::default(),
             most_per_address: AtomicUsize::default(),
             is_natural: AtomicBool::default(),
             open: AtomicUsize::new(0),
-            guests: AtomicUsize::new(0),
+            shed: AtomicUsize::new(0),
             by_address: Mutex::default(),
         };
         limits.change(most);
@@ -65,13 +65,13 @@ impl Limits {
         self.open.load(Ordering::Relaxed) >= self.most.load(Ordering::Relaxed)
     }
 
-    /// Whether there are as many guests as there may be: the next waits in the kernel's queue, too.
-    pub fn is_full_of_guests(&self) -> bool {
-        self.guests.load(Ordering::Relaxed) >= MOST_GUESTS
+    /// Whether there are as many connections being shed as there may be: the next waits in the kernel's queue, too.
+    pub fn is_at_shed_limit(&self) -> bool {
+        self.shed.load(Ordering::Relaxed) >= MOST_SHED
     }
 
     /// A place for a connection from `address`; `None` if that address has too many.
-    pub fn admit(self: &Arc<Limits>, address: Option<IpAddr>) -> Option<Permit> {
+    pub fn admit(self: &Arc<ConnectionLimits>, address: Option<IpAddr>) -> Option<ConnectionPermit> {
         let most = self.most_per_address.load(Ordering::Relaxed);
         let counted = address.filter(|_| most > 0);
         if let Some(address) = counted {
@@ -83,40 +83,40 @@ impl Limits {
             *open += 1;
         }
         self.open.fetch_add(1, Ordering::Relaxed);
-        Some(Permit { limits: self.clone(), counted, other: None, holding: None, is_guest: false })
+        Some(ConnectionPermit { limits: self.clone(), counted, other: None, holding: None, is_shed: false })
     }
 }
 
 /// A connection's place; dropped with the connection.
 #[derive(Debug)]
-pub struct Permit {
-    limits: Arc<Limits>,
+pub struct ConnectionPermit {
+    limits: Arc<ConnectionLimits>,
     counted: Option<IpAddr>,
     /// A place elsewhere that it has as well.
-    other: Option<Box<Permit>>,
+    other: Option<Box<ConnectionPermit>>,
     /// What it holds of the memory for connections.
     holding: Option<Holding>,
     /// It is told to come again later.
-    is_guest: bool,
+    is_shed: bool,
 }
 
-impl Permit {
+impl ConnectionPermit {
     /// The same, and what a connection is made of is taken from `budget`.
-    pub fn charged(mut self, budget: &Arc<Budget>) -> Permit {
+    pub fn charged(mut self, budget: &Arc<Budget>) -> ConnectionPermit {
         self.holding = Some(Holding::new(budget, PLAIN_BYTES));
         self
     }
 
     /// The same for somebody for whom there is no room, and who is told so.
-    pub fn for_guest(mut self) -> Permit {
-        self.is_guest = true;
-        self.limits.guests.fetch_add(1, Ordering::Relaxed);
+    pub fn for_shedding(mut self) -> ConnectionPermit {
+        self.is_shed = true;
+        self.limits.shed.fetch_add(1, Ordering::Relaxed);
         self
     }
 
     /// Whether there is no room for it: its request is answered 503.
-    pub fn is_guest(&self) -> bool {
-        self.is_guest
+    pub fn is_shed(&self) -> bool {
+        self.is_shed
     }
 
     /// The connection is made of so much more from now on, bytes.
@@ -139,17 +139,17 @@ impl Permit {
     }
 
     /// Both places in one.
-    pub fn and(mut self, other: Permit) -> Permit {
+    pub fn and(mut self, other: ConnectionPermit) -> ConnectionPermit {
         self.other = Some(Box::new(other));
         self
     }
 }
 
-impl Drop for Permit {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.limits.open.fetch_sub(1, Ordering::Relaxed);
-        if self.is_guest {
-            self.limits.guests.fetch_sub(1, Ordering::Relaxed);
+        if self.is_shed {
+            self.limits.shed.fetch_sub(1, Ordering::Relaxed);
         }
         if let Some(address) = self.counted {
             let mut by_address = self.limits.by_address.lock().unwrap_or_else(PoisonError::into_inner);
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn places_are_given_back() {
-        let limits = Limits::new(Most { connections: 2, per_address: 1, is_natural: false });
+        let limits = ConnectionLimits::new(Most { connections: 2, per_address: 1, is_natural: false });
         let (a, b): (IpAddr, IpAddr) = ([127, 0, 0, 1].into(), [127, 0, 0, 2].into());
         let first = limits.admit(Some(a)).unwrap();
         assert!(limits.admit(Some(a)).is_none());
@@ -183,17 +183,17 @@ mod tests {
     }
 
     #[test]
-    fn guests_are_few_and_cost_what_others_cost() {
-        let limits = Limits::new(Most { connections: 1000, ..Most::default() });
+    fn shed_connections_are_few_and_cost_what_others_cost() {
+        let limits = ConnectionLimits::new(Most { connections: 1000, ..Most::default() });
         let budget = Budget::new(PLAIN_BYTES);
         let one = limits.admit(None).unwrap().charged(&budget);
-        assert!(budget.is_full() && !one.is_guest());
-        let guest = || limits.admit(None).unwrap().for_guest().charged(&budget);
-        let guests: Vec<Permit> = (0..MOST_GUESTS).map(|_| guest()).collect();
-        assert!(limits.is_full_of_guests() && guests[0].is_guest());
-        assert_eq!(budget.used(), (MOST_GUESTS as u64 + 1) * PLAIN_BYTES);
-        drop(guests);
-        assert!(!limits.is_full_of_guests());
+        assert!(budget.is_full() && !one.is_shed());
+        let shed_one = || limits.admit(None).unwrap().for_shedding().charged(&budget);
+        let shed: Vec<ConnectionPermit> = (0..MOST_SHED).map(|_| shed_one()).collect();
+        assert!(limits.is_at_shed_limit() && shed[0].is_shed());
+        assert_eq!(budget.used(), (MOST_SHED as u64 + 1) * PLAIN_BYTES);
+        drop(shed);
+        assert!(!limits.is_at_shed_limit());
         assert_eq!(budget.used(), PLAIN_BYTES);
         assert_eq!((one.give_back(), budget.used()), (PLAIN_BYTES, 0));
     }

@@ -12,12 +12,12 @@ mod stream;
 use std::time::Duration;
 
 pub use deadlines::{Deadline, Deadlines, Expire, HasDeadline, Need, Rest, SWEEP_MS};
-pub use limits::{Limits, Most, Permit};
+pub use limits::{ConnectionLimits, ConnectionPermit, Most};
 #[cfg(test)]
 pub use memory::{MemoryClient, MemorySocket};
 pub use newcomer::Newcomer;
-pub use passing::{Entry, Exit, Passed, Supply, passage};
-pub use stream::Stream;
+pub use passing::{Exit, Passed, PassingEntry, Supply, passage};
+pub use stream::ClientStream;
 
 use crate::message::request::Ends;
 
@@ -28,9 +28,9 @@ pub const SHED_TIME: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Accepted {
     /// Its socket.
-    pub stream: Stream,
+    pub stream: ClientStream,
     /// Who talks to whom.
     pub ends: Ends,
     /// Its place among the connections that are allowed.
-    pub permit: Permit,
+    pub permit: ConnectionPermit,
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use tokio::sync::Notify;
 
-use super::Permit;
+use super::ConnectionPermit;
 use super::{Deadline, Deadlines, Expire, HasDeadline, Rest};
 use crate::context::Context;
 use crate::context::stats::Counter;
@@ -21,7 +21,7 @@ pub struct Newcomer {
     deadline: Deadline,
     /// When its client last moved, in ticks of the thread's clock.
     moved: Cell<u64>,
-    permit: RefCell<Option<Permit>>,
+    permit: RefCell<Option<ConnectionPermit>>,
     /// It has to end.
     gone: Notify,
     gave_way: Cell<bool>,
@@ -29,7 +29,12 @@ pub struct Newcomer {
 
 impl Newcomer {
     /// One that is counted as `gauge` says, until it is dropped.
-    pub fn new(context: &Rc<Context>, deadlines: &Deadlines, gauge: Counter, permit: Permit) -> Rc<Newcomer> {
+    pub fn new(
+        context: &Rc<Context>,
+        deadlines: &Deadlines,
+        gauge: Counter,
+        permit: ConnectionPermit,
+    ) -> Rc<Newcomer> {
         context.stats.add(gauge, 1);
         let newcomer = Rc::new(Newcomer {
             context: context.clone(),
@@ -55,7 +60,7 @@ impl Newcomer {
     }
 
     /// Its place, when it is known what it wants.
-    pub fn take_permit(&self) -> Option<Permit> {
+    pub fn take_permit(&self) -> Option<ConnectionPermit> {
         self.permit.take()
     }
 }
@@ -86,6 +91,6 @@ impl HasDeadline for Newcomer {
     fn give_way(&self) -> u64 {
         self.gave_way.set(true);
         self.gone.notify_one();
-        self.permit.borrow().as_ref().map_or(0, Permit::give_back)
+        self.permit.borrow().as_ref().map_or(0, ConnectionPermit::give_back)
     }
 }

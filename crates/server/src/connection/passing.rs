@@ -18,7 +18,7 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{Limits, Permit};
+use super::{ConnectionLimits, ConnectionPermit};
 use crate::message::request::Ends;
 
 /// What goes with a descriptor.
@@ -27,7 +27,7 @@ pub struct Passed {
     /// Who talks to whom.
     pub ends: Ends,
     /// Its places in both event loops.
-    pub permit: Permit,
+    pub permit: ConnectionPermit,
     /// What has been read of it.
     pub begun: Vec<u8>,
 }
@@ -40,12 +40,12 @@ pub struct Exit {
     waited_for: OnceCell<UnixStream>,
     passed: UnboundedSender<Passed>,
     /// Places where they go to.
-    room: Arc<Limits>,
+    room: Arc<ConnectionLimits>,
 }
 
 /// Where they come into the other one.
 #[derive(Debug)]
-pub struct Entry {
+pub struct PassingEntry {
     socket: StdUnixStream,
     /// The same as the event loop knows it, from the first connection on.
     waited_for: Option<UnixStream>,
@@ -60,17 +60,17 @@ pub struct Supply(StdUnixStream);
 ///
 /// # Errors
 /// No sockets can be had.
-pub fn passage(room: &Arc<Limits>) -> io::Result<(Exit, Entry, Supply)> {
+pub fn passage(room: &Arc<ConnectionLimits>) -> io::Result<(Exit, PassingEntry, Supply)> {
     let (here, there) = StdUnixStream::pair()?;
     here.set_nonblocking(true)?;
     there.set_nonblocking(true)?;
     let supply = Supply(there.try_clone()?);
     let (sender, receiver) = unbounded_channel();
     let exit = Exit { socket: here, waited_for: OnceCell::new(), passed: sender, room: room.clone() };
-    Ok((exit, Entry { socket: there, waited_for: None, passed: receiver }, supply))
+    Ok((exit, PassingEntry { socket: there, waited_for: None, passed: receiver }, supply))
 }
 
-impl Entry {
+impl PassingEntry {
     /// Takes the next connection in: its descriptor, if there was one left for it, and what goes with it. `None`: no more will come.
     pub async fn next(&mut self) -> Option<(Option<OwnedFd>, Passed)> {
         let socket = match &self.waited_for {
@@ -112,7 +112,7 @@ impl Exit {
     }
 
     /// Passes a TCP connection on, of which `begun` has been read. If the other loop has gone, it ends.
-    pub async fn pass(&self, socket: OwnedFd, ends: Ends, permit: Permit, begun: Vec<u8>) {
+    pub async fn pass(&self, socket: OwnedFd, ends: Ends, permit: ConnectionPermit, begun: Vec<u8>) {
         let (Some(place), Ok(way)) = (self.room.admit(None), self.way()) else { return };
         let permit = permit.and(place);
         let sent = way.async_io(Interest::WRITABLE, || send(way.as_fd(), socket.as_fd())).await;

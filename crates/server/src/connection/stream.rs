@@ -18,7 +18,7 @@ use crate::tls::TlsStream;
 
 /// A client's socket.
 #[derive(Debug)]
-pub enum Stream {
+pub enum ClientStream {
     /// TCP
     Tcp(TcpStream),
     /// Unix
@@ -30,19 +30,19 @@ pub enum Stream {
     Memory(MemorySocket),
 }
 
-impl Stream {
+impl ClientStream {
     /// Reads once. A read that does not fill `buffer` has emptied the socket and costs no second system call.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         match self {
-            Stream::Tcp(s) => poll_receive(s, cx, buffer),
-            Stream::Tls(s) => s.poll_read(cx, buffer),
-            Stream::Unix(s) => {
+            ClientStream::Tcp(s) => poll_receive(s, cx, buffer),
+            ClientStream::Tls(s) => s.poll_read(cx, buffer),
+            ClientStream::Unix(s) => {
                 let mut buffer = ReadBuf::new(buffer);
                 ready!(Pin::new(s).poll_read(cx, &mut buffer))?;
                 Poll::Ready(Ok(buffer.filled().len()))
             }
             #[cfg(test)]
-            Stream::Memory(s) => s.poll_read(cx, buffer),
+            ClientStream::Memory(s) => s.poll_read(cx, buffer),
         }
     }
 
@@ -51,11 +51,11 @@ impl Stream {
     /// proxy that lets go of its request is noticed when the answer is written.
     pub fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let socket = match self {
-            Stream::Tcp(socket) => &*socket,
-            Stream::Tls(stream) => return stream.poll_gone(cx),
-            Stream::Unix(_) => return Poll::Pending,
+            ClientStream::Tcp(socket) => &*socket,
+            ClientStream::Tls(stream) => return stream.poll_gone(cx),
+            ClientStream::Unix(_) => return Poll::Pending,
             #[cfg(test)]
-            Stream::Memory(memory) => return memory.poll_gone(cx),
+            ClientStream::Memory(memory) => return memory.poll_gone(cx),
         };
         loop {
             if ready!(socket.poll_read_ready(cx)).is_err() {
@@ -76,10 +76,10 @@ impl Stream {
     /// Writes once.
     pub fn poll_write(&mut self, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         match (self, pieces) {
-            (Stream::Unix(s), _) => Pin::new(s).poll_write_vectored(cx, pieces),
-            (Stream::Tls(s), _) => s.poll_write(cx, pieces),
+            (ClientStream::Unix(s), _) => Pin::new(s).poll_write_vectored(cx, pieces),
+            (ClientStream::Tls(s), _) => s.poll_write(cx, pieces),
             #[cfg(test)]
-            (Stream::Memory(s), _) => s.poll_write(cx, pieces),
+            (ClientStream::Memory(s), _) => s.poll_write(cx, pieces),
             (tcp, [one]) => tcp.poll_write_with(cx, |s| Ok(rustix::net::send(s, one, SendFlags::NOSIGNAL)?)),
             (tcp, _) => tcp.poll_write_with(cx, |s| Ok(rustix::io::writev(s, pieces)?)),
         }
@@ -88,29 +88,31 @@ impl Stream {
     /// Writes what fits without waiting.
     pub fn try_write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match (self, pieces) {
-            (Stream::Unix(s), _) => s.try_write_vectored(pieces),
-            (Stream::Tls(s), _) => s.try_write(pieces),
+            (ClientStream::Unix(s), _) => s.try_write_vectored(pieces),
+            (ClientStream::Tls(s), _) => s.try_write(pieces),
             #[cfg(test)]
-            (Stream::Memory(s), _) => s.try_write(pieces),
-            (Stream::Tcp(s), [one]) => {
+            (ClientStream::Memory(s), _) => s.try_write(pieces),
+            (ClientStream::Tcp(s), [one]) => {
                 s.try_io(Interest::WRITABLE, || Ok(rustix::net::send(&*s, one, SendFlags::NOSIGNAL)?))
             }
-            (Stream::Tcp(s), _) => s.try_io(Interest::WRITABLE, || Ok(rustix::io::writev(&*s, pieces)?)),
+            (ClientStream::Tcp(s), _) => {
+                s.try_io(Interest::WRITABLE, || Ok(rustix::io::writev(&*s, pieces)?))
+            }
         }
     }
 
     /// Whether some of what was read last had come before the handshake was over: as early data, which may be a copy.
     pub fn is_early(&self) -> bool {
-        matches!(self, Stream::Tls(s) if s.is_early())
+        matches!(self, ClientStream::Tls(s) if s.is_early())
     }
 
     /// Whether the kernel may send files over it by itself.
     pub fn sends_files(&self) -> bool {
         match self {
-            Stream::Tcp(_) | Stream::Unix(_) => true,
-            Stream::Tls(s) => s.is_in_kernel(),
+            ClientStream::Tcp(_) | ClientStream::Unix(_) => true,
+            ClientStream::Tls(s) => s.is_in_kernel(),
             #[cfg(test)]
-            Stream::Memory(_) => false,
+            ClientStream::Memory(_) => false,
         }
     }
 
@@ -119,18 +121,18 @@ impl Stream {
     /// # Errors
     /// The connection can't go on.
     pub fn go_to_kernel(&mut self) -> io::Result<bool> {
-        if let Stream::Tls(s) = self { s.go_to_kernel() } else { Ok(false) }
+        if let ClientStream::Tls(s) = self { s.go_to_kernel() } else { Ok(false) }
     }
 
     /// Whether so much has been sent with its keys that it should not be kept for more.
     pub fn is_worn(&self) -> bool {
-        matches!(self, Stream::Tls(s) if s.is_worn())
+        matches!(self, ClientStream::Tls(s) if s.is_worn())
     }
 
     /// Sends what was written and has not left.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Stream::Tls(s) => s.poll_flush(cx),
+            ClientStream::Tls(s) => s.poll_flush(cx),
             _ => Poll::Ready(Ok(())),
         }
     }
@@ -140,7 +142,7 @@ impl Stream {
         let kernel =
             millrace_sys::socket_memory(self.as_fd()).map_or(0, |memory| memory.sending + memory.receiving);
         match self {
-            Stream::Tls(s) => kernel + s.held(),
+            ClientStream::Tls(s) => kernel + s.held(),
             _ => kernel,
         }
     }
@@ -148,14 +150,14 @@ impl Stream {
     /// Whether everything that was written has left.
     pub fn is_flushed(&self) -> bool {
         match self {
-            Stream::Tls(s) => s.is_flushed(),
+            ClientStream::Tls(s) => s.is_flushed(),
             _ => true,
         }
     }
 
     /// Says that nothing more will be written, where there are words for that.
     pub fn say_end(&mut self) {
-        if let Stream::Tls(s) = self {
+        if let ClientStream::Tls(s) = self {
             s.say_end();
         }
     }
@@ -164,7 +166,7 @@ impl Stream {
     pub fn shut(&self, how: Shutdown) -> bool {
         match self {
             #[cfg(test)]
-            Stream::Memory(memory) => memory.shut(how),
+            ClientStream::Memory(memory) => memory.shut(how),
             _ => socket2::SockRef::from(self).shutdown(how).is_ok(),
         }
     }
@@ -173,7 +175,7 @@ impl Stream {
     pub fn give_up_unsent(&self) {
         match self {
             #[cfg(test)]
-            Stream::Memory(memory) => memory.give_up_unsent(),
+            ClientStream::Memory(memory) => memory.give_up_unsent(),
             // If that can't be, it goes a little later.
             _ => drop(socket2::SockRef::from(self).set_linger(Some(Duration::ZERO))),
         }
@@ -188,19 +190,19 @@ impl Stream {
     ) -> Poll<io::Result<usize>> {
         loop {
             let result = match self {
-                Stream::Tcp(s) => {
+                ClientStream::Tcp(s) => {
                     ready!(s.poll_write_ready(cx))?;
                     s.try_io(Interest::WRITABLE, || call(s.as_fd()))
                 }
-                Stream::Unix(s) => {
+                ClientStream::Unix(s) => {
                     // A Unix socket has no poll_write_ready; an empty wait is the same.
                     let mut writable = std::pin::pin!(s.writable());
                     ready!(writable.as_mut().poll(cx))?;
                     s.try_io(Interest::WRITABLE, || call(s.as_fd()))
                 }
-                Stream::Tls(s) => return s.poll_send(cx, call),
+                ClientStream::Tls(s) => return s.poll_send(cx, call),
                 #[cfg(test)]
-                Stream::Memory(_) => unreachable!("it sends no files"),
+                ClientStream::Memory(_) => unreachable!("it sends no files"),
             };
             match result {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -210,14 +212,14 @@ impl Stream {
     }
 }
 
-impl AsFd for Stream {
+impl AsFd for ClientStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Stream::Tcp(s) => s.as_fd(),
-            Stream::Unix(s) => s.as_fd(),
-            Stream::Tls(s) => s.as_fd(),
+            ClientStream::Tcp(s) => s.as_fd(),
+            ClientStream::Unix(s) => s.as_fd(),
+            ClientStream::Tls(s) => s.as_fd(),
             #[cfg(test)]
-            Stream::Memory(s) => s.as_fd(),
+            ClientStream::Memory(s) => s.as_fd(),
         }
     }
 }

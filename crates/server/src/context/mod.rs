@@ -12,6 +12,6 @@ mod tcp;
 
 pub use clock::Clock;
 pub use memory::available as available_memory;
-pub use process::{Context, Process, Stage, Swapped};
+pub use process::{Context, Process, ProcessStage, Swapped};
 pub use spool::Spool;
 pub use tcp::poll_receive;

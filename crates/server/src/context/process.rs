@@ -10,7 +10,7 @@ use millrace_settings::Plan;
 use super::budget::Budget;
 use super::clock::Clock;
 use super::log::{AccessBuffer, Log};
-use super::stats::{Registry, Slot};
+use super::stats::{CounterSlot, Registry};
 
 /// What all threads of the server share.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct Process {
 /// Where the process is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Stage {
+pub enum ProcessStage {
     /// Accepting.
     Running = 0,
     /// SIGTERM came: finish what runs, accept nothing.
@@ -42,7 +42,7 @@ impl Process {
             stats,
             log,
             budget: Budget::new(memory),
-            stage: AtomicU8::new(Stage::Running as u8),
+            stage: AtomicU8::new(ProcessStage::Running as u8),
             scripts: AtomicU64::new(0),
         })
     }
@@ -58,16 +58,16 @@ impl Process {
     }
 
     /// Where the process is in its life.
-    pub fn stage(&self) -> Stage {
-        if self.stage.load(Ordering::Relaxed) == Stage::Running as u8 {
-            Stage::Running
+    pub fn stage(&self) -> ProcessStage {
+        if self.stage.load(Ordering::Relaxed) == ProcessStage::Running as u8 {
+            ProcessStage::Running
         } else {
-            Stage::Draining
+            ProcessStage::Draining
         }
     }
 
     /// The process is now at this stage.
-    pub fn set_stage(&self, stage: Stage) {
+    pub fn set_stage(&self, stage: ProcessStage) {
         self.stage.store(stage as u8, Ordering::Relaxed);
     }
 }
@@ -118,7 +118,7 @@ pub struct Context {
     /// The time.
     pub clock: Clock,
     /// This thread's counters.
-    pub stats: Arc<Slot>,
+    pub stats: Arc<CounterSlot>,
     /// This thread's lines of the access log.
     pub access: AccessBuffer,
     plan: RefCell<SharedPlan>,

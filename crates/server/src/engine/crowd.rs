@@ -24,7 +24,7 @@ use std::sync::Arc;
 use tokio::runtime::LocalRuntime;
 
 use super::event_loop::runtime;
-use crate::connection::{Entry, Exit, Limits, Supply, passage};
+use crate::connection::{ConnectionLimits, Exit, PassingEntry, Supply, passage};
 
 /// Descriptors of a crowd loop that are not for connections: files, its own needs.
 const KEPT: u64 = 256;
@@ -48,7 +48,7 @@ pub struct Ways {
     /// Where its connections leave it.
     pub exit: Exit,
     /// Where they come into an ordinary event loop.
-    pub entry: Entry,
+    pub entry: PassingEntry,
     /// Where its listening sockets come from.
     pub supply: Supply,
 }
@@ -58,7 +58,7 @@ pub struct Ways {
 ///
 /// # Errors
 /// No descriptors or memory can be had.
-pub fn secede(room: &Arc<Limits>) -> io::Result<(LocalRuntime, Ways)> {
+pub fn secede(room: &Arc<ConnectionLimits>) -> io::Result<(LocalRuntime, Ways)> {
     let before = open_here();
     let runtime = runtime()?;
     let (exit, entry, supply) = passage(room)?;

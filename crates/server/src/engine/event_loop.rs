@@ -12,20 +12,20 @@ use tokio::task::spawn_local;
 
 use super::crowd::{self, Ways};
 use crate::accept::{self, AcceptThread, Supplied, Unstarted};
-use crate::connection::{Entry, Limits, SWEEP_MS, Supply};
+use crate::connection::{ConnectionLimits, PassingEntry, SWEEP_MS, Supply};
 use crate::context::Swapped;
 use crate::serve::Service;
 use crate::tls::Terms;
 use crate::warm;
 
 /// What the control thread wants of an event loop.
-pub enum Order {
+pub enum LoopOrder {
     /// Accept from this socket, until the flag is set.
     Listen(Unstarted, watch::Receiver<bool>),
     /// The same in a crowd loop, to which the socket was sent.
     Supplied(Supplied, watch::Receiver<bool>),
     /// Take in connections that a crowd loop passes on.
-    TakeIn(Entry),
+    TakeIn(PassingEntry),
     /// Fetch a page for the cache.
     Fetch(warm::Errand),
     /// Close what is idle, finish the rest, and end; at `until` whatever is left.
@@ -40,7 +40,7 @@ const DISK_THREADS: usize = 4;
 
 /// An event loop, as the control thread sees it.
 pub struct EventLoop {
-    orders: mpsc::UnboundedSender<Order>,
+    orders: mpsc::UnboundedSender<LoopOrder>,
     /// Only of a crowd loop.
     supply: Option<Supply>,
     thread: JoinHandle<()>,
@@ -48,7 +48,7 @@ pub struct EventLoop {
 
 impl EventLoop {
     /// Gives an order; one that comes too late is not missed by anybody.
-    pub fn order(&self, order: Order) {
+    pub fn order(&self, order: LoopOrder) {
         let _ = self.orders.send(order);
     }
 
@@ -58,8 +58,8 @@ impl EventLoop {
     /// A crowd loop does not take it.
     pub fn listen(&self, socket: Unstarted, closed: watch::Receiver<bool>) -> io::Result<()> {
         self.order(match &self.supply {
-            None => Order::Listen(socket, closed),
-            Some(supply) => Order::Supplied(socket.supply(supply)?, closed),
+            None => LoopOrder::Listen(socket, closed),
+            Some(supply) => LoopOrder::Supplied(socket.supply(supply)?, closed),
         });
         Ok(())
     }
@@ -70,7 +70,7 @@ impl EventLoop {
     }
 
     /// Where to send orders to, for somebody who outlives this.
-    pub fn orders(&self) -> mpsc::UnboundedSender<Order> {
+    pub fn orders(&self) -> mpsc::UnboundedSender<LoopOrder> {
         self.orders.clone()
     }
 
@@ -89,7 +89,7 @@ pub fn start(
     process: &Arc<Service>,
     terms: &Arc<Swapped<Option<Terms>>>,
     crowd: usize,
-    room: &Arc<Limits>,
+    room: &Arc<ConnectionLimits>,
 ) -> io::Result<Vec<EventLoop>> {
     let server = process.setup().plan.server.clone();
     let mut loops = Vec::with_capacity(server.threads + crowd);
@@ -99,7 +99,7 @@ pub fn start(
     for number in 0..crowd {
         let (event_loop, entry) =
             start_crowd(number, server.threads, crowd, process.clone(), terms.clone(), room.clone())?;
-        loops[number % server.threads].order(Order::TakeIn(entry));
+        loops[number % server.threads].order(LoopOrder::TakeIn(entry));
         loops.push(event_loop);
     }
     Ok(loops)
@@ -142,8 +142,8 @@ fn start_crowd(
     crowd: usize,
     process: Arc<Service>,
     terms: Arc<Swapped<Option<Terms>>>,
-    room: Arc<Limits>,
-) -> io::Result<(EventLoop, Entry)> {
+    room: Arc<ConnectionLimits>,
+) -> io::Result<(EventLoop, PassingEntry)> {
     let (orders, inbox) = mpsc::unbounded_channel();
     let (started, has_started) = std::sync::mpsc::sync_channel(1);
     let thread = std::thread::Builder::new().name(format!("crowd-{number}")).spawn(move || {
@@ -173,7 +173,7 @@ fn pin(index: usize) {
     let _ = rustix::thread::sched_setaffinity(None, &set);
 }
 
-async fn live(thread: Rc<AcceptThread>, mut inbox: mpsc::UnboundedReceiver<Order>) {
+async fn live(thread: Rc<AcceptThread>, mut inbox: mpsc::UnboundedReceiver<LoopOrder>) {
     spawn_local(sweep(thread.clone()));
     if thread.exit.is_none() {
         spawn_local(warm::refill(thread.serve().clone()));
@@ -181,23 +181,25 @@ async fn live(thread: Rc<AcceptThread>, mut inbox: mpsc::UnboundedReceiver<Order
     let mut accepting = Vec::new();
     while let Some(order) = inbox.recv().await {
         match order {
-            Order::Listen(socket, closed) => match socket.start() {
+            LoopOrder::Listen(socket, closed) => match socket.start() {
                 Ok(listener) => accepting.push(spawn_local(accept::accept(thread.clone(), listener, closed))),
                 Err(error) => cannot_accept(&thread, &error),
             },
-            Order::Supplied(supplied, closed) => match thread.exit.as_ref().map(|exit| exit.listening()) {
-                Some(Ok(socket)) => match supplied.with(socket).start() {
-                    Ok(listener) => {
-                        accepting.push(spawn_local(accept::accept(thread.clone(), listener, closed)))
-                    }
-                    Err(error) => cannot_accept(&thread, &error),
-                },
-                Some(Err(error)) => cannot_accept(&thread, &error),
-                None => {}
-            },
-            Order::TakeIn(entry) => drop(spawn_local(accept::take_in(thread.clone(), entry))),
-            Order::Fetch(errand) => drop(spawn_local(warm::run(thread.serve().clone(), errand))),
-            Order::Drain { until } => {
+            LoopOrder::Supplied(supplied, closed) => {
+                match thread.exit.as_ref().map(|exit| exit.listening()) {
+                    Some(Ok(socket)) => match supplied.with(socket).start() {
+                        Ok(listener) => {
+                            accepting.push(spawn_local(accept::accept(thread.clone(), listener, closed)))
+                        }
+                        Err(error) => cannot_accept(&thread, &error),
+                    },
+                    Some(Err(error)) => cannot_accept(&thread, &error),
+                    None => {}
+                }
+            }
+            LoopOrder::TakeIn(entry) => drop(spawn_local(accept::take_in(thread.clone(), entry))),
+            LoopOrder::Fetch(errand) => drop(spawn_local(warm::run(thread.serve().clone(), errand))),
+            LoopOrder::Drain { until } => {
                 drain(&thread, accepting, until).await;
                 break;
             }

@@ -13,15 +13,15 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::crowd;
 use super::error::{ReloadError, StartError};
-use super::event_loop::{self, EventLoop, Order};
+use super::event_loop::{self, EventLoop, LoopOrder};
 use super::memory;
 use crate::accept;
 use crate::acme;
 use crate::admin;
-use crate::connection::{Limits, Most};
+use crate::connection::{ConnectionLimits, Most};
 use crate::context::log::Log;
 use crate::context::stats::Registry;
-use crate::context::{Process, Stage, Swapped};
+use crate::context::{Process, ProcessStage, Swapped};
 use crate::serve::{self, Service, Setup};
 use crate::tls::{self, Terms};
 use crate::warm::Errand;
@@ -80,20 +80,20 @@ struct Server {
     /// The terms of encrypted connections in force.
     terms: Arc<Swapped<Option<Terms>>>,
     loops: Vec<EventLoop>,
-    listeners: BTreeMap<Address, Active>,
+    listeners: BTreeMap<Address, ActiveListener>,
     /// Descriptors that the process may open.
     descriptors: u64,
     /// Set-ups that were in force. The last to let go of one may not be a crowd loop, which would close the wrong descriptors.
     retired: Vec<Arc<Setup>>,
     started: SystemTime,
     /// Until it is served.
-    admin: Option<admin::Listener>,
+    admin: Option<admin::AdminListener>,
     admin_task: Option<tokio::task::JoinHandle<()>>,
 }
 
 /// A listening address.
-struct Active {
-    limits: Arc<Limits>,
+struct ActiveListener {
+    limits: Arc<ConnectionLimits>,
     is_secure: bool,
     is_crowd: bool,
     closed: watch::Sender<bool>,
@@ -108,7 +108,7 @@ impl Server {
         // Addresses first: that the port is taken should not cost the start of PHP.
         let mut bound = Vec::new();
         for (address, is_secure) in addresses(&plan) {
-            bound.push((address.clone(), Bound::new(address, is_secure, &plan, descriptors, crowd)?));
+            bound.push((address.clone(), BoundListener::new(address, is_secure, &plan, descriptors, crowd)?));
         }
         let admin = bind_admin(&plan, &log)?;
         let terms = terms(&plan, None, &log)?;
@@ -118,7 +118,7 @@ impl Server {
         drop(policy_of);
         let (setup, terms) = (process.setup(), Swapped::new(Arc::new(terms)));
         // Half: scripts need descriptors, too, and other listeners.
-        let room = Limits::new(Most { connections: (descriptors / 2) as usize, ..Most::default() });
+        let room = ConnectionLimits::new(Most { connections: (descriptors / 2) as usize, ..Most::default() });
         let loops = event_loop::start(&process, &terms, crowd, &room)
             .map_err(|error| StartError::System("start an event loop", error))?;
         if crowd > 0 {
@@ -160,7 +160,7 @@ impl Server {
         }
     }
 
-    fn listen(&mut self, address: Address, bound: Bound) {
+    fn listen(&mut self, address: Address, bound: BoundListener) {
         let (closed, is_closed) = watch::channel(false);
         let shown = bound.shown(&address);
         let loops = self.loops.iter().filter(|event_loop| event_loop.is_crowd() == bound.is_crowd);
@@ -170,8 +170,12 @@ impl Server {
             }
         }
         self.process.log.info(format_args!("listening on {shown}"));
-        let active =
-            Active { limits: bound.limits, is_secure: bound.is_secure, is_crowd: bound.is_crowd, closed };
+        let active = ActiveListener {
+            limits: bound.limits,
+            is_secure: bound.is_secure,
+            is_crowd: bound.is_crowd,
+            closed,
+        };
         self.listeners.insert(address, active);
     }
 
@@ -246,7 +250,7 @@ impl Server {
             let scripted = self.loops.iter().filter(|event_loop| !event_loop.is_crowd());
             let loops: Vec<_> = scripted.map(EventLoop::orders).collect();
             let next = Cell::new(0);
-            let state = admin::State {
+            let state = admin::AdminState {
                 process: self.process.clone(),
                 started: self.started,
                 pools: Box::new(move || process.setup().pool_status()),
@@ -254,7 +258,7 @@ impl Server {
                     let (asker, result) = oneshot::channel();
                     // The loops take turns.
                     let turn = next.replace(next.get() + 1) % loops.len();
-                    let sent = loops[turn].send(Order::Fetch(Errand { wanted, asker }));
+                    let sent = loops[turn].send(LoopOrder::Fetch(Errand { wanted, asker }));
                     Box::pin(async move {
                         match (sent, result.await) {
                             (Ok(()), Ok(fetched)) => Ok(fetched),
@@ -323,7 +327,7 @@ impl Server {
             if self.listeners.contains_key(address) {
                 return Err(ReloadError::OtherProtocol(address.clone(), is_secure));
             }
-            let new = Bound::new(address, is_secure, &plan, self.descriptors, self.crowd())?;
+            let new = BoundListener::new(address, is_secure, &plan, self.descriptors, self.crowd())?;
             bound.push((address.clone(), new));
         }
         let new_terms = terms(&plan, self.terms.get().as_ref().as_ref(), &self.process.log)?;
@@ -365,12 +369,12 @@ impl Server {
         self.process
             .log
             .info(format_args!("shutting down: waiting up to {} s for running requests", grace.as_secs()));
-        self.process.set_stage(Stage::Draining);
+        self.process.set_stage(ProcessStage::Draining);
         for active in self.listeners.values() {
             let _ = active.closed.send(true);
         }
         for event_loop in &self.loops {
-            event_loop.order(Order::Drain { until });
+            event_loop.order(LoopOrder::Drain { until });
         }
         while self.loops.iter().any(|l| !l.is_finished()) && Instant::now() < until + Duration::from_secs(1) {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -426,9 +430,9 @@ type ReloadAsked = oneshot::Sender<Result<Vec<String>, ReloadError>>;
 
 /// The admin address. Sites are served without it if the system doesn't let us have it: another Millrace of the same
 /// user lives there, the folder can't be written.
-fn bind_admin(plan: &Plan, log: &Log) -> Result<Option<admin::Listener>, StartError> {
+fn bind_admin(plan: &Plan, log: &Log) -> Result<Option<admin::AdminListener>, StartError> {
     let Some(address) = &plan.admin.listen else { return Ok(None) };
-    match admin::Listener::bind(address) {
+    match admin::AdminListener::bind(address) {
         Ok(listener) => Ok(Some(listener)),
         Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => Err(StartError::Admin(error)),
         Err(error) => {
@@ -441,29 +445,29 @@ fn bind_admin(plan: &Plan, log: &Log) -> Result<Option<admin::Listener>, StartEr
 }
 
 /// An address that is bound for every event loop.
-struct Bound {
+struct BoundListener {
     sockets: Vec<accept::Unstarted>,
-    limits: Arc<Limits>,
+    limits: Arc<ConnectionLimits>,
     is_secure: bool,
     /// For crowd loops.
     is_crowd: bool,
 }
 
-impl Bound {
+impl BoundListener {
     fn new(
         address: &Address,
         is_secure: bool,
         plan: &Plan,
         descriptors: u64,
         crowd: usize,
-    ) -> Result<Bound, StartError> {
+    ) -> Result<BoundListener, StartError> {
         // An encrypted connection can't be passed on, and a Unix socket is for a proxy, which has few.
         let is_crowd = crowd > 0 && !is_secure && matches!(address, Address::Tcp(_));
-        let limits = Limits::new(most_connections(plan, descriptors, is_crowd));
+        let limits = ConnectionLimits::new(most_connections(plan, descriptors, is_crowd));
         let loops = if is_crowd { crowd } else { plan.server.threads };
         let sockets = accept::bind(address, loops, plan.server.backlog, &limits, is_secure)
             .map_err(|error| StartError::Listen(address.clone(), error))?;
-        Ok(Bound { sockets, limits, is_secure, is_crowd })
+        Ok(BoundListener { sockets, limits, is_secure, is_crowd })
     }
 
     /// The address as a user would type it into a browser.

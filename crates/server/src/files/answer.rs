@@ -7,14 +7,14 @@ use millrace_wire::encoding::{Accept, Coding};
 use millrace_wire::head::Head;
 use millrace_wire::ranges;
 
-use super::entry::{Entry, Offer, Representation, Shape};
-use super::{Moment, expiry, partial};
+use super::entry::{CodingOffer, FileEntry, Representation, Shape};
+use super::{FileMoment, expiry, partial};
 use crate::context::Context;
 use crate::message::Request;
 use crate::message::reply::{Fields, Reply, plain};
 
 /// An answer, now or after some work on another thread.
-pub enum Answer {
+pub enum FileResponse {
     /// Here it is.
     Ready(Reply),
     /// It takes a moment.
@@ -22,8 +22,8 @@ pub enum Answer {
 }
 
 /// The answer to GET or HEAD for a file. Ready at once unless something has to be compressed first.
-pub fn answer(context: &Context, request: &Request, entry: &Rc<Entry>) -> Answer {
-    respond(entry, Asked::read(&request.head, request.query(), entry), Moment::of(context))
+pub fn answer(context: &Context, request: &Request, entry: &Rc<FileEntry>) -> FileResponse {
+    respond(entry, FileRequest::read(&request.head, request.query(), entry), FileMoment::of(context))
 }
 
 /// The answer with a file that a script hands out, to a request of any method: as to GET, as other servers do. `ranges`:
@@ -31,21 +31,21 @@ pub fn answer(context: &Context, request: &Request, entry: &Rc<Entry>) -> Answer
 pub fn hand_out(
     context: &Context,
     request: &Request,
-    entry: &Rc<Entry>,
+    entry: &Rc<FileEntry>,
     ranges: bool,
     media_type: Option<&[u8]>,
-) -> Answer {
-    let mut asked = Asked::read(&request.head, None, entry);
+) -> FileResponse {
+    let mut asked = FileRequest::read(&request.head, None, entry);
     asked.media_type = media_type;
     if !ranges {
         asked.range = None;
     }
-    respond(entry, asked, Moment::of(context))
+    respond(entry, asked, FileMoment::of(context))
 }
 
 /// What a request says about the form of its answer.
 #[derive(Clone, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct FileRequest<'a> {
     conditions: Conditions<'a>,
     range: Option<&'a [u8]>,
     accept: Accept,
@@ -54,10 +54,10 @@ pub(super) struct Asked<'a> {
     media_type: Option<&'a [u8]>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> FileRequest<'a> {
     /// Goes through the fields once.
-    pub(super) fn read(head: &'a Head, query: Option<&[u8]>, entry: &Entry) -> Asked<'a> {
-        let mut asked = Asked {
+    pub(super) fn read(head: &'a Head, query: Option<&[u8]>, entry: &FileEntry) -> FileRequest<'a> {
+        let mut asked = FileRequest {
             conditions: Conditions::default(),
             range: None,
             accept: Accept::default(),
@@ -89,44 +89,44 @@ impl<'a> Asked<'a> {
 }
 
 /// The answer as far as it depends on nothing but its arguments.
-pub(super) fn respond(entry: &Rc<Entry>, asked: Asked<'_>, now: Moment) -> Answer {
+pub(super) fn respond(entry: &Rc<FileEntry>, asked: FileRequest<'_>, now: FileMoment) -> FileResponse {
     if let Some(reply) = part(entry, &asked, now) {
-        return Answer::Ready(reply);
+        return FileResponse::Ready(reply);
     }
     if !entry.varies() {
-        return Answer::Ready(send(entry, entry.plain(), &asked, now));
+        return FileResponse::Ready(send(entry, entry.plain(), &asked, now));
     }
     for coding in asked.accept.by_preference() {
         match entry.offer(coding, now.tick) {
-            Offer::Ready(representation) => {
-                return Answer::Ready(send(entry, &representation, &asked, now));
+            CodingOffer::Ready(representation) => {
+                return FileResponse::Ready(send(entry, &representation, &asked, now));
             }
-            Offer::Later { done, soon } => {
+            CodingOffer::Later { done, soon } => {
                 let etag = entry.etag_in(coding);
                 if asked.conditions.names(&etag) {
                     // The client has what is being made: it came from us before.
-                    return Answer::Ready(without_content(entry, &etag, coding, &asked, now));
+                    return FileResponse::Ready(without_content(entry, &etag, coding, &asked, now));
                 }
                 if !soon && asked.accept.takes(Coding::Identity) {
                     continue;
                 }
                 let (entry, asked) = (entry.clone(), asked.into_owned());
-                return Answer::Later(Box::pin(async move {
+                return FileResponse::Later(Box::pin(async move {
                     let made = entry.wait(coding, done).await;
                     send(&entry, made.as_ref().unwrap_or(entry.plain()), &asked, now)
                 }));
             }
-            Offer::None => {}
+            CodingOffer::None => {}
         }
     }
     // Nothing the client takes: RFC 9110 section 12.4.1 lets us send what there is, which helps more than a 406.
-    Answer::Ready(send(entry, entry.plain(), &asked, now))
+    FileResponse::Ready(send(entry, entry.plain(), &asked, now))
 }
 
-impl Asked<'_> {
-    fn into_owned(self) -> Asked<'static> {
+impl FileRequest<'_> {
+    fn into_owned(self) -> FileRequest<'static> {
         // A range has been answered or found not to count by the time that anybody waits, and only parts name the type.
-        Asked {
+        FileRequest {
             conditions: self.conditions.into_owned(),
             range: None,
             accept: self.accept,
@@ -137,7 +137,7 @@ impl Asked<'_> {
 }
 
 /// The answer to a request for a part, if it is one. Parts are those of the content as it is, without a coding.
-fn part(entry: &Entry, asked: &Asked<'_>, now: Moment) -> Option<Reply> {
+fn part(entry: &FileEntry, asked: &FileRequest<'_>, now: FileMoment) -> Option<Reply> {
     let range = asked.range.filter(|_| !entry.varies() || asked.accept.takes(Coding::Identity))?;
     let whole = entry.plain();
     let validators = validators(entry, &whole.etag, now);
@@ -158,7 +158,12 @@ fn part(entry: &Entry, asked: &Asked<'_>, now: Moment) -> Option<Reply> {
 }
 
 /// 200 with all of a representation, or what its conditions come to.
-fn send(entry: &Entry, representation: &Representation, asked: &Asked<'_>, now: Moment) -> Reply {
+fn send(
+    entry: &FileEntry,
+    representation: &Representation,
+    asked: &FileRequest<'_>,
+    now: FileMoment,
+) -> Reply {
     let shape = asked.shape();
     match asked.conditions.evaluate(&validators(entry, &representation.etag, now)) {
         Outcome::Proceed => {
@@ -176,7 +181,13 @@ fn send(entry: &Entry, representation: &Representation, asked: &Asked<'_>, now: 
 }
 
 /// 304 or 412 for a representation of which only the entity-tag is here.
-fn without_content(entry: &Entry, etag: &str, coding: Coding, asked: &Asked<'_>, now: Moment) -> Reply {
+fn without_content(
+    entry: &FileEntry,
+    etag: &str,
+    coding: Coding,
+    asked: &FileRequest<'_>,
+    now: FileMoment,
+) -> Reply {
     match asked.conditions.evaluate(&validators(entry, etag, now)) {
         Outcome::Failed => plain(412),
         // The conditions name the entity-tag, so they can't come to `Proceed`.
@@ -189,7 +200,7 @@ fn without_content(entry: &Entry, etag: &str, coding: Coding, asked: &Asked<'_>,
     }
 }
 
-fn validators<'a>(entry: &Entry, etag: &'a str, now: Moment) -> Validators<'a> {
+fn validators<'a>(entry: &FileEntry, etag: &'a str, now: FileMoment) -> Validators<'a> {
     let modified = entry.modified();
     let today = u64::try_from(now.wall / 1_000_000_000).unwrap_or(0);
     Validators { etag, etag_is_weak: false, modified, modified_is_strong: today > modified.saturating_add(1) }

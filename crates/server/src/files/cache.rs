@@ -12,26 +12,26 @@ use hashbrown::DefaultHashBuilder;
 use millrace_settings::plan;
 use rustix::process::{Resource, getrlimit};
 
-use super::entry::{Entry, Home, Ledger, Rules};
+use super::entry::{FileEntry, Home, Ledger, Rules};
 use super::listing::Listing;
-use super::lookup::{Failure, Kind, Root, Stamp};
-use super::table::{Cost, Key, Table};
-use super::{Moment, Node, Purpose};
+use super::lookup::{FileStamp, LookupFailure, PathKind, Root};
+use super::table::{Cost, FileTable, Key};
+use super::{FileMoment, Node, Purpose};
 use crate::context::Context;
-use crate::context::stats::{Counter, Slot};
+use crate::context::stats::{Counter, CounterSlot};
 use crate::site::Site;
 
 /// A thread's cache of open files.
 #[derive(Debug)]
-pub struct Cache {
-    inner: RefCell<Inner>,
+pub struct OpenFileCache {
+    inner: RefCell<CacheInner>,
     /// What the gauges have been told.
     told: Cell<Cost>,
 }
 
 /// What the cache has to know of a site.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct SitePlace<'a> {
     /// Position among the sites.
     pub index: usize,
     /// Differs between a site and the one that has its position after a reload.
@@ -44,9 +44,9 @@ pub(super) struct Place<'a> {
     pub expires: bool,
 }
 
-impl<'a> Place<'a> {
-    fn of(site: &'a Site) -> Place<'a> {
-        Place {
+impl<'a> SitePlace<'a> {
+    fn of(site: &'a Site) -> SitePlace<'a> {
+        SitePlace {
             index: site.index,
             identity: std::ptr::from_ref(site).addr(),
             root: &site.plan.root,
@@ -56,8 +56,8 @@ impl<'a> Place<'a> {
     }
 
     /// The folder of number `number` that the site's scripts hand files out of.
-    fn handed(site: &'a Site, number: usize, root: &'a Path, sites: usize) -> Place<'a> {
-        Place {
+    fn handed(site: &'a Site, number: usize, root: &'a Path, sites: usize) -> SitePlace<'a> {
+        SitePlace {
             // Behind those of all sites.
             index: site.index + (number + 1) * sites.max(1),
             identity: std::ptr::from_ref(site).addr(),
@@ -68,10 +68,10 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Cache {
+impl OpenFileCache {
     /// An empty cache: its share of the limits, which are for all threads together.
-    pub fn new(limits: &plan::Files, threads: usize) -> Cache {
-        Cache { inner: RefCell::new(Inner::new(limits, threads)), told: Cell::default() }
+    pub fn new(limits: &plan::Files, threads: usize) -> OpenFileCache {
+        OpenFileCache { inner: RefCell::new(CacheInner::new(limits, threads)), told: Cell::default() }
     }
 
     /// Forgets everything; new limits from now on.
@@ -79,13 +79,13 @@ impl Cache {
         let mut inner = self.inner.borrow_mut();
         // Requests that began before may still ask for the old sites: their entries must not be taken for new ones.
         let epochs = inner.epochs;
-        *inner = Inner::new(limits, threads);
+        *inner = CacheInner::new(limits, threads);
         inner.epochs = epochs;
     }
 
     /// What `path` (decoded, normalised, starting with `/`) leads to below the site's root.
     pub fn find(&self, context: &Context, site: &Site, path: &[u8], purpose: Purpose) -> Node {
-        let (node, is_hit) = self.find_at(Moment::of(context), &Place::of(site), path, purpose);
+        let (node, is_hit) = self.find_at(FileMoment::of(context), &SitePlace::of(site), path, purpose);
         if is_hit {
             context.stats.add(Counter::FileHits, 1);
         } else {
@@ -105,8 +105,8 @@ impl Cache {
         root: &Path,
         path: &[u8],
     ) -> Node {
-        let place = Place::handed(site, number, root, context.plan().sites.len());
-        let (node, is_hit) = self.find_at(Moment::of(context), &place, path, Purpose::Serve);
+        let place = SitePlace::handed(site, number, root, context.plan().sites.len());
+        let (node, is_hit) = self.find_at(FileMoment::of(context), &place, path, Purpose::Serve);
         context.stats.add(if is_hit { Counter::FileHits } else { Counter::FileMisses }, 1);
         if !is_hit {
             self.tell(&context.stats);
@@ -117,8 +117,8 @@ impl Cache {
     /// The same without a thread; and whether the file system was left alone.
     pub(super) fn find_at(
         &self,
-        now: Moment,
-        place: &Place<'_>,
+        now: FileMoment,
+        place: &SitePlace<'_>,
         path: &[u8],
         purpose: Purpose,
     ) -> (Node, bool) {
@@ -131,7 +131,7 @@ impl Cache {
     }
 
     /// Brings the gauges up to date.
-    pub(super) fn tell(&self, stats: &Slot) {
+    pub(super) fn tell(&self, stats: &CounterSlot) {
         let now = self.cost();
         let before = self.told.replace(now);
         for (gauge, before, now) in [
@@ -146,35 +146,35 @@ impl Cache {
 
 /// Something that was found.
 #[derive(Debug)]
-enum Known {
-    File(Rc<Entry>),
+enum CachedPath {
+    File(Rc<FileEntry>),
     Script(Rc<[u8]>),
     Directory,
 }
 
-impl Known {
+impl CachedPath {
     fn node(&self) -> Node {
         match self {
-            Known::File(entry) => Node::File(entry.clone()),
-            Known::Script(filename) => Node::Script(filename.clone()),
-            Known::Directory => Node::Directory,
+            CachedPath::File(entry) => Node::File(entry.clone()),
+            CachedPath::Script(filename) => Node::Script(filename.clone()),
+            CachedPath::Directory => Node::Directory,
         }
     }
 
     /// Whether it is still what was found.
-    fn is_current(&self, purpose: Purpose, kind: Kind, stamp: &Stamp) -> bool {
+    fn is_current(&self, purpose: Purpose, kind: PathKind, stamp: &FileStamp) -> bool {
         match self {
-            Known::File(entry) => kind == Kind::File && entry.is_current(stamp),
-            Known::Script(_) => kind == Kind::File && purpose == Purpose::Run,
-            Known::Directory => kind == Kind::Directory,
+            CachedPath::File(entry) => kind == PathKind::File && entry.is_current(stamp),
+            CachedPath::Script(_) => kind == PathKind::File && purpose == Purpose::Run,
+            CachedPath::Directory => kind == PathKind::Directory,
         }
     }
 }
 
 #[derive(Debug)]
-struct Inner {
+struct CacheInner {
     hasher: DefaultHashBuilder,
-    found: Table<Known>,
+    found: FileTable<CachedPath>,
     sites: Vec<Option<SiteHome>>,
     epochs: u32,
     rules: Rc<Rules>,
@@ -198,14 +198,14 @@ const FRACTION: usize = 8;
 /// Memory of an entry without content, bytes.
 const ENTRY: usize = 160;
 
-impl Inner {
-    fn new(limits: &plan::Files, threads: usize) -> Inner {
+impl CacheInner {
+    fn new(limits: &plan::Files, threads: usize) -> CacheInner {
         let threads = threads.max(1);
         let (entries, bytes) = (limits.cache_entries / threads, limits.cache_bytes / threads);
         let found = Cost { entries, bytes, descriptors: most_descriptors() / threads };
-        Inner {
+        CacheInner {
             hasher: DefaultHashBuilder::default(),
-            found: Table::new(found),
+            found: FileTable::new(found),
             sites: Vec::new(),
             epochs: 0,
             rules: Rc::new(Rules {
@@ -218,7 +218,13 @@ impl Inner {
         }
     }
 
-    fn find(&mut self, now: Moment, place: &Place<'_>, path: &[u8], purpose: Purpose) -> (Node, bool) {
+    fn find(
+        &mut self,
+        now: FileMoment,
+        place: &SitePlace<'_>,
+        path: &[u8],
+        purpose: Purpose,
+    ) -> (Node, bool) {
         self.settle();
         if self.root_is_known_to_lack(now, place, path) {
             return (Node::Missing, true);
@@ -243,7 +249,7 @@ impl Inner {
     }
 
     /// Compares what is known with the disk, or looks for the first time.
-    fn look(&mut self, now: Moment, home: &Rc<Home>, hash: u64, key: &Key<'_>) -> Node {
+    fn look(&mut self, now: FileMoment, home: &Rc<Home>, hash: u64, key: &Key<'_>) -> Node {
         let Some(root) = &home.root else { return Node::Missing };
         if let Some(slot) = self.found.get(hash, key) {
             match root.look(key.path) {
@@ -252,12 +258,12 @@ impl Inner {
                     return slot.value.node();
                 }
                 // Better what was there a second ago than nothing.
-                Err(Failure::Unavailable | Failure::Descriptors) => return slot.value.node(),
+                Err(LookupFailure::Unavailable | LookupFailure::Descriptors) => return slot.value.node(),
                 _ => {}
             }
         }
         let mut result = self.load(now, home, root, key);
-        if let Err(Failure::Descriptors) = result {
+        if let Err(LookupFailure::Descriptors) = result {
             // Those that are held for speed come first to mind.
             self.found.retain(|_, cost| cost.descriptors == 0);
             result = self.load(now, home, root, key);
@@ -265,53 +271,65 @@ impl Inner {
         self.keep(now, hash, key, result)
     }
 
-    fn load(&self, now: Moment, home: &Rc<Home>, root: &Root, key: &Key<'_>) -> Result<Known, Failure> {
+    fn load(
+        &self,
+        now: FileMoment,
+        home: &Rc<Home>,
+        root: &Root,
+        key: &Key<'_>,
+    ) -> Result<CachedPath, LookupFailure> {
         let found = match key.purpose {
             Purpose::Serve => root.open(key.path)?,
             Purpose::Run => root.look(key.path)?,
         };
         match (found.kind, key.purpose) {
-            (Kind::Directory, _) => Ok(Known::Directory),
-            (Kind::Other, _) => Err(Failure::Missing),
-            (Kind::File, Purpose::Run) => Ok(Known::Script(filename(root.real(), key.path))),
-            (Kind::File, Purpose::Serve) => {
-                let entry = Entry::load(home, root, key.path.into(), found, now.wall)?;
-                Ok(Known::File(Rc::new(entry)))
+            (PathKind::Directory, _) => Ok(CachedPath::Directory),
+            (PathKind::Other, _) => Err(LookupFailure::Missing),
+            (PathKind::File, Purpose::Run) => Ok(CachedPath::Script(filename(root.real(), key.path))),
+            (PathKind::File, Purpose::Serve) => {
+                let entry = FileEntry::load(home, root, key.path.into(), found, now.wall)?;
+                Ok(CachedPath::File(Rc::new(entry)))
             }
         }
     }
 
-    fn keep(&mut self, now: Moment, hash: u64, key: &Key<'_>, result: Result<Known, Failure>) -> Node {
+    fn keep(
+        &mut self,
+        now: FileMoment,
+        hash: u64,
+        key: &Key<'_>,
+        result: Result<CachedPath, LookupFailure>,
+    ) -> Node {
         let small = Cost { entries: 1, bytes: ENTRY + key.path.len(), descriptors: 0 };
         match result {
             Ok(known) => {
                 let node = known.node();
                 let (path, cost) = match &known {
-                    Known::File(entry) => (entry.path().clone(), entry.cost()),
-                    Known::Script(name) => {
+                    CachedPath::File(entry) => (entry.path().clone(), entry.cost()),
+                    CachedPath::Script(name) => {
                         (key.path.into(), Cost { bytes: small.bytes + name.len(), ..small })
                     }
-                    Known::Directory => (key.path.into(), small),
+                    CachedPath::Directory => (key.path.into(), small),
                 };
                 self.found.insert(hash, key, path, now.tick, known, cost);
                 node
             }
             Err(failure) => {
                 self.found.remove(hash, key);
-                if failure == Failure::Missing { Node::Missing } else { Node::Unavailable }
+                if failure == LookupFailure::Missing { Node::Missing } else { Node::Unavailable }
             }
         }
     }
 
     /// The site's root; opened if this thread has not seen the site yet.
-    fn home(&mut self, now: Moment, place: &Place<'_>) -> Rc<Home> {
+    fn home(&mut self, now: FileMoment, place: &SitePlace<'_>) -> Rc<Home> {
         match self.sites.get(place.index) {
             Some(Some(site)) if site.identity == place.identity => site.home.clone(),
             _ => self.open_home(now, place),
         }
     }
 
-    fn open_home(&mut self, now: Moment, place: &Place<'_>) -> Rc<Home> {
+    fn open_home(&mut self, now: FileMoment, place: &SitePlace<'_>) -> Rc<Home> {
         self.epochs += 1;
         let home = Rc::new(Home {
             epoch: self.epochs,
@@ -335,7 +353,7 @@ impl Inner {
     }
 
     /// Whether the site's root is another directory now, as after a deployment that changes a link; it is open then.
-    fn root_has_moved(&mut self, now: Moment, place: &Place<'_>) -> bool {
+    fn root_has_moved(&mut self, now: FileMoment, place: &SitePlace<'_>) -> bool {
         let Some(Some(site)) = self.sites.get_mut(place.index) else { return false };
         if now.tick.saturating_sub(site.checked) < self.revalidate {
             return false;
@@ -345,7 +363,7 @@ impl Inner {
             // A root that has vanished is one that has moved; if the machine can't say, it stays.
             Some(root) => {
                 root.is_still(&site.home.path).is_ok_and(|still| !still)
-                    || root.is_still(&site.home.path) == Err(Failure::Missing)
+                    || root.is_still(&site.home.path) == Err(LookupFailure::Missing)
             }
             None => true,
         };
@@ -358,7 +376,7 @@ impl Inner {
     /// Whether nothing can be at `path`, by names in the root that were compared with the disk a moment ago. Without a system
     /// call, and without a look at anything that is kept for each path: URLs of an application come by the hundred
     /// thousand.
-    fn root_is_known_to_lack(&self, now: Moment, place: &Place<'_>, path: &[u8]) -> bool {
+    fn root_is_known_to_lack(&self, now: FileMoment, place: &SitePlace<'_>, path: &[u8]) -> bool {
         let Some(Some(site)) = self.sites.get(place.index) else { return false };
         site.identity == place.identity
             && now.tick.saturating_sub(site.checked) < self.revalidate
@@ -366,7 +384,7 @@ impl Inner {
     }
 
     /// Whether nothing can be at `path`, by the names in the root.
-    fn root_lacks(&mut self, now: Moment, place: &Place<'_>, home: &Home, path: &[u8]) -> bool {
+    fn root_lacks(&mut self, now: FileMoment, place: &SitePlace<'_>, home: &Home, path: &[u8]) -> bool {
         match (self.sites.get_mut(place.index), &home.root) {
             (Some(Some(site)), Some(root)) => site.names.lacks(root, now, path),
             _ => false,
@@ -378,7 +396,8 @@ impl Inner {
         for entry in self.ledger.take().into_iter().filter_map(|entry| entry.upgrade()) {
             let key = Key { epoch: entry.epoch(), purpose: Purpose::Serve, path: entry.path() };
             let hash = self.hash(&key);
-            let is_it = |known: &Known| matches!(known, Known::File(known) if Rc::ptr_eq(known, &entry));
+            let is_it =
+                |known: &CachedPath| matches!(known, CachedPath::File(known) if Rc::ptr_eq(known, &entry));
             self.found.charge(hash, &key, entry.cost(), is_it);
         }
     }

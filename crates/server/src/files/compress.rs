@@ -16,12 +16,12 @@ use millrace_wire::encoding::Coding;
 use tokio::sync::watch;
 
 use super::entry::read_unchanged;
-use super::lookup::{Kind, Root, Stamp};
+use super::lookup::{FileStamp, PathKind, Root};
 use crate::message::reply::codec;
 
 /// A file to compress.
 #[derive(Debug)]
-pub struct Job {
+pub struct FileCompression {
     /// The site's root.
     pub root: PathBuf,
     /// Where links may lead.
@@ -29,20 +29,20 @@ pub struct Job {
     /// The file, below the root.
     pub path: Vec<u8>,
     /// The state that it must still have.
-    pub stamp: Stamp,
+    pub stamp: FileStamp,
     /// What it is to become.
     pub coding: Coding,
 }
 
 /// The result to come; `None` in it: not smaller, or the file has changed.
 #[derive(Clone, Debug)]
-pub struct Done(watch::Receiver<Option<Outcome>>);
+pub struct PendingCompression(watch::Receiver<Option<CompressedBytes>>);
 
-type Outcome = Option<Arc<[u8]>>;
+type CompressedBytes = Option<Arc<[u8]>>;
 
-impl Done {
+impl PendingCompression {
     /// The result, if it is there.
-    pub fn result(&self) -> Option<Outcome> {
+    pub fn result(&self) -> Option<CompressedBytes> {
         match &*self.0.borrow() {
             Some(outcome) => Some(outcome.clone()),
             None if self.0.has_changed().is_err() => Some(None),
@@ -51,7 +51,7 @@ impl Done {
     }
 
     /// The result, when it is there.
-    pub async fn wait(mut self) -> Outcome {
+    pub async fn wait(mut self) -> CompressedBytes {
         match self.0.wait_for(Option::is_some).await {
             Ok(outcome) => outcome.clone().flatten(),
             // The worker is gone.
@@ -72,27 +72,27 @@ pub fn is_soon(size: u64) -> bool {
 }
 
 /// Has a file compressed; `None` if too many wait already.
-pub fn submit(job: Job) -> Option<Done> {
-    static LANES: [OnceLock<Option<SyncSender<Order>>>; 2] = [OnceLock::new(), OnceLock::new()];
+pub fn submit(job: FileCompression) -> Option<PendingCompression> {
+    static LANES: [OnceLock<Option<SyncSender<CompressionRequest>>>; 2] = [OnceLock::new(), OnceLock::new()];
     let lane = &LANES[usize::from(!is_soon(job.stamp.size))];
     let sender = lane.get_or_init(start_worker).as_ref()?;
     let (done, receiver) = watch::channel(None);
-    sender.try_send(Order { job, done }).ok()?;
-    Some(Done(receiver))
+    sender.try_send(CompressionRequest { job, done }).ok()?;
+    Some(PendingCompression(receiver))
 }
 
-struct Order {
-    job: Job,
-    done: watch::Sender<Option<Outcome>>,
+struct CompressionRequest {
+    job: FileCompression,
+    done: watch::Sender<Option<CompressedBytes>>,
 }
 
-fn start_worker() -> Option<SyncSender<Order>> {
+fn start_worker() -> Option<SyncSender<CompressionRequest>> {
     let (sender, orders) = sync_channel(QUEUE);
     let builder = std::thread::Builder::new().name("compress".to_owned());
     builder.spawn(move || work(&orders)).ok().map(|_| sender)
 }
 
-fn work(orders: &Receiver<Order>) {
+fn work(orders: &Receiver<CompressionRequest>) {
     codec::leave_the_core();
     let mut recent = Recent::default();
     loop {
@@ -104,7 +104,7 @@ fn work(orders: &Receiver<Order>) {
             }
             Err(RecvTimeoutError::Disconnected) => return,
         };
-        let Order { job, done } = order;
+        let CompressionRequest { job, done } = order;
         let outcome = recent.get(&job).unwrap_or_else(|| {
             // A codec that fails costs this file's compression, not the thread.
             let outcome = catch_unwind(AssertUnwindSafe(|| run(&job))).ok().flatten();
@@ -118,7 +118,7 @@ fn work(orders: &Receiver<Order>) {
 /// The last results: every event loop asks for the same files at about the same time.
 #[derive(Default)]
 struct Recent {
-    results: VecDeque<(Stamp, Coding, Outcome)>,
+    results: VecDeque<(FileStamp, Coding, CompressedBytes)>,
     bytes: usize,
 }
 
@@ -128,13 +128,14 @@ impl Recent {
     const BYTES: usize = 4 << 20;
     const RESULTS: usize = 256;
 
-    fn get(&self, job: &Job) -> Option<Outcome> {
-        let is_it =
-            |(stamp, coding, _): &&(Stamp, Coding, Outcome)| *stamp == job.stamp && *coding == job.coding;
+    fn get(&self, job: &FileCompression) -> Option<CompressedBytes> {
+        let is_it = |(stamp, coding, _): &&(FileStamp, Coding, CompressedBytes)| {
+            *stamp == job.stamp && *coding == job.coding
+        };
         self.results.iter().find(is_it).map(|(_, _, outcome)| outcome.clone())
     }
 
-    fn put(&mut self, job: &Job, outcome: Outcome) {
+    fn put(&mut self, job: &FileCompression, outcome: CompressedBytes) {
         self.bytes += size(&outcome);
         self.results.push_back((job.stamp, job.coding, outcome));
         while self.bytes > Self::BYTES || self.results.len() > Self::RESULTS {
@@ -144,14 +145,14 @@ impl Recent {
     }
 }
 
-fn size(outcome: &Outcome) -> usize {
+fn size(outcome: &CompressedBytes) -> usize {
     outcome.as_ref().map_or(0, |bytes| bytes.len())
 }
 
-fn run(job: &Job) -> Outcome {
+fn run(job: &FileCompression) -> CompressedBytes {
     let root = Root::open_at(&job.root, job.symlinks).ok()?;
     let found = root.open(&job.path).ok()?;
-    if found.kind != Kind::File || found.stamp != job.stamp {
+    if found.kind != PathKind::File || found.stamp != job.stamp {
         return None;
     }
     let bytes = read_unchanged(&found).ok()??;
@@ -167,7 +168,7 @@ mod tests {
         let mut recent = Recent::default();
         let dir = std::env::temp_dir();
         let stamp = Root::open_at(&dir, Symlinks::Inside).unwrap().look(b"/").unwrap().stamp;
-        let job = |n: u64| Job {
+        let job = |n: u64| FileCompression {
             root: dir.clone(),
             symlinks: Symlinks::Inside,
             path: Vec::new(),

@@ -12,10 +12,10 @@ use millrace_settings::plan;
 use millrace_wire::conditional::http_date;
 use millrace_wire::encoding::Coding;
 
-use super::compress::{self, Done, Job};
+use super::compress::{self, FileCompression, PendingCompression};
 use super::expiry;
-use super::kinds::{Kind, kind_of};
-use super::lookup::{self, Failure, Found, Root, Stamp, Target};
+use super::kinds::{MediaKind, kind_of};
+use super::lookup::{self, FileStamp, FoundPath, LinkTarget, LookupFailure, Root};
 use super::table::Cost;
 use crate::message::reply::Body;
 
@@ -53,16 +53,16 @@ pub struct Home {
 #[derive(Debug, Default)]
 pub struct Ledger {
     is_open: Cell<bool>,
-    grown: RefCell<Vec<Weak<Entry>>>,
+    grown: RefCell<Vec<Weak<FileEntry>>>,
 }
 
 impl Ledger {
     /// The entries that have grown since the last call.
-    pub fn take(&self) -> Vec<Weak<Entry>> {
+    pub fn take(&self) -> Vec<Weak<FileEntry>> {
         if self.is_open.replace(false) { self.grown.take() } else { Vec::new() }
     }
 
-    fn note(&self, entry: &Rc<Entry>) {
+    fn note(&self, entry: &Rc<FileEntry>) {
         self.is_open.set(true);
         self.grown.borrow_mut().push(Rc::downgrade(entry));
     }
@@ -70,18 +70,18 @@ impl Ledger {
 
 /// A file that can be served.
 #[derive(Debug)]
-pub struct Entry {
+pub struct FileEntry {
     home: Rc<Home>,
     path: Rc<[u8]>,
-    target: Option<Target>,
-    pub(super) stamp: Stamp,
-    kind: &'static Kind,
+    target: Option<LinkTarget>,
+    pub(super) stamp: FileStamp,
+    kind: &'static MediaKind,
     /// `Last-Modified`, seconds since 1970. Never later than when it was said (RFC 9110 section 8.8.2.1).
     modified: u64,
     is_versioned: bool,
     may_change_unseen: bool,
     plain: Rc<Representation>,
-    coded: [Coded; 3],
+    coded: [CodedForm; 3],
 }
 
 /// The content in one coding, and the fields that go with it.
@@ -92,14 +92,14 @@ pub struct Representation {
     /// The entity-tag, with quotes; strong.
     pub etag: Box<str>,
     /// The content.
-    pub content: Content,
+    pub content: FormContent,
     /// For 200 and 304, each for the usual and for a versioned URL.
     blocks: [OnceCell<Arc<[u8]>>; 4],
 }
 
 /// Where a representation's bytes are.
 #[derive(Clone, Debug)]
-pub enum Content {
+pub enum FormContent {
     /// In memory.
     Memory(Arc<[u8]>),
     /// In an open file.
@@ -122,9 +122,9 @@ pub struct Shape {
 
 /// What there is in one coding.
 #[derive(Debug, Default)]
-struct Coded {
+struct CodedForm {
     sibling: RefCell<Sibling>,
-    made: RefCell<Made>,
+    made: RefCell<MadeForm>,
 }
 
 /// A file beside the original with a suffix: `.br`, `.zst`, `.gz`.
@@ -132,17 +132,17 @@ struct Coded {
 struct Sibling {
     /// When it was looked for last.
     looked: Option<u64>,
-    found: Option<(Stamp, Rc<Representation>)>,
+    found: Option<(FileStamp, Rc<Representation>)>,
 }
 
 /// What we make ourselves.
 #[derive(Debug, Default)]
-enum Made {
+enum MadeForm {
     /// Nobody has asked yet.
     #[default]
     Not,
     /// Being made.
-    Soon(Done),
+    Soon(PendingCompression),
     /// Made.
     Ready(Rc<Representation>),
     /// It gets no smaller, or the file has changed.
@@ -151,13 +151,13 @@ enum Made {
 
 /// What an entry can say about a coding.
 #[derive(Debug)]
-pub enum Offer {
+pub enum CodingOffer {
     /// Here it is.
     Ready(Rc<Representation>),
     /// It is being made, and worth waiting for if `soon`.
     Later {
         /// Resolves when it is made.
-        done: Done,
+        done: PendingCompression,
         /// Whether it takes milliseconds, not more.
         soon: bool,
     },
@@ -165,7 +165,7 @@ pub enum Offer {
     None,
 }
 
-impl Entry {
+impl FileEntry {
     /// Takes in what was found at `path`; `wall` is now, in nanoseconds since 1970.
     ///
     /// # Errors
@@ -174,13 +174,13 @@ impl Entry {
         home: &Rc<Home>,
         root: &Root,
         path: Rc<[u8]>,
-        found: Found,
+        found: FoundPath,
         wall: i64,
-    ) -> Result<Entry, Failure> {
+    ) -> Result<FileEntry, LookupFailure> {
         let target = found.target.clone();
         let (stamp, content) = take_in(root, &path, found, home.rules.small)?;
         let kind = kind_of(&path);
-        Ok(Entry {
+        Ok(FileEntry {
             home: home.clone(),
             target,
             stamp,
@@ -208,8 +208,8 @@ impl Entry {
     /// outside, the last segment. What may not be served under it may not be served under the link's.
     pub fn linked_name(&self) -> Option<&[u8]> {
         match self.target.as_ref()? {
-            Target::Inside(path) => Some(path),
-            Target::Outside(path) => Some(&path[memchr::memrchr(b'/', path).unwrap_or(0)..]),
+            LinkTarget::Inside(path) => Some(path),
+            LinkTarget::Outside(path) => Some(&path[memchr::memrchr(b'/', path).unwrap_or(0)..]),
         }
     }
 
@@ -223,7 +223,7 @@ impl Entry {
         &self.plain
     }
 
-    /// `Content-Type`.
+    /// `FormContent-Type`.
     pub fn media_type(&self) -> &'static str {
         self.kind.media_type
     }
@@ -234,7 +234,7 @@ impl Entry {
     }
 
     /// Whether `stamp` says that this is the file's state still.
-    pub fn is_current(&self, stamp: &Stamp) -> bool {
+    pub fn is_current(&self, stamp: &FileStamp) -> bool {
         self.stamp == *stamp && !self.may_change_unseen
     }
 
@@ -251,7 +251,7 @@ impl Entry {
             if let Some((_, representation)) = &coded.sibling.borrow().found {
                 representation.add_to(&mut cost);
             }
-            if let Made::Ready(representation) = &*coded.made.borrow() {
+            if let MadeForm::Ready(representation) = &*coded.made.borrow() {
                 representation.add_to(&mut cost);
             }
         }
@@ -260,45 +260,51 @@ impl Entry {
 
     /// Memory besides contents, bytes: itself, its place in the table, and two blocks of fields.
     fn overhead(&self) -> usize {
-        size_of::<Entry>() + 256 + self.path.len() + 2 * (self.home.lines.len() + 320)
+        size_of::<FileEntry>() + 256 + self.path.len() + 2 * (self.home.lines.len() + 320)
     }
 
     /// What there is in `coding`, looked for at `tick`.
-    pub fn offer(self: &Rc<Entry>, coding: Coding, tick: u64) -> Offer {
-        let Some(coded) = self.coded.get(coding as usize) else { return Offer::Ready(self.plain.clone()) };
+    pub fn offer(self: &Rc<FileEntry>, coding: Coding, tick: u64) -> CodingOffer {
+        let Some(coded) = self.coded.get(coding as usize) else {
+            return CodingOffer::Ready(self.plain.clone());
+        };
         if let Some(representation) = self.sibling(coded, coding, tick) {
-            return Offer::Ready(representation);
+            return CodingOffer::Ready(representation);
         }
         if !self.may_compress() {
-            return Offer::None;
+            return CodingOffer::None;
         }
         let mut made = coded.made.borrow_mut();
-        if let Made::Not = *made {
+        if let MadeForm::Not = *made {
             match compress::submit(self.job(coding)) {
-                Some(done) => *made = Made::Soon(done),
-                None => return Offer::None,
+                Some(done) => *made = MadeForm::Soon(done),
+                None => return CodingOffer::None,
             }
         }
-        if let Made::Soon(done) = &*made {
+        if let MadeForm::Soon(done) = &*made {
             let Some(result) = done.result() else {
-                return Offer::Later { done: done.clone(), soon: compress::is_soon(self.stamp.size) };
+                return CodingOffer::Later { done: done.clone(), soon: compress::is_soon(self.stamp.size) };
             };
             drop(made);
             self.install(coding, result);
             made = coded.made.borrow_mut();
         }
         match &*made {
-            Made::Ready(representation) => Offer::Ready(representation.clone()),
-            _ => Offer::None,
+            MadeForm::Ready(representation) => CodingOffer::Ready(representation.clone()),
+            _ => CodingOffer::None,
         }
     }
 
     /// Waits until the form in `coding` is made; `None` if there will be none.
-    pub async fn wait(self: &Rc<Entry>, coding: Coding, done: Done) -> Option<Rc<Representation>> {
+    pub async fn wait(
+        self: &Rc<FileEntry>,
+        coding: Coding,
+        done: PendingCompression,
+    ) -> Option<Rc<Representation>> {
         let result = done.wait().await;
         let coded = self.coded.get(coding as usize)?;
         // The first of those who wait takes it in for all.
-        let is_first = matches!(*coded.made.borrow(), Made::Soon(_));
+        let is_first = matches!(*coded.made.borrow(), MadeForm::Soon(_));
         if is_first {
             self.install(coding, result);
         }
@@ -317,7 +323,7 @@ impl Entry {
         block.get_or_init(|| self.lines(&representation.etag, representation.coding, shape).into()).clone()
     }
 
-    /// The same for a representation that isn't there now, but whose entity-tag is known. `Content-Type` comes first.
+    /// The same for a representation that isn't there now, but whose entity-tag is known. `FormContent-Type` comes first.
     pub fn lines(&self, etag: &str, coding: Coding, shape: Shape) -> Vec<u8> {
         let mut lines =
             Lines { text: Vec::with_capacity(320 + self.home.lines.len()), site: &self.home.lines };
@@ -350,8 +356,8 @@ impl Entry {
             && self.stamp.size > 0
     }
 
-    fn job(&self, coding: Coding) -> Job {
-        Job {
+    fn job(&self, coding: Coding) -> FileCompression {
+        FileCompression {
             root: self.home.path.clone(),
             symlinks: self.home.rules.plan.symlinks,
             path: self.path.to_vec(),
@@ -360,20 +366,25 @@ impl Entry {
         }
     }
 
-    fn install(self: &Rc<Entry>, coding: Coding, result: Option<Arc<[u8]>>) {
+    fn install(self: &Rc<FileEntry>, coding: Coding, result: Option<Arc<[u8]>>) {
         let Some(coded) = self.coded.get(coding as usize) else { return };
         *coded.made.borrow_mut() = match result {
             Some(bytes) => {
-                let content = Content::Memory(Arc::from(&*bytes));
-                Made::Ready(Rc::new(Representation::new(coding, &self.stamp, content)))
+                let content = FormContent::Memory(Arc::from(&*bytes));
+                MadeForm::Ready(Rc::new(Representation::new(coding, &self.stamp, content)))
             }
-            None => Made::Useless,
+            None => MadeForm::Useless,
         };
         self.home.ledger.note(self);
     }
 
     /// The file beside this one that holds it in `coding`. It must not be older: then it is of another state.
-    fn sibling(self: &Rc<Entry>, coded: &Coded, coding: Coding, tick: u64) -> Option<Rc<Representation>> {
+    fn sibling(
+        self: &Rc<FileEntry>,
+        coded: &CodedForm,
+        coding: Coding,
+        tick: u64,
+    ) -> Option<Rc<Representation>> {
         let mut sibling = coded.sibling.borrow_mut();
         let revalidate = self.home.rules.plan.revalidate.as_millis() as u64;
         if sibling.looked.is_none_or(|looked| tick.saturating_sub(looked) >= revalidate) {
@@ -394,15 +405,15 @@ impl Entry {
     }
 
     /// State of the sibling, if there is one that may be used. Where the machine can't say: as `before`.
-    fn find_sibling(&self, coding: Coding, before: Option<Stamp>) -> Option<Stamp> {
+    fn find_sibling(&self, coding: Coding, before: Option<FileStamp>) -> Option<FileStamp> {
         match self.home.root.as_ref()?.look(&self.sibling_path(coding)) {
             Ok(found) => self.is_sibling(&found).then_some(found.stamp),
-            Err(Failure::Missing) => None,
+            Err(LookupFailure::Missing) => None,
             Err(_) => before,
         }
     }
 
-    fn load_sibling(&self, coding: Coding) -> Option<(Stamp, Rc<Representation>)> {
+    fn load_sibling(&self, coding: Coding) -> Option<(FileStamp, Rc<Representation>)> {
         let root = self.home.root.as_ref()?;
         let path = self.sibling_path(coding);
         let found = root.open(&path).ok().filter(|found| self.is_sibling(found))?;
@@ -410,8 +421,8 @@ impl Entry {
         Some((stamp, Rc::new(Representation::new(coding, &stamp, content))))
     }
 
-    fn is_sibling(&self, found: &Found) -> bool {
-        found.kind == lookup::Kind::File
+    fn is_sibling(&self, found: &FoundPath) -> bool {
+        found.kind == lookup::PathKind::File
             && found.stamp.modified >= self.stamp.modified
             && (1..self.stamp.size).contains(&found.stamp.size)
     }
@@ -427,34 +438,34 @@ impl Entry {
     }
 }
 
-impl Made {
+impl MadeForm {
     fn ready(&self) -> Option<Rc<Representation>> {
         match self {
-            Made::Ready(representation) => Some(representation.clone()),
+            MadeForm::Ready(representation) => Some(representation.clone()),
             _ => None,
         }
     }
 }
 
 impl Representation {
-    fn new(coding: Coding, stamp: &Stamp, content: Content) -> Representation {
+    fn new(coding: Coding, stamp: &FileStamp, content: FormContent) -> Representation {
         Representation { coding, etag: etag(stamp, coding).into(), content, blocks: Default::default() }
     }
 
     fn add_to(&self, cost: &mut Cost) {
         match &self.content {
-            Content::Memory(bytes) => cost.bytes += bytes.len(),
-            Content::Disk { .. } => cost.descriptors += 1,
+            FormContent::Memory(bytes) => cost.bytes += bytes.len(),
+            FormContent::Disk { .. } => cost.descriptors += 1,
         }
     }
 }
 
-impl Content {
+impl FormContent {
     /// Bytes.
     pub fn length(&self) -> u64 {
         match self {
-            Content::Memory(bytes) => bytes.len() as u64,
-            Content::Disk { length, .. } => *length,
+            FormContent::Memory(bytes) => bytes.len() as u64,
+            FormContent::Disk { length, .. } => *length,
         }
     }
 
@@ -463,10 +474,10 @@ impl Content {
         debug_assert!(start <= end && end <= self.length());
         match self {
             _ if start == end => Body::Empty,
-            Content::Memory(bytes) => {
+            FormContent::Memory(bytes) => {
                 Body::Shared { bytes: bytes.clone(), start: start as usize, end: end as usize }
             }
-            Content::Disk { file, .. } => {
+            FormContent::Disk { file, .. } => {
                 Body::File { file: file.clone(), offset: start, length: end - start }
             }
         }
@@ -498,7 +509,7 @@ impl Lines<'_> {
 }
 
 /// Size and time of modification. Not the inode: machines that serve one site from copies agree on the rest.
-fn etag(stamp: &Stamp, coding: Coding) -> String {
+fn etag(stamp: &FileStamp, coding: Coding) -> String {
     let suffix = match coding {
         Coding::Identity => "",
         Coding::Brotli => "-br",
@@ -510,28 +521,33 @@ fn etag(stamp: &Stamp, coding: Coding) -> String {
 
 /// Reads a small file, keeps a large one open. A content of another length than its file has never comes out: a file
 /// that changes while it is read is read once more, and if it changes again, left on disk.
-fn take_in(root: &Root, path: &[u8], found: Found, small: u64) -> Result<(Stamp, Content), Failure> {
+fn take_in(
+    root: &Root,
+    path: &[u8],
+    found: FoundPath,
+    small: u64,
+) -> Result<(FileStamp, FormContent), LookupFailure> {
     let mut found = found;
     for attempt in 0..2 {
         if found.stamp.size > small {
             break;
         }
         if let Some(bytes) = read_unchanged(&found)? {
-            return Ok((found.stamp, Content::Memory(bytes.into())));
+            return Ok((found.stamp, FormContent::Memory(bytes.into())));
         }
         if attempt == 0 {
             found = root.open(path)?;
-            if found.kind != lookup::Kind::File {
-                return Err(Failure::Missing);
+            if found.kind != lookup::PathKind::File {
+                return Err(LookupFailure::Missing);
             }
         }
     }
     let length = found.stamp.size;
-    Ok((found.stamp, Content::Disk { file: Rc::new(found.file), length }))
+    Ok((found.stamp, FormContent::Disk { file: Rc::new(found.file), length }))
 }
 
 /// The content of a file; `None` if it changed meanwhile.
-pub fn read_unchanged(found: &Found) -> Result<Option<Vec<u8>>, Failure> {
+pub fn read_unchanged(found: &FoundPath) -> Result<Option<Vec<u8>>, LookupFailure> {
     let mut bytes = vec![0; found.stamp.size as usize];
     match found.file.read_exact_at(&mut bytes, 0) {
         Ok(()) => Ok((lookup::stamp_of(&found.file)? == found.stamp).then_some(bytes)),

@@ -2,7 +2,7 @@
 //!
 //! `Expires` is not sent: whoever caches at all obeys `Cache-Control: max-age`, and the two would have to agree.
 
-use super::kinds::Kind;
+use super::kinds::MediaKind;
 
 /// A year, the most that caches believe (RFC 9111 section 5.2.2.1; RFC 2616 section 14.21 set the custom).
 const YEAR: &str = "public, max-age=31536000";
@@ -14,10 +14,10 @@ const FOREVER: &str = "public, max-age=31536000, immutable";
 const ASK: &str = "no-cache";
 
 /// The value of `Cache-Control` for a file; `versioned`: its URL changes with its content.
-pub fn cache_control(kind: &Kind, versioned: bool) -> &'static str {
+pub fn cache_control(kind: &MediaKind, versioned: bool) -> &'static str {
     match kind {
-        Kind { keeps: true, .. } if versioned => FOREVER,
-        Kind { keeps: true, .. } => YEAR,
+        MediaKind { keeps: true, .. } if versioned => FOREVER,
+        MediaKind { keeps: true, .. } => YEAR,
         _ => ASK,
     }
 }

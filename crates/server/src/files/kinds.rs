@@ -2,7 +2,7 @@
 
 /// A kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
+pub struct MediaKind {
     /// The value of `Content-Type`.
     pub media_type: &'static str,
     /// Whether it shrinks when it is compressed.
@@ -12,10 +12,10 @@ pub struct Kind {
 }
 
 /// What is said about a file of unknown kind.
-static UNKNOWN: Kind = packed("application/octet-stream");
+static UNKNOWN: MediaKind = packed("application/octet-stream");
 
 /// The kind of the file at `path`, by the extension of its name.
-pub fn kind_of(path: &[u8]) -> &'static Kind {
+pub fn kind_of(path: &[u8]) -> &'static MediaKind {
     let name = &path[memchr::memrchr(b'/', path).map_or(0, |slash| slash + 1)..];
     let Some(dot) = memchr::memrchr(b'.', name) else { return &UNKNOWN };
     let mut lower = [0; LONGEST];
@@ -33,28 +33,28 @@ pub fn kind_of(path: &[u8]) -> &'static Kind {
 const LONGEST: usize = 11;
 
 /// A document that shrinks.
-const fn text(media_type: &'static str) -> Kind {
-    Kind { media_type, shrinks: true, keeps: false }
+const fn text(media_type: &'static str) -> MediaKind {
+    MediaKind { media_type, shrinks: true, keeps: false }
 }
 
 /// A document that doesn't.
-const fn packed(media_type: &'static str) -> Kind {
-    Kind { media_type, shrinks: false, keeps: false }
+const fn packed(media_type: &'static str) -> MediaKind {
+    MediaKind { media_type, shrinks: false, keeps: false }
 }
 
 /// A part of a page that shrinks.
-const fn asset(media_type: &'static str) -> Kind {
-    Kind { media_type, shrinks: true, keeps: true }
+const fn asset(media_type: &'static str) -> MediaKind {
+    MediaKind { media_type, shrinks: true, keeps: true }
 }
 
 /// A part of a page, or an archive, that doesn't.
-const fn packed_asset(media_type: &'static str) -> Kind {
-    Kind { media_type, shrinks: false, keeps: true }
+const fn packed_asset(media_type: &'static str) -> MediaKind {
+    MediaKind { media_type, shrinks: false, keeps: true }
 }
 
 /// Extensions in lower case, sorted. Text has a charset because a file without one is read as something else by old
 /// clients; XML and JSON say themselves what they are in.
-static TABLE: &[(&str, Kind)] = &[
+static TABLE: &[(&str, MediaKind)] = &[
     ("3g2", packed_asset("video/3gpp2")),
     ("3gp", packed_asset("video/3gpp")),
     ("3gpp", packed_asset("video/3gpp")),

@@ -6,8 +6,8 @@
 
 use hashbrown::HashSet;
 
-use super::Moment;
-use super::lookup::{Root, Stamp};
+use super::FileMoment;
+use super::lookup::{FileStamp, Root};
 
 /// A root with more names than this is looked at path by path.
 const MOST: usize = 4096;
@@ -22,21 +22,21 @@ const TRUST: u64 = 20;
 pub(super) struct Listing {
     /// When they were read, milliseconds of the thread's clock.
     read: Option<u64>,
-    known: Option<Known>,
+    known: Option<CachedListing>,
     /// When the root was last seen as it is known: milliseconds of the thread's clock, and what scripts had said by then.
     seen: Option<(u64, u64)>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct CachedListing {
     /// From before the reading: what came meanwhile has changed it.
-    stamp: Stamp,
+    stamp: FileStamp,
     names: HashSet<Box<[u8]>>,
 }
 
 impl Listing {
     /// Whether nothing can be at `path`, without a system call; `trust`: milliseconds for which the last look may hold.
-    pub fn is_known_to_lack(&self, now: Moment, trust: u64, path: &[u8]) -> bool {
+    pub fn is_known_to_lack(&self, now: FileMoment, trust: u64, path: &[u8]) -> bool {
         let (Some(known), Some((tick, scripts))) = (&self.known, self.seen) else { return false };
         let is_recent = scripts == now.scripts && now.tick.saturating_sub(tick) < TRUST.min(trust);
         is_recent
@@ -45,7 +45,7 @@ impl Listing {
     }
 
     /// Whether nothing can be at `path` now. One system call, more only if a name has come or gone.
-    pub fn lacks(&mut self, root: &Root, now: Moment, path: &[u8]) -> bool {
+    pub fn lacks(&mut self, root: &Root, now: FileMoment, path: &[u8]) -> bool {
         let Some(first) = first_segment(path) else { return false };
         if self.known.as_ref().is_some_and(|known| known.names.contains(first)) {
             return false;
@@ -59,14 +59,14 @@ impl Listing {
         self.known.as_ref().is_some_and(|known| !known.names.contains(first))
     }
 
-    fn read(&mut self, root: &Root, now: Moment, stamp: Stamp) -> bool {
+    fn read(&mut self, root: &Root, now: FileMoment, stamp: FileStamp) -> bool {
         if self.read.is_some_and(|read| now.tick.saturating_sub(read) < PAUSE) {
             return false;
         }
         self.read = Some(now.tick);
         // Another name within the same tick of the file system's clock would not change the stamp.
         let names = (!stamp.is_fresh(now.wall)).then(|| root.names(MOST).ok().flatten()).flatten();
-        self.known = names.map(|names| Known { stamp, names });
+        self.known = names.map(|names| CachedListing { stamp, names });
         self.known.is_some()
     }
 }
@@ -90,9 +90,9 @@ mod tests {
     use super::super::tests::{Folder, settle};
     use super::*;
 
-    fn at(tick: u64) -> Moment {
+    fn at(tick: u64) -> FileMoment {
         let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-        Moment { tick, wall: wall.as_nanos() as i64, scripts: 0 }
+        FileMoment { tick, wall: wall.as_nanos() as i64, scripts: 0 }
     }
 
     #[test]
@@ -146,7 +146,10 @@ mod tests {
         assert!(!listing.is_known_to_lack(just, 1000, b"/robots.txt"), "it may be new");
         assert!(listing.is_known_to_lack(just, 1000, b"/v1.0/b-post"));
         assert!(!listing.is_known_to_lack(at(0), 0, b"/b-post/"), "nothing holds where the settings say so");
-        assert!(!listing.is_known_to_lack(Moment { scripts: 1, ..just }, 1000, b"/b-post/"), "it may be new");
+        assert!(
+            !listing.is_known_to_lack(FileMoment { scripts: 1, ..just }, 1000, b"/b-post/"),
+            "it may be new"
+        );
         folder.write("/b-post", "");
         assert!(!listing.lacks(&root, just, b"/b-post"));
         assert!(!listing.is_known_to_lack(just, 1000, b"/c-post/"), "another name has come");

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 
 /// What identifies one state of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Stamp {
+pub struct FileStamp {
     device: u64,
     inode: u64,
     /// Bytes.
@@ -30,9 +30,9 @@ pub struct Stamp {
     pub changed: i64,
 }
 
-impl Stamp {
-    fn of(stat: &Stat) -> Stamp {
-        Stamp {
+impl FileStamp {
+    fn of(stat: &Stat) -> FileStamp {
+        FileStamp {
             device: stat.st_dev,
             inode: stat.st_ino,
             size: stat.st_size as u64,
@@ -42,8 +42,8 @@ impl Stamp {
     }
 
     #[cfg(test)]
-    pub fn with_size(self, size: u64) -> Stamp {
-        Stamp { size, ..self }
+    pub fn with_size(self, size: u64) -> FileStamp {
+        FileStamp { size, ..self }
     }
 
     /// `Last-Modified`: whole seconds since 1970.
@@ -70,7 +70,7 @@ fn nanoseconds(seconds: i64, rest: i64) -> i64 {
 
 /// Why nothing was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum LookupFailure {
     /// It isn't there, or not for us, or not inside the root.
     Missing,
     /// The machine can't say now: no descriptors, no memory, a failing disk.
@@ -79,41 +79,41 @@ pub enum Failure {
     Descriptors,
 }
 
-impl From<Errno> for Failure {
-    fn from(errno: Errno) -> Failure {
+impl From<Errno> for LookupFailure {
+    fn from(errno: Errno) -> LookupFailure {
         match errno {
-            Errno::MFILE | Errno::NFILE => Failure::Descriptors,
+            Errno::MFILE | Errno::NFILE => LookupFailure::Descriptors,
             Errno::NOMEM | Errno::NOBUFS | Errno::IO | Errno::STALE | Errno::INTR | Errno::TIMEDOUT => {
-                Failure::Unavailable
+                LookupFailure::Unavailable
             }
-            _ => Failure::Missing,
+            _ => LookupFailure::Missing,
         }
     }
 }
 
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Failure {
-        Errno::from_io_error(&error).map_or(Failure::Missing, Failure::from)
+impl From<io::Error> for LookupFailure {
+    fn from(error: io::Error) -> LookupFailure {
+        Errno::from_io_error(&error).map_or(LookupFailure::Missing, LookupFailure::from)
     }
 }
 
 /// Something that was found.
 #[derive(Debug)]
-pub struct Found {
+pub struct FoundPath {
     /// For [`Root::open`] readable, for [`Root::look`] only a place.
     pub file: File,
     /// Its state.
-    pub stamp: Stamp,
+    pub stamp: FileStamp,
     /// File, directory or neither.
-    pub kind: Kind,
+    pub kind: PathKind,
     /// Where it really is, if a symbolic link was on the way: a path below the root, or, if links may leave it, an
     /// absolute path of the machine.
-    pub target: Option<Target>,
+    pub target: Option<LinkTarget>,
 }
 
 /// What a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PathKind {
     /// A regular file.
     File,
     /// A directory.
@@ -124,7 +124,7 @@ pub enum Kind {
 
 /// Where a symbolic link leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum LinkTarget {
     /// A path below the root, starting with `/`.
     Inside(Box<[u8]>),
     /// An absolute path of the machine.
@@ -148,7 +148,7 @@ impl Root {
     ///
     /// # Errors
     /// It isn't there or isn't a directory.
-    pub fn open_at(path: &Path, symlinks: Symlinks) -> Result<Root, Failure> {
+    pub fn open_at(path: &Path, symlinks: Symlinks) -> Result<Root, LookupFailure> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
         let stat = rustix::fs::fstat(&directory)?;
@@ -162,7 +162,7 @@ impl Root {
             has_openat2: Cell::new(true),
         };
         // A link that was changed between the two calls: the next attempt finds it settled.
-        if root.is_still(&root.real)? { Ok(root) } else { Err(Failure::Unavailable) }
+        if root.is_still(&root.real)? { Ok(root) } else { Err(LookupFailure::Unavailable) }
     }
 
     /// Its name without symbolic links.
@@ -174,7 +174,7 @@ impl Root {
     ///
     /// # Errors
     /// `path` leads nowhere now.
-    pub fn is_still(&self, path: &Path) -> Result<bool, Failure> {
+    pub fn is_still(&self, path: &Path) -> Result<bool, LookupFailure> {
         let stat = rustix::fs::stat(path)?;
         Ok(stat.st_dev == self.device && stat.st_ino == self.inode)
     }
@@ -183,8 +183,8 @@ impl Root {
     ///
     /// # Errors
     /// The file system failed.
-    pub fn stamp(&self) -> Result<Stamp, Failure> {
-        Ok(Stamp::of(&rustix::fs::fstat(&self.directory)?))
+    pub fn stamp(&self) -> Result<FileStamp, LookupFailure> {
+        Ok(FileStamp::of(&rustix::fs::fstat(&self.directory)?))
     }
 
     /// The names in the directory itself. `None` if there are more than `most`, or where a name that isn't among them
@@ -193,7 +193,7 @@ impl Root {
     ///
     /// # Errors
     /// The directory can't be read.
-    pub fn names(&self, most: usize) -> Result<Option<HashSet<Box<[u8]>>>, Failure> {
+    pub fn names(&self, most: usize) -> Result<Option<HashSet<Box<[u8]>>>, LookupFailure> {
         let kind = rustix::fs::fstatfs(&self.directory)?.f_type as u32;
         if !LOCAL.contains(&kind) {
             return Ok(None);
@@ -225,13 +225,13 @@ impl Root {
     ///
     /// # Errors
     /// Nothing is there that may be read, or it can't be said now.
-    pub fn open(&self, path: &[u8]) -> Result<Found, Failure> {
+    pub fn open(&self, path: &[u8]) -> Result<FoundPath, LookupFailure> {
         // Opening a pipe for reading waits for a writer, a terminal would become ours.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         match self.resolve(path, flags) {
             Err(Errno::ACCESS) => match self.look(path)? {
-                found if found.kind == Kind::Directory => Ok(found),
-                _ => Err(Failure::Missing),
+                found if found.kind == PathKind::Directory => Ok(found),
+                _ => Err(LookupFailure::Missing),
             },
             result => Ok(result?),
         }
@@ -241,7 +241,7 @@ impl Root {
     ///
     /// # Errors
     /// As for [`Root::open`].
-    pub fn look(&self, path: &[u8]) -> Result<Found, Failure> {
+    pub fn look(&self, path: &[u8]) -> Result<FoundPath, LookupFailure> {
         Ok(self.resolve(path, OFlags::PATH | OFlags::CLOEXEC)?)
     }
 
@@ -250,7 +250,7 @@ impl Root {
         self.has_openat2.set(false);
     }
 
-    fn resolve(&self, path: &[u8], flags: OFlags) -> Result<Found, Errno> {
+    fn resolve(&self, path: &[u8], flags: OFlags) -> Result<FoundPath, Errno> {
         let relative = path.strip_prefix(b"/").ok_or(Errno::INVAL)?;
         // `route` has no such path; if it ever had, this is the wall.
         if relative.split(|b| *b == b'/').any(|segment| segment == b"..") {
@@ -263,7 +263,7 @@ impl Root {
         }
     }
 
-    fn through_links(&self, relative: &[u8], mut flags: OFlags) -> Result<Found, Errno> {
+    fn through_links(&self, relative: &[u8], mut flags: OFlags) -> Result<FoundPath, Errno> {
         if relative.ends_with(b"/") {
             flags |= OFlags::DIRECTORY;
         }
@@ -274,13 +274,13 @@ impl Root {
         if let Ok(inside) = target.strip_prefix(&self.real) {
             let inside = inside.as_os_str().as_bytes();
             let file = self.open_without_links(inside, flags)?;
-            return found(file, Some(Target::Inside([b"/", inside].concat().into())));
+            return found(file, Some(LinkTarget::Inside([b"/", inside].concat().into())));
         }
         match self.symlinks {
             Symlinks::Inside => Err(Errno::XDEV),
             Symlinks::Follow => {
                 let file = rustix::fs::openat(CWD, &target, flags | OFlags::NOFOLLOW, Mode::empty())?;
-                found(file, Some(Target::Outside(target.into_os_string().into_vec().into())))
+                found(file, Some(LinkTarget::Outside(target.into_os_string().into_vec().into())))
             }
         }
     }
@@ -329,22 +329,22 @@ fn walk(root: BorrowedFd<'_>, path: &[u8], mut flags: OFlags) -> Result<OwnedFd,
     }
 }
 
-fn found(file: OwnedFd, target: Option<Target>) -> Result<Found, Errno> {
+fn found(file: OwnedFd, target: Option<LinkTarget>) -> Result<FoundPath, Errno> {
     let stat = rustix::fs::fstat(&file)?;
     let kind = match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Kind::File,
-        FileType::Directory => Kind::Directory,
-        _ => Kind::Other,
+        FileType::RegularFile => PathKind::File,
+        FileType::Directory => PathKind::Directory,
+        _ => PathKind::Other,
     };
-    Ok(Found { file: file.into(), stamp: Stamp::of(&stat), kind, target })
+    Ok(FoundPath { file: file.into(), stamp: FileStamp::of(&stat), kind, target })
 }
 
 /// The state of an open file now.
 ///
 /// # Errors
 /// The file system failed.
-pub fn stamp_of(file: &File) -> Result<Stamp, Failure> {
-    Ok(Stamp::of(&rustix::fs::fstat(file)?))
+pub fn stamp_of(file: &File) -> Result<FileStamp, LookupFailure> {
+    Ok(FileStamp::of(&rustix::fs::fstat(file)?))
 }
 
 fn errno_of(error: io::Error) -> Errno {

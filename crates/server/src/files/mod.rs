@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A hit on a small file costs one hash lookup, reference counts, and a walk over the request's fields: no system
-//! call, no formatting. Memory: an [`Entry`] belongs to the cache's table and to the answers under way; the table
+//! call, no formatting. Memory: an [`FileEntry`] belongs to the cache's table and to the answers under way; the table
 //! counts its bytes, also those of compressed forms that come later.
 
 mod answer;
@@ -28,9 +28,9 @@ mod tests;
 
 use std::rc::Rc;
 
-pub use answer::{Answer, answer, hand_out};
-pub use cache::Cache;
-pub use entry::Entry;
+pub use answer::{FileResponse, answer, hand_out};
+pub use cache::OpenFileCache;
+pub use entry::FileEntry;
 
 use crate::context::Context;
 
@@ -38,7 +38,7 @@ use crate::context::Context;
 #[derive(Clone, Debug)]
 pub enum Node {
     /// A regular file.
-    File(Rc<Entry>),
+    File(Rc<FileEntry>),
     /// A regular file that is not to be read, only run: its absolute path.
     Script(Rc<[u8]>),
     /// A directory.
@@ -60,7 +60,7 @@ pub enum Purpose {
 
 /// When something is asked.
 #[derive(Clone, Copy, Debug)]
-struct Moment {
+struct FileMoment {
     /// Milliseconds of the thread's clock.
     pub tick: u64,
     /// Nanoseconds since 1970.
@@ -69,10 +69,10 @@ struct Moment {
     pub scripts: u64,
 }
 
-impl Moment {
-    fn of(context: &Context) -> Moment {
+impl FileMoment {
+    fn of(context: &Context) -> FileMoment {
         let wall = context.clock.unix_time().as_nanos();
-        Moment {
+        FileMoment {
             tick: context.clock.ticks(),
             wall: i64::try_from(wall).unwrap_or(i64::MAX),
             scripts: context.process.scripts_spoken(),

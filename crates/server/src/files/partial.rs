@@ -1,12 +1,12 @@
 //! 206 and 416: parts of a file (RFC 9110 sections 14 and 15.3.7).
 
-use millrace_wire::ranges::{Span, Wanted};
+use millrace_wire::ranges::{ByteSpan, Wanted};
 
-use super::entry::{Entry, Shape};
+use super::entry::{FileEntry, Shape};
 use crate::message::reply::{Fields, Reply, byteranges, plain};
 
 /// The answer to a request for parts of the content as it is. `media_type`: what several parts say that they are of.
-pub fn reply(entry: &Entry, wanted: Wanted, shape: Shape, media_type: &[u8]) -> Reply {
+pub fn reply(entry: &FileEntry, wanted: Wanted, shape: Shape, media_type: &[u8]) -> Reply {
     let whole = entry.plain();
     let length = whole.content.length();
     match wanted {
@@ -25,9 +25,9 @@ pub fn reply(entry: &Entry, wanted: Wanted, shape: Shape, media_type: &[u8]) -> 
 }
 
 /// `multipart/byteranges` (RFC 9110 section 14.6).
-fn several(entry: &Entry, spans: &[Span], shape: Shape, media_type: &[u8]) -> Reply {
+fn several(entry: &FileEntry, spans: &[ByteSpan], shape: Shape, media_type: &[u8]) -> Reply {
     let content = &entry.plain().content;
-    let cut = |span: Span| content.part(span.start, span.end);
+    let cut = |span: ByteSpan| content.part(span.start, span.end);
     let (media_type, body) = byteranges(media_type, content.length(), spans, cut);
     let mut fields = Fields::default();
     fields.push("Content-Type", media_type.as_bytes());

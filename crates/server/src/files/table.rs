@@ -54,7 +54,7 @@ impl Cost {
 
 /// A value of the table.
 #[derive(Debug)]
-pub struct Slot<V> {
+pub struct TableSlot<V> {
     hash: u64,
     epoch: u32,
     purpose: Purpose,
@@ -68,7 +68,7 @@ pub struct Slot<V> {
     pub value: V,
 }
 
-impl<V> Slot<V> {
+impl<V> TableSlot<V> {
     fn has(&self, hash: u64, key: &Key<'_>) -> bool {
         self.hash == hash && self.epoch == key.epoch && self.purpose == key.purpose && *self.path == *key.path
     }
@@ -76,19 +76,19 @@ impl<V> Slot<V> {
 
 /// The table. A value's key is hashed by the caller, once for several tables.
 #[derive(Debug)]
-pub struct Table<V> {
+pub struct FileTable<V> {
     index: HashTable<u32>,
-    slots: Vec<Option<Slot<V>>>,
+    slots: Vec<Option<TableSlot<V>>>,
     free: Vec<u32>,
     hand: usize,
     cost: Cost,
     limit: Cost,
 }
 
-impl<V> Table<V> {
+impl<V> FileTable<V> {
     /// An empty table.
-    pub fn new(limit: Cost) -> Table<V> {
-        Table {
+    pub fn new(limit: Cost) -> FileTable<V> {
+        FileTable {
             index: HashTable::new(),
             slots: Vec::new(),
             free: Vec::new(),
@@ -104,7 +104,7 @@ impl<V> Table<V> {
     }
 
     /// The value of `key`, which counts as used.
-    pub fn get(&mut self, hash: u64, key: &Key<'_>) -> Option<&mut Slot<V>> {
+    pub fn get(&mut self, hash: u64, key: &Key<'_>) -> Option<&mut TableSlot<V>> {
         let slots = &self.slots;
         let place = *self.index.find(hash, |place| is_at(slots, *place, hash, key))?;
         let slot = self.slots[place as usize].as_mut()?;
@@ -122,7 +122,7 @@ impl<V> Table<V> {
             self.evict();
         }
         let Key { epoch, purpose, .. } = *key;
-        let slot = Slot { hash, epoch, purpose, path, cost, used: false, checked, value };
+        let slot = TableSlot { hash, epoch, purpose, path, cost, used: false, checked, value };
         let place = match self.free.pop() {
             Some(place) => place,
             None => {
@@ -192,7 +192,7 @@ impl<V> Table<V> {
     }
 }
 
-fn is_at<V>(slots: &[Option<Slot<V>>], place: u32, hash: u64, key: &Key<'_>) -> bool {
+fn is_at<V>(slots: &[Option<TableSlot<V>>], place: u32, hash: u64, key: &Key<'_>) -> bool {
     slots[place as usize].as_ref().is_some_and(|slot| slot.has(hash, key))
 }
 
@@ -207,17 +207,17 @@ mod tests {
     }
 
     /// All keys have one hash: the table must not trust it.
-    fn put(table: &mut Table<u32>, name: &str, value: u32, bytes: usize) {
+    fn put(table: &mut FileTable<u32>, name: &str, value: u32, bytes: usize) {
         let path = name.as_bytes();
         table.insert(7, &key(path), path.into(), 0, value, Cost { entries: 1, bytes, descriptors: 0 });
     }
 
-    fn get(table: &mut Table<u32>, name: &str) -> Option<u32> {
+    fn get(table: &mut FileTable<u32>, name: &str) -> Option<u32> {
         table.get(7, &key(name.as_bytes())).map(|slot| slot.value)
     }
 
-    fn table(entries: usize, bytes: usize) -> Table<u32> {
-        Table::new(Cost { entries, bytes, descriptors: 4 })
+    fn table(entries: usize, bytes: usize) -> FileTable<u32> {
+        FileTable::new(Cost { entries, bytes, descriptors: 4 })
     }
 
     #[test]

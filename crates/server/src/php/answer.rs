@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use millrace_pages::Note;
 use millrace_pages::judge::is_ours;
-use millrace_wire::frames::{End, Frame, NoteKind};
+use millrace_wire::frames::{EndFrame, Frame, NoteKind};
 
-use super::card::Card;
-use super::worker::Sink;
+use super::worker::FrameSink;
+use super::worker_handle::WorkerHandle;
 use crate::context::log::Log;
 use crate::message::reply::{Aside, Fields, Handed, is_value, reason_phrase};
 
 /// An answer as far as it has come.
 #[derive(Debug)]
-pub struct Answer<'a> {
+pub struct PhpResponse<'a> {
     /// Its head.
     pub head: Option<AnswerHead>,
     /// Its content so far.
@@ -22,7 +22,7 @@ pub struct Answer<'a> {
     /// What the script said to the server so far.
     pub aside: Option<Box<Aside>>,
     /// Its end.
-    pub end: Option<End>,
+    pub end: Option<EndFrame>,
     /// Lines for 103 Early Hints that nobody has taken yet.
     pub early: Vec<u8>,
     unheard: Unheard<'a>,
@@ -65,17 +65,17 @@ pub struct Unheard<'a> {
     /// Who wants to know what is to be purged.
     pub on_purge: &'a OnPurge,
     /// The worker.
-    pub card: &'a Card,
+    pub handle: &'a WorkerHandle,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> PhpResponse<'a> {
     /// An answer of which nothing has come.
-    pub fn new(unheard: Unheard<'a>) -> Answer<'a> {
-        Answer { head: None, content: Vec::new(), aside: None, end: None, early: Vec::new(), unheard }
+    pub fn new(unheard: Unheard<'a>) -> PhpResponse<'a> {
+        PhpResponse { head: None, content: Vec::new(), aside: None, end: None, early: Vec::new(), unheard }
     }
 }
 
-impl Sink for Answer<'_> {
+impl FrameSink for PhpResponse<'_> {
     fn take(&mut self, frame: Frame<'_>) {
         match frame {
             Frame::Head(head) => {
@@ -95,23 +95,23 @@ impl Sink for Answer<'_> {
     }
 }
 
-impl Sink for Unheard<'_> {
+impl FrameSink for Unheard<'_> {
     fn take(&mut self, frame: Frame<'_>) {
         match frame {
             Frame::Log { priority, message } => {
-                let task = self.card.task();
+                let task = self.handle.task();
                 let script = String::from_utf8_lossy(&task.script);
                 self.log.php(&task.site, &script, priority.min(7) as u8, message);
             }
             Frame::Note { kind: NoteKind::Purge, text } => {
                 let (site, host) = {
-                    let task = self.card.task();
+                    let task = self.handle.task();
                     (task.site.clone(), task.host.clone())
                 };
                 (self.on_purge.0)(&site, &host, text);
             }
             Frame::Note { kind: NoteKind::Visitor, text } => {
-                let visit = self.card.task().visit.clone();
+                let visit = self.handle.task().visit.clone();
                 visit.iter().for_each(|visit| visit.hear(text));
             }
             _ => {}
@@ -292,14 +292,14 @@ fn status_field(value: &[u8]) -> (u16, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millrace_wire::frames::{Decoder, Step, answer};
+    use millrace_wire::frames::{FrameDecoder, FrameStep, answer};
 
     fn read(status: u16, reason: &str, fields: &[&str]) -> AnswerHead {
         let mut out = Vec::new();
         answer::head(&mut out, status, reason, fields);
-        let mut decoder = Decoder::default();
+        let mut decoder = FrameDecoder::default();
         decoder.begin();
-        let Step::Frame(Frame::Head(head), _) = decoder.next(&out).unwrap() else { panic!("no head") };
+        let FrameStep::Frame(Frame::Head(head), _) = decoder.next(&out).unwrap() else { panic!("no head") };
         AnswerHead::read(head.status, head.reason, || head.fields())
     }
 

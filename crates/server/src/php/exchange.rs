@@ -14,20 +14,20 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use millrace_wire::frames::{BODY_OF_HEAD_MAX, Body as FrameBody, INLINE_BODY_MAX, TooLong};
+use millrace_wire::frames::{BODY_OF_HEAD_MAX, Body as FrameBody, INLINE_BODY_MAX, RequestTooLong};
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 
-use super::answer::{Answer, AnswerHead};
-use super::card::{Card, Task};
+use super::answer::{AnswerHead, PhpResponse};
 use super::crashes::{Denied, Pass};
 use super::loopback::Ports;
 use super::pool::admission::Rank;
-use super::pool::queue::Asker;
+use super::pool::queue::Arrival;
 use super::pool::request_queue::Applicant;
 use super::pool::waiters::Short;
-use super::pool::{Lease, Pool, Refused, Shared};
+use super::pool::{Lease, QueueRefusal, WorkerSet, WorkersShared};
 use super::pump;
 use super::variables;
+use super::worker_handle::{Task, WorkerHandle};
 use crate::context::stats::Counter;
 use crate::message::reply::{Aside, Body, Reply, plain};
 use crate::message::request::{Content, Request};
@@ -56,7 +56,7 @@ thread_local! {
 
 /// Why there is no answer.
 #[derive(Debug)]
-enum Failure {
+enum WorkerFailure {
     /// The worker died before it had received the request.
     NotBegun,
     /// The worker died while the script ran.
@@ -76,7 +76,7 @@ enum Failure {
 /// not looked at any more after that.
 pub async fn run(
     thread: &Rc<PhpThread>,
-    pool: &Pool,
+    workers: &WorkerSet,
     site: &Arc<SiteWorkers>,
     request: &mut Request,
     script: &Script,
@@ -85,24 +85,24 @@ pub async fn run(
     let stats = &thread.stats;
     site.visitors.begin(thread, request, site.cache.as_deref());
     let mut unserved = Unserved(request.visit.clone());
-    let lane = site.lanes.of(request);
-    let rank = site.lanes.rank(request, lane);
-    let mut gone = pin!(unless(site.lanes.outlives_its_client(lane), gone));
+    let pool = site.pools.of(request);
+    let rank = site.pools.rank(request, pool);
+    let mut gone = pin!(unless(site.pools.outlives_its_client(pool), gone));
     let (mut attempts, mut repeated) = (0, false);
     loop {
-        let patience = SUSPECT_WAIT.min(pool.shared().settings.pools[lane.index()].queue_timeout);
-        let pass = match pool.shared().ban.enter(request, script, patience, gone.as_mut()).await {
+        let patience = SUSPECT_WAIT.min(workers.shared().settings.pools[pool.index()].queue_timeout);
+        let pass = match workers.shared().ban.enter(request, script, patience, gone.as_mut()).await {
             Ok(pass) => pass,
             Err(denied) => return denial(thread, site, denied),
         };
         let suspect = pass.as_ref().is_some_and(Pass::is_suspect);
-        let asker = || Asker {
+        let asker = || Arrival {
             from: applicant(request, rank),
             local: local(request),
             // A worker that got it ahead would run it without its pass.
-            short: if pass.is_some() { None } else { short(pool.shared(), site, request, script) },
+            short: if pass.is_some() { None } else { short(workers.shared(), site, request, script) },
         };
-        let mut lease = match pool.shared().acquire(thread, lane, rank, asker, gone.as_mut()).await {
+        let mut lease = match workers.shared().acquire(thread, pool, rank, asker, gone.as_mut()).await {
             Ok(lease) => {
                 // From now on the worker's task has it.
                 unserved.0 = None;
@@ -110,18 +110,18 @@ pub async fn run(
             }
             Err(refused) => {
                 let counter = match refused {
-                    Refused::Full => Counter::PhpQueueFull,
-                    Refused::Timeout => Counter::PhpQueueTimeouts,
-                    Refused::Overload => Counter::PhpOverload,
-                    Refused::Unbooted => Counter::PhpUnbooted,
-                    Refused::Gone => {
+                    QueueRefusal::Full => Counter::PhpQueueFull,
+                    QueueRefusal::Timeout => Counter::PhpQueueTimeouts,
+                    QueueRefusal::Overload => Counter::PhpOverload,
+                    QueueRefusal::Unbooted => Counter::PhpUnbooted,
+                    QueueRefusal::Gone => {
                         stats.add(Counter::PhpGone, 1);
                         return None;
                     }
                 };
                 stats.add(counter, 1);
                 // Waiting does not help where no worker boots.
-                let waits = refused != Refused::Unbooted;
+                let waits = refused != QueueRefusal::Unbooted;
                 return Some(if waits { site.turned_away() } else { site.unavailable() });
             }
         };
@@ -130,14 +130,16 @@ pub async fn run(
             stats.add(Counter::PhpCrashLimited, u64::from(suspect));
             lease.worker().pass = pass;
         }
-        let failure = match attempt(lease, pool.shared(), thread, site, request, script).await {
+        let failure = match attempt(lease, workers.shared(), thread, site, request, script).await {
             Ok(reply) => return Some(reply),
             Err(failure) => failure,
         };
         attempts += 1;
         let again = match failure {
-            Failure::NotBegun => attempts < ATTEMPTS,
-            Failure::Begun if request.is_idempotent() && !suspect => !std::mem::replace(&mut repeated, true),
+            WorkerFailure::NotBegun => attempts < ATTEMPTS,
+            WorkerFailure::Begun if request.is_idempotent() && !suspect => {
+                !std::mem::replace(&mut repeated, true)
+            }
             _ => false,
         };
         if !again {
@@ -178,24 +180,24 @@ pub fn note_loss(thread: &PhpThread, lease: &mut Lease, error: &io::Error) {
     let worker = lease.worker();
     worker.give_up();
     if error.kind() == io::ErrorKind::InvalidData {
-        worker.card.kill();
+        worker.handle.kill();
         let log = &thread.process.log;
-        log.error(format_args!("PHP worker {} sent invalid data, killing it: {error}", worker.card.pid()));
+        log.error(format_args!("PHP worker {} sent invalid data, killing it: {error}", worker.handle.pid()));
     }
-    let late = worker.card.is_overdue();
+    let late = worker.handle.is_overdue();
     thread.stats.add(if late { Counter::PhpTimeouts } else { Counter::PhpLost }, 1);
-    if worker.card.is_slow() {
+    if worker.handle.is_slow() {
         thread.stats.add(Counter::PhpSlow, 1);
     }
 }
 
 /// Counts a request that has come to its end; whether that was a fatal error, as `failed` says.
-pub fn count_end(thread: &PhpThread, card: &Card, failed: bool) -> bool {
-    if card.is_slow() {
+pub fn count_end(thread: &PhpThread, handle: &WorkerHandle, failed: bool) -> bool {
+    if handle.is_slow() {
         thread.stats.add(Counter::PhpSlow, 1);
     }
     if failed {
-        let counter = if card.is_overdue() { Counter::PhpTimeouts } else { Counter::PhpFailures };
+        let counter = if handle.is_overdue() { Counter::PhpTimeouts } else { Counter::PhpFailures };
         thread.stats.add(counter, 1);
     }
     failed
@@ -204,19 +206,19 @@ pub fn count_end(thread: &PhpThread, card: &Card, failed: bool) -> bool {
 /// One attempt with one worker.
 async fn attempt(
     mut lease: Lease,
-    shared: &Shared,
+    shared: &WorkersShared,
     thread: &Rc<PhpThread>,
     site: &Site,
     request: &Request,
     script: &Script,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, WorkerFailure> {
     if lease.is_begun() {
         take_over(&mut lease, thread)?;
     } else {
         send(&mut lease, thread, site, request, script).await?;
     }
-    let card = lease.worker().card.clone();
-    let mut answer = Answer::new(shared.unheard(&card));
+    let handle = lease.worker().handle.clone();
+    let mut answer = PhpResponse::new(shared.unheard(&handle));
     let read = poll_fn(|cx| {
         loop {
             let polled = lease.worker().poll_read(cx, &mut answer);
@@ -243,22 +245,22 @@ async fn attempt(
     if let Err(error) = read {
         let failure = failure(thread, &mut lease, error);
         drop(lease);
-        if matches!(failure, Failure::Begun) {
+        if matches!(failure, WorkerFailure::Begun) {
             // Whose doing it was decides whether the page may be run again.
-            card.wait_for_end(ENDING).await;
+            handle.wait_for_end(ENDING).await;
             thread.clock.read();
         }
         return Err(failure);
     }
-    let Answer { head: Some(mut head), content, end, mut aside, .. } = answer else {
+    let PhpResponse { head: Some(mut head), content, end, mut aside, .. } = answer else {
         return Err(failure(thread, &mut lease, io::ErrorKind::InvalidData.into()));
     };
-    if end.is_some_and(|end| count_end(thread, &card, end.failed)) {
+    if end.is_some_and(|end| count_end(thread, &handle, end.failed)) {
         aside.get_or_insert_default().failed = true;
         // The script has been ended. What it says to that counts; but the beginning of a page is no 200.
-        if card.is_overdue() && head.status == 200 {
+        if handle.is_overdue() && head.status == 200 {
             head.fail(504);
-        } else if card.is_overdue() && head.status == 504 && content.is_empty() {
+        } else if handle.is_overdue() && head.status == 504 && content.is_empty() {
             lease.finish(thread.clock.now());
             return Ok(Reply { aside, ..plain(504) });
         }
@@ -308,7 +310,7 @@ pub fn as_long_as_said(mut content: Vec<u8>, said: Option<u64>, aside: &mut Opti
 }
 
 /// A request that is short enough to be sent while others are on their way, as a frame without its number.
-fn short(shared: &Shared, site: &Site, request: &Request, script: &Script) -> Option<Short> {
+fn short(shared: &WorkersShared, site: &Site, request: &Request, script: &Script) -> Option<Short> {
     let body = match &request.content {
         Content::Empty => FrameBody::None,
         Content::Memory(bytes) if bytes.len() < SHORT_FRAME => FrameBody::Inline(bytes),
@@ -322,7 +324,7 @@ fn short(shared: &Shared, site: &Site, request: &Request, script: &Script) -> Op
 }
 
 /// The worker was waited for and has got the request.
-fn take_over(lease: &mut Lease, thread: &PhpThread) -> Result<(), Failure> {
+fn take_over(lease: &mut Lease, thread: &PhpThread) -> Result<(), WorkerFailure> {
     thread.stats.add(Counter::PhpRequests, 1);
     let worker = lease.worker();
     let lost = worker.is_lost();
@@ -331,7 +333,7 @@ fn take_over(lease: &mut Lease, thread: &PhpThread) -> Result<(), Failure> {
         Ok(()) => Err(failure(thread, lease, io::ErrorKind::NotConnected.into())),
         Err(error) => {
             worker.give_up();
-            Err(Failure::Ours(error))
+            Err(WorkerFailure::Ours(error))
         }
     }
 }
@@ -343,27 +345,27 @@ async fn send(
     site: &Site,
     request: &Request,
     script: &Script,
-) -> Result<(), Failure> {
-    let (file, body) = content(&request.content).map_err(Failure::Ours)?;
+) -> Result<(), WorkerFailure> {
+    let (file, body) = content(&request.content).map_err(WorkerFailure::Ours)?;
     let shared = lease.shared().clone();
     let worker = lease.worker();
     if let Err(error) = worker.settle(thread.index) {
         worker.give_up();
-        return Err(Failure::Ours(error));
+        return Err(WorkerFailure::Ours(error));
     }
     let sent = FRAME.with_borrow_mut(|frame| {
         frame.clear();
         let inject = shared.injected.path(site.plan.profile);
         variables::write(frame, worker.next_sequence(), site, request, script, inject)
             .finish(body)
-            .map_err(|TooLong| Failure::TooLong)?;
+            .map_err(|RequestTooLong| WorkerFailure::TooLong)?;
         let now = shared.since_epoch(thread.clock.now());
         let print = worker.pass.as_ref().map(Pass::print);
         let task = |task: &mut Task| {
             task.set(site, request, script);
             task.print = print.cloned();
         };
-        worker.card.begin(task, now, shared.limit(worker.lane));
+        worker.handle.begin(task, now, shared.limit(worker.pool));
         worker.begin();
         thread.stats.add(Counter::PhpRequests, 1);
         let attached = file.as_ref().map(File::descriptor);
@@ -421,17 +423,17 @@ fn content(content: &Content) -> io::Result<(Option<File<'_>>, FrameBody<'_>)> {
 }
 
 /// What a worker's death means for its request.
-fn failure(thread: &PhpThread, lease: &mut Lease, error: io::Error) -> Failure {
+fn failure(thread: &PhpThread, lease: &mut Lease, error: io::Error) -> WorkerFailure {
     note_loss(thread, lease, &error);
     let worker = lease.worker();
-    if worker.card.is_overdue() {
-        Failure::Late
+    if worker.handle.is_overdue() {
+        WorkerFailure::Late
     } else if error.kind() == io::ErrorKind::InvalidData {
-        Failure::Garbage
+        WorkerFailure::Garbage
     } else if worker.has_received() {
-        Failure::Begun
+        WorkerFailure::Begun
     } else {
-        Failure::NotBegun
+        WorkerFailure::NotBegun
     }
 }
 
@@ -440,21 +442,21 @@ pub fn applicant(request: &Request, rank: Rank) -> Applicant {
     Applicant { rank, address: request.ends.client_ip(), place: request.waiting_place() }
 }
 
-fn refusal(thread: &PhpThread, script: &Script, failure: &Failure) -> Reply {
+fn refusal(thread: &PhpThread, script: &Script, failure: &WorkerFailure) -> Reply {
     let name = String::from_utf8_lossy(&script.filename);
     let log = &thread.process.log;
     match failure {
-        Failure::Late => plain(504),
-        Failure::TooLong => plain(431),
-        Failure::Ours(error) => {
+        WorkerFailure::Late => plain(504),
+        WorkerFailure::TooLong => plain(431),
+        WorkerFailure::Ours(error) => {
             log.error(format_args!("cannot pass a request for {name} to PHP: {error}"));
             plain(503)
         }
-        Failure::NotBegun => {
+        WorkerFailure::NotBegun => {
             log.error(format_args!("{ATTEMPTS} PHP workers in a row died before running {name}"));
             plain(502)
         }
-        Failure::Begun | Failure::Garbage => plain(502),
+        WorkerFailure::Begun | WorkerFailure::Garbage => plain(502),
     }
 }
 

@@ -22,7 +22,7 @@
 //! - [`loopback`]: scripts that wait for their own site;
 //! - [`host`]: starting the program `millrace-php`, and its control socket; [`inject`]: the PHP file it is given;
 //! - [`runner`]: the entry of this room: workers of our own, or [`fastcgi`]: php-fpm's;
-//! - [`worker`]: one worker's socket; [`card`]: what is known of it without a lock; [`scoreboard`];
+//! - [`worker`]: one worker's socket; [`worker_handle`]: what is known of it without a lock; [`scoreboard`];
 //! - [`exchange`]: one request, from REQUEST to a Reply, and what happens if the worker dies;
 //! - [`variables`]: what `$_SERVER` will hold; [`answer`]: frames to fields and content; [`stream`]: long answers; [`coder`]:
 //!   their compression;
@@ -33,7 +33,6 @@
 #![expect(clippy::vec_box)]
 
 mod answer;
-mod card;
 mod crashes;
 mod exchange;
 mod fastcgi;
@@ -54,9 +53,10 @@ mod trace;
 mod variables;
 mod waiting_room;
 mod worker;
+mod worker_handle;
 
 pub use answer::OnPurge;
-pub use fastcgi::Kept;
+pub use fastcgi::ConnectionPool;
 pub use renewal::Renewal;
-pub use runner::{PhpThread, Pool, SiteWorkers, run, run_while};
+pub use runner::{PhpService, PhpThread, SiteWorkers, run, run_while};
 pub use waiting_room::seat;

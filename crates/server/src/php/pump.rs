@@ -10,10 +10,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::PhpThread;
-use super::card::Card;
 use super::exchange;
-use super::pool::{Lease, Shared};
-use super::stream::{Pipe, Stream, ToPipe};
+use super::pool::{Lease, WorkersShared};
+use super::stream::{PhpStream, Pipe, ToPipe};
+use super::worker_handle::WorkerHandle;
 use crate::context::Spool;
 use crate::context::budget::Holding;
 use crate::context::stats::Counter;
@@ -25,7 +25,7 @@ const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(50) } else { Du
 const PIECE: u64 = 256 << 10;
 
 /// Who makes content.
-pub trait Maker {
+pub trait ContentMaker {
     /// Has what has come of it taken into `pipe`; true when that was all.
     ///
     /// # Errors
@@ -38,12 +38,12 @@ pub trait Maker {
     }
 
     /// It is not listened to any more.
-    fn end(self, thread: &PhpThread, pipe: &Pipe, why: End);
+    fn end(self, thread: &PhpThread, pipe: &Pipe, why: MakerEnd);
 }
 
 /// Why a maker is not listened to any more.
 #[derive(Debug)]
-pub enum End {
+pub enum MakerEnd {
     /// It has made all.
     Whole,
     /// It has gone before that, or sent nonsense.
@@ -55,17 +55,17 @@ pub enum End {
 }
 
 /// A stream that begins with `content`; a local task goes on with the worker.
-pub fn start(thread: &Rc<PhpThread>, lease: Lease, content: Vec<u8>, length: Option<u64>) -> Stream {
+pub fn start(thread: &Rc<PhpThread>, lease: Lease, content: Vec<u8>, length: Option<u64>) -> PhpStream {
     start_with(thread, Leased::new(lease), content, length)
 }
 
 /// A stream that begins with `content`; a local task goes on with `maker`.
 pub fn start_with(
     thread: &Rc<PhpThread>,
-    maker: impl Maker + 'static,
+    maker: impl ContentMaker + 'static,
     content: Vec<u8>,
     length: Option<u64>,
-) -> Stream {
+) -> PhpStream {
     let pipe = Pipe::new(content);
     let pump = Pump {
         thread: thread.clone(),
@@ -78,10 +78,10 @@ pub fn start_with(
         held: Holding::new(&thread.process.budget, 0),
     };
     tokio::task::spawn_local(pump.run());
-    Stream::new(pipe, length)
+    PhpStream::new(pipe, length)
 }
 
-struct Pump<M: Maker> {
+struct Pump<M: ContentMaker> {
     thread: Rc<PhpThread>,
     pipe: Rc<Pipe>,
     /// Who makes the content, until its end.
@@ -117,19 +117,19 @@ enum Event {
     Lost(io::Error),
 }
 
-impl<M: Maker> Pump<M> {
+impl<M: ContentMaker> Pump<M> {
     async fn run(mut self) {
         loop {
             self.held.set(self.pipe.in_memory());
             if self.pipe.is_unwanted() {
-                let why = if self.pipe.is_closed() { End::Unwanted } else { End::Enough };
+                let why = if self.pipe.is_closed() { MakerEnd::Unwanted } else { MakerEnd::Enough };
                 return self.part(why);
             }
             if self.pipe.wants_front()
                 && let Err(error) = self.refill().await
             {
                 self.say_broken("read", &error);
-                self.part(End::Unwanted);
+                self.part(MakerEnd::Unwanted);
                 return self.pipe.end(false);
             }
             if self.has_to_spill() {
@@ -142,20 +142,20 @@ impl<M: Maker> Pump<M> {
             match self.wait().await {
                 Event::Moved => {}
                 Event::Made => {
-                    self.whole = !self.maker.as_ref().is_some_and(Maker::is_cut);
+                    self.whole = !self.maker.as_ref().is_some_and(ContentMaker::is_cut);
                     self.pipe.made(self.whole);
-                    self.part(End::Whole);
+                    self.part(MakerEnd::Whole);
                 }
                 Event::Lost(error) => {
                     self.pipe.made(false);
-                    self.part(End::Lost(error));
+                    self.part(MakerEnd::Lost(error));
                 }
             }
         }
     }
 
     /// Gives the maker up.
-    fn part(&mut self, why: End) {
+    fn part(&mut self, why: MakerEnd) {
         self.thread.clock.read();
         if let Some(maker) = self.maker.take() {
             self.thread.process.script_speaks();
@@ -315,21 +315,21 @@ impl Drop for Spooled {
 /// A worker that is leased for this answer.
 struct Leased {
     lease: Lease,
-    shared: Arc<Shared>,
-    card: Arc<Card>,
+    shared: Arc<WorkersShared>,
+    handle: Arc<WorkerHandle>,
     failed: bool,
 }
 
 impl Leased {
     fn new(mut lease: Lease) -> Leased {
-        let (shared, card) = (lease.shared().clone(), lease.worker().card.clone());
-        Leased { lease, shared, card, failed: false }
+        let (shared, handle) = (lease.shared().clone(), lease.worker().handle.clone());
+        Leased { lease, shared, handle, failed: false }
     }
 }
 
-impl Maker for Leased {
+impl ContentMaker for Leased {
     fn poll_make(&mut self, cx: &mut Context<'_>, pipe: &Pipe) -> Poll<io::Result<bool>> {
-        let mut into = ToPipe { pipe, end: None, unheard: self.shared.unheard(&self.card) };
+        let mut into = ToPipe { pipe, end: None, unheard: self.shared.unheard(&self.handle) };
         self.lease.worker().poll_read(cx, &mut into).map_ok(|()| {
             self.failed = into.end.is_some_and(|end| end.failed);
             into.end.is_some()
@@ -338,21 +338,21 @@ impl Maker for Leased {
 
     /// Its time was up.
     fn is_cut(&self) -> bool {
-        self.failed && self.card.is_overdue()
+        self.failed && self.handle.is_overdue()
     }
 
-    fn end(mut self, thread: &PhpThread, pipe: &Pipe, why: End) {
+    fn end(mut self, thread: &PhpThread, pipe: &Pipe, why: MakerEnd) {
         match why {
-            End::Whole | End::Enough => {
-                if exchange::count_end(thread, &self.card, self.failed) {
+            MakerEnd::Whole | MakerEnd::Enough => {
+                if exchange::count_end(thread, &self.handle, self.failed) {
                     pipe.aside().borrow_mut().get_or_insert_default().failed = true;
                 }
                 self.lease.finish(thread.clock.now());
             }
-            End::Lost(error) => {
-                if !self.card.is_killed() {
+            MakerEnd::Lost(error) => {
+                if !self.handle.is_killed() {
                     // How it ended is told by its host, if it has ended.
-                    let (pid, task) = (self.card.pid(), self.card.task());
+                    let (pid, task) = (self.handle.pid(), self.handle.task());
                     thread.process.log.error(format_args!(
                         "the response to {task} is incomplete: lost PHP worker {pid} ({error})"
                     ));
@@ -360,7 +360,7 @@ impl Maker for Leased {
                 exchange::note_loss(thread, &mut self.lease, &error);
             }
             // Dropped: the worker is told, and looked after until it has finished.
-            End::Unwanted => {}
+            MakerEnd::Unwanted => {}
         }
     }
 }

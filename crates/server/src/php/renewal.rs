@@ -18,11 +18,11 @@
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use super::pool::{Pool, Shared, Stage};
+use super::pool::{ServiceStage, WorkerSet, WorkersShared};
 
 /// What the supervisor is asked for.
 #[derive(Debug)]
-pub enum Order {
+pub enum RenewalOrder {
     /// Start another host beside the current one; the answer is why it did not start.
     Prepare(SyncSender<Result<(), String>>),
     /// Put it in the current one's place; told when that is done.
@@ -34,10 +34,10 @@ pub enum Order {
 /// A PHP that is up and waits to take over. Dropping it ends it, and the old one stays.
 #[derive(Debug)]
 pub struct Renewal {
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<WorkersShared>>,
 }
 
-impl Pool {
+impl WorkerSet {
     /// Starts another PHP with the same settings, to take over from the one that runs; waits until it and as many workers
     /// as there are now are up.
     ///
@@ -46,14 +46,14 @@ impl Pool {
     pub fn renew(&self) -> Result<Renewal, String> {
         let shared = self.shared();
         let (tell, told) = sync_channel(1);
-        shared.order(Order::Prepare(tell))?;
+        shared.order(RenewalOrder::Prepare(tell))?;
         told.recv().unwrap_or_else(|_| Err(ENDING.to_owned()))?;
         Ok(Renewal { shared: Some(shared.clone()) })
     }
 
     /// Takes the place of `other`, whose settings were others: begins with as many workers as that has, as far as its own
     /// settings allow.
-    pub fn succeed(&self, other: &Pool) {
+    pub fn succeed(&self, other: &WorkerSet) {
         let workers = other.shared().lock().live();
         let mut state = self.shared().lock();
         state.level = state.level.max(workers).min(self.shared().settings.workers);
@@ -72,7 +72,7 @@ impl Renewal {
     pub fn commit(mut self) {
         let Some(shared) = self.shared.take() else { return };
         let (tell, told) = sync_channel(1);
-        if shared.order(Order::Commit(tell)).is_ok() {
+        if shared.order(RenewalOrder::Commit(tell)).is_ok() {
             // An error: the pool ends, with all that it has.
             let _ = told.recv();
         }
@@ -82,17 +82,17 @@ impl Renewal {
 impl Drop for Renewal {
     fn drop(&mut self) {
         if let Some(shared) = self.shared.take() {
-            let _ = shared.order(Order::Cancel);
+            let _ = shared.order(RenewalOrder::Cancel);
         }
     }
 }
 
 const ENDING: &str = "the server is shutting down";
 
-impl Shared {
-    fn order(&self, order: Order) -> Result<(), String> {
+impl WorkersShared {
+    fn order(&self, order: RenewalOrder) -> Result<(), String> {
         let mut state = self.lock();
-        if state.stage != Stage::Serving {
+        if state.stage != ServiceStage::Serving {
             return Err(ENDING.to_owned());
         }
         // Only the control thread orders, and it waits for each to be done; only a Cancel can still be there, and what

@@ -9,10 +9,10 @@ use std::time::Duration;
 use millrace_settings::plan;
 
 use super::fastcgi::{self, Backends};
-use super::{Kept, OnPurge, Renewal, exchange, pool};
+use super::{ConnectionPool, OnPurge, Renewal, exchange, pool};
 use crate::context::Context;
 use crate::context::log::Log;
-use crate::context::stats::PoolStatus;
+use crate::context::stats::PhpStatus;
 use crate::message::Request;
 use crate::message::reply::{Reply, plain};
 use crate::site::{Script, Site};
@@ -26,13 +26,13 @@ const REFUSAL: Duration = Duration::from_millis(20);
 pub struct PhpThread {
     context: Rc<Context>,
     /// Its connections to php-fpm.
-    pub fastcgi: Kept,
+    pub fastcgi: ConnectionPool,
 }
 
 impl PhpThread {
     /// Of an event loop; without any connection yet.
     pub fn new(context: &Rc<Context>) -> Rc<PhpThread> {
-        Rc::new(PhpThread { context: context.clone(), fastcgi: Kept::default() })
+        Rc::new(PhpThread { context: context.clone(), fastcgi: ConnectionPool::default() })
     }
 }
 
@@ -50,20 +50,20 @@ pub struct SiteWorkers {
     /// The site.
     pub site: Arc<Site>,
     /// Who runs its scripts; `None`: it has no PHP.
-    pub pool: Option<Arc<Pool>>,
+    pub service: Option<Arc<PhpService>>,
     /// Who runs its worker script; `None`: it has none.
-    pub persistent: Option<Arc<Pool>>,
+    pub persistent: Option<Arc<PhpService>>,
 }
 
 impl SiteWorkers {
     /// Who makes its pages: the front controller's workers.
-    pub fn pages_pool(&self) -> Option<&Arc<Pool>> {
-        self.persistent.as_ref().or(self.pool.as_ref())
+    pub fn pages_service(&self) -> Option<&Arc<PhpService>> {
+        self.persistent.as_ref().or(self.service.as_ref())
     }
 
     /// Who runs a script.
-    pub fn pool_of(&self, script: &Script) -> Option<&Pool> {
-        if script.persistent { self.persistent.as_deref() } else { self.pool.as_deref() }
+    pub fn service_of(&self, script: &Script) -> Option<&PhpService> {
+        if script.persistent { self.persistent.as_deref() } else { self.service.as_deref() }
     }
 }
 
@@ -77,9 +77,9 @@ impl Deref for SiteWorkers {
 
 /// Who runs the scripts of all sites whose `[php]` settings are equal. Dropping it retires it.
 #[derive(Debug)]
-pub enum Pool {
+pub enum PhpService {
     /// Workers of our own.
-    Workers(Arc<pool::Pool>),
+    Workers(Arc<pool::WorkerSet>),
     /// php-fpm, or whatever else speaks FastCGI.
     FastCgi(Backends),
 }
@@ -104,10 +104,12 @@ pub async fn run_while(
     script: &Script,
     gone: impl Future<Output = ()>,
 ) -> Option<Reply> {
-    let reply = match site.pool_of(script) {
-        Some(Pool::Workers(pool)) => exchange::run(thread, pool, site, request, script, gone).await,
+    let reply = match site.service_of(script) {
+        Some(PhpService::Workers(workers)) => {
+            exchange::run(thread, workers, site, request, script, gone).await
+        }
         // In a place of its own: a connection's future is not to be as large as both.
-        Some(Pool::FastCgi(backends)) => {
+        Some(PhpService::FastCgi(backends)) => {
             Box::pin(fastcgi::run(thread, backends, site, request, script, gone)).await
         }
         None => Some(plain(500)),
@@ -119,33 +121,33 @@ pub async fn run_while(
     reply
 }
 
-impl Pool {
+impl PhpService {
     /// Starts it. Workers are up then; php-fpm need not be.
     ///
     /// # Errors
     /// PHP did not start: why, in PHP's own words where it had any, and what to do next.
-    pub fn start(settings: &plan::Php, log: &Log, on_purge: OnPurge) -> Result<Arc<Pool>, String> {
-        let pool = if settings.fastcgi.is_empty() {
-            Pool::Workers(pool::Pool::start(settings, log, on_purge)?)
+    pub fn start(settings: &plan::Php, log: &Log, on_purge: OnPurge) -> Result<Arc<PhpService>, String> {
+        let service = if settings.fastcgi.is_empty() {
+            PhpService::Workers(pool::WorkerSet::start(settings, log, on_purge)?)
         } else {
-            Pool::FastCgi(Backends::start(settings, log, on_purge))
+            PhpService::FastCgi(Backends::start(settings, log, on_purge))
         };
-        Ok(Arc::new(pool))
+        Ok(Arc::new(service))
     }
 
     /// A new configuration replaces it: what is idle ends now, the rest when it has finished.
     pub fn retire(&self) {
         match self {
-            Pool::Workers(pool) => pool.retire(),
-            Pool::FastCgi(backends) => backends.retire(),
+            PhpService::Workers(workers) => workers.retire(),
+            PhpService::FastCgi(backends) => backends.retire(),
         }
     }
 
     /// The server ends: waits for running requests for up to `grace`. Those at php-fpm end with their clients.
     pub fn stop(&self, grace: Duration) {
         match self {
-            Pool::Workers(pool) => pool.stop(grace),
-            Pool::FastCgi(backends) => backends.retire(),
+            PhpService::Workers(workers) => workers.stop(grace),
+            PhpService::FastCgi(backends) => backends.retire(),
         }
     }
 
@@ -155,8 +157,8 @@ impl Pool {
     /// PHP did not start: why. The pool is as it was.
     pub fn renew(&self) -> Result<Renewal, String> {
         match self {
-            Pool::Workers(pool) => pool.renew(),
-            Pool::FastCgi(backends) => {
+            PhpService::Workers(workers) => workers.renew(),
+            PhpService::FastCgi(backends) => {
                 backends.ask_again();
                 Ok(Renewal::none())
             }
@@ -164,25 +166,25 @@ impl Pool {
     }
 
     /// Takes the place of `other`, whose settings were others.
-    pub fn succeed(&self, other: &Pool) {
-        if let (Pool::Workers(pool), Pool::Workers(other)) = (self, other) {
-            pool.succeed(other);
+    pub fn succeed(&self, other: &PhpService) {
+        if let (PhpService::Workers(workers), PhpService::Workers(other)) = (self, other) {
+            workers.succeed(other);
         }
     }
 
     /// How it is; `name` is what people know it by.
-    pub fn status(&self, name: &str) -> PoolStatus {
+    pub fn status(&self, name: &str) -> PhpStatus {
         match self {
-            Pool::Workers(pool) => pool.status(name),
-            Pool::FastCgi(backends) => backends.status(name),
+            PhpService::Workers(workers) => workers.status(name),
+            PhpService::FastCgi(backends) => backends.status(name),
         }
     }
 
     /// Whether a request that nobody waits for may run.
     pub fn is_at_leisure(&self) -> bool {
         match self {
-            Pool::Workers(pool) => pool.is_at_leisure(),
-            Pool::FastCgi(backends) => backends.is_at_leisure(),
+            PhpService::Workers(workers) => workers.is_at_leisure(),
+            PhpService::FastCgi(backends) => backends.is_at_leisure(),
         }
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! The worker is free as soon as its script has finished, however slow the client is. What the client has not taken yet
 //! waits in memory, and what would be more than a megabyte on disk (`server.spool_bytes`); beyond that the script waits.
-//! An answer that is sent in a coding ([`Source::code`]) is coded on its way in, not on its way out.
+//! An answer that is sent in a coding ([`ContentSource::code`]) is coded on its way in, not on its way out.
 //!
 //! A script is held up for a moment before anything goes to disk: most clients only seem to be slow. Nothing here belongs
 //! to more than one thread.
@@ -18,15 +18,15 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
 use super::answer::{Unheard, note};
-use super::worker::Sink;
-use crate::message::reply::{Aside, Coder, Source};
+use super::worker::FrameSink;
+use crate::message::reply::{Aside, Coder, ContentSource};
 use millrace_wire::encoding::Coding;
-use millrace_wire::frames::{End, Frame};
+use millrace_wire::frames::{EndFrame, Frame};
 
 /// The rest of an answer that a worker is still making. Dropping it before its end tells the script that its client
 /// has gone.
 #[derive(Debug)]
-pub struct Stream {
+pub struct PhpStream {
     pipe: Rc<Pipe>,
     /// Bytes that are still to come, as the script announced; `None` also if they come in a coding.
     left: Option<u64>,
@@ -68,14 +68,14 @@ pub const HALF: usize = 256 << 10;
 /// The same where the memory for connections is used up.
 const SHORT_HALF: usize = 16 << 10;
 
-impl Stream {
+impl PhpStream {
     /// The stream that takes from `pipe`; the script announced so many bytes.
-    pub fn new(pipe: Rc<Pipe>, length: Option<u64>) -> Stream {
-        Stream { pipe, left: length }
+    pub fn new(pipe: Rc<Pipe>, length: Option<u64>) -> PhpStream {
+        PhpStream { pipe, left: length }
     }
 }
 
-impl Source for Stream {
+impl ContentSource for PhpStream {
     /// Bytes that are still to come, if the script said so by Content-Length.
     fn length(&self) -> Option<u64> {
         self.left
@@ -120,7 +120,7 @@ impl Source for Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for PhpStream {
     fn drop(&mut self) {
         // All that was announced has been taken: the script has no client to lose any more.
         self.pipe.closed.set(self.left != Some(0) && !self.pipe.is_drained());
@@ -326,12 +326,12 @@ pub struct ToPipe<'a> {
     /// Where the content goes.
     pub pipe: &'a Pipe,
     /// The end, if it has come.
-    pub end: Option<End>,
+    pub end: Option<EndFrame>,
     /// Who takes the rest.
     pub unheard: Unheard<'a>,
 }
 
-impl Sink for ToPipe<'_> {
+impl FrameSink for ToPipe<'_> {
     fn take(&mut self, frame: Frame<'_>) {
         match frame {
             Frame::Body(piece) => self.pipe.push(piece),

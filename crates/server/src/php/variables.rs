@@ -15,7 +15,7 @@ use millrace_wire::fastcgi;
 use millrace_wire::frames::{self, INJECT_VARIABLE};
 use millrace_wire::head::{Framing, Version};
 
-use crate::message::request::{Client, Request, Scheme};
+use crate::message::request::{CertifiedClient, Request, Scheme};
 use crate::site::{Script, Site};
 
 /// `SERVER_SOFTWARE`. Millrace says its own name; WordPress is told by `inject` what it asks the name for.
@@ -32,8 +32,8 @@ pub fn write<'b>(
     request: &Request,
     script: &Script,
     inject: Option<&[u8]>,
-) -> frames::Request<'b> {
-    let mut frame = frames::Request::begin(out, sequence);
+) -> frames::RequestFrame<'b> {
+    let mut frame = frames::RequestFrame::begin(out, sequence);
     resource(&mut frame, request, script, root(site, script));
     connection(&mut frame, site, request);
     frame.variable(b"REDIRECT_STATUS", b"200");
@@ -63,8 +63,8 @@ pub fn write_params(
     site: &Site,
     request: &Request,
     script: &Script,
-) -> Result<(), fastcgi::TooLong> {
-    let mut params = fastcgi::Request::begin(out, true);
+) -> Result<(), fastcgi::ParamsTooLong> {
+    let mut params = fastcgi::RequestRecords::begin(out, true);
     let root = site.plan.root.as_os_str().as_bytes();
     let seen = site.plan.fastcgi_root.as_ref().map_or(root, |root| root.as_os_str().as_bytes());
     resource(&mut params, request, script, seen);
@@ -98,27 +98,27 @@ pub trait Variables {
     fn field(&mut self, name: &[u8], value: &[u8]);
 }
 
-impl Variables for frames::Request<'_> {
+impl Variables for frames::RequestFrame<'_> {
     #[inline]
     fn parts(&mut self, name: &[u8], value: &[&[u8]]) {
-        frames::Request::parts(self, name, value);
+        frames::RequestFrame::parts(self, name, value);
     }
 
     #[inline]
     fn field(&mut self, name: &[u8], value: &[u8]) {
-        frames::Request::field(self, name, value);
+        frames::RequestFrame::field(self, name, value);
     }
 }
 
-impl Variables for fastcgi::Request<'_> {
+impl Variables for fastcgi::RequestRecords<'_> {
     #[inline]
     fn parts(&mut self, name: &[u8], value: &[&[u8]]) {
-        fastcgi::Request::parts(self, name, value);
+        fastcgi::RequestRecords::parts(self, name, value);
     }
 
     #[inline]
     fn field(&mut self, name: &[u8], value: &[u8]) {
-        fastcgi::Request::field(self, name, value);
+        fastcgi::RequestRecords::field(self, name, value);
     }
 }
 
@@ -172,7 +172,7 @@ fn connection(frame: &mut impl Variables, site: &Site, request: &Request) {
         frame.variable(b"SSL_CIPHER", tls.cipher.as_bytes());
         // What a client has shown for another site is no business of this one.
         let client = tls.client.iter().filter(|_| site.plan.clients.is_some());
-        for (name, value) in client.flat_map(Client::variables) {
+        for (name, value) in client.flat_map(CertifiedClient::variables) {
             frame.variable(name.as_bytes(), value.as_bytes());
         }
     }
@@ -246,7 +246,7 @@ fn host(authority: &str) -> &str {
 fn fields(frame: &mut impl Variables, request: &Request) {
     let head = &request.head;
     let mut host_written = false;
-    let mut seen = Seen::default();
+    let mut seen = NameFilter::default();
     let repeated = head.fields().any(|(name, _)| seen.add(name));
     for (at, (name, value)) in head.fields().enumerate() {
         if name.eq_ignore_ascii_case("host") {
@@ -264,9 +264,9 @@ fn fields(frame: &mut impl Variables, request: &Request) {
 
 /// A guess at whether names repeat: says so for all that do, and for few that don't.
 #[derive(Default)]
-struct Seen(u64);
+struct NameFilter(u64);
 
-impl Seen {
+impl NameFilter {
     fn add(&mut self, name: &str) -> bool {
         let bytes = name.as_bytes();
         let (first, last) = (bytes[0] | 0x20, bytes[bytes.len() - 1] | 0x20);
@@ -312,7 +312,7 @@ mod tests {
     use super::*;
     use crate::message::request::{Content, Ends};
     use millrace_settings::{Source, load};
-    use millrace_wire::frames::{Body, Parsed};
+    use millrace_wire::frames::{Body, ParsedFrame};
     use millrace_wire::head::{Head, Limits};
 
     fn site(names: &[&str]) -> std::sync::Arc<Site> {
@@ -356,7 +356,7 @@ mod tests {
     fn write_all(site: &Site, request: &Request, script: &Script) -> Vec<(String, String)> {
         let mut out = Vec::new();
         write(&mut out, 1, site, request, script, None).finish(Body::None).unwrap();
-        let (parsed, _) = Parsed::decode(&out).unwrap().unwrap();
+        let (parsed, _) = ParsedFrame::decode(&out).unwrap().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         parsed.variables.into_iter().map(|(name, value)| (text(name), text(value))).collect()
     }

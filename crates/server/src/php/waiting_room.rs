@@ -3,9 +3,9 @@
 //! JavaScript. A signed cookie keeps the time of its arrival ([`places`](super::pool::places)), so that the browser that has waited
 //! longest goes first. Other clients get the plain 503.
 
-use super::Pool;
+use super::PhpService;
 use super::exchange::applicant;
-use super::pool::places::Told;
+use super::pool::places::KeptPlace;
 use crate::context::stats::Counter;
 use crate::message::reply::{Body, Reply};
 use crate::message::request::{PLACE_COOKIE, Request, Scheme};
@@ -101,12 +101,12 @@ pub fn seat(
     if !reply.is_turned_away() || !site.plan.waiting_room || !is_navigation(request) {
         return reply;
     }
-    let Some(pool) = site.pool_of(script) else { return reply };
-    let lane = site.lanes.of(request);
-    let from = applicant(request, site.lanes.rank(request, lane));
-    let told = match pool {
-        Pool::Workers(pool) => pool.shared().keep_place(thread, lane, &from),
-        Pool::FastCgi(backends) => backends.keep_place(thread, &from),
+    let Some(workers) = site.service_of(script) else { return reply };
+    let pool = site.pools.of(request);
+    let from = applicant(request, site.pools.rank(request, pool));
+    let told = match workers {
+        PhpService::Workers(workers) => workers.shared().keep_place(thread, pool, &from),
+        PhpService::FastCgi(backends) => backends.keep_place(thread, &from),
     };
     let Some(told) = told else { return reply };
     thread.stats.add(Counter::PhpWaitingRoom, 1);
@@ -131,7 +131,7 @@ fn is_navigation(request: &Request) -> bool {
         && !ahead("purpose")
 }
 
-fn page(site: &Site, request: &Request, told: &Told, reply: Reply) -> Reply {
+fn page(site: &Site, request: &Request, told: &KeptPlace, reply: Reply) -> Reply {
     let words = words(request.head.field("accept-language").unwrap_or_default());
     // A reload would fetch the page with GET, and what the visitor has typed would be lost.
     let comes_back = matches!(request.head.method(), "GET" | "HEAD");

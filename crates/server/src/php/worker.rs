@@ -14,17 +14,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use millrace_wire::frames::{Broken, Decoder, End, Frame, Step};
+use millrace_wire::frames::{EndFrame, Frame, FrameDecoder, FrameError, FrameStep};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, send, sendmsg};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::card::Card;
 use super::crashes::Pass;
 use super::pool::admission::Rank;
-use super::pool::lane::LaneId;
-use super::pool::waiters::{Offer, Place};
+use super::pool::pools::PoolId;
+use super::pool::waiters::{QueuePlace, SentAhead};
+use super::worker_handle::WorkerHandle;
 
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -38,28 +38,28 @@ thread_local! {
 #[derive(Debug)]
 pub struct Worker {
     /// What others know of it.
-    pub card: Arc<Card>,
+    pub handle: Arc<WorkerHandle>,
     /// When it became idle, milliseconds since the pool was made.
     pub idle_since: u64,
     /// Whether its last request took but a moment.
     pub quick: bool,
-    /// The lane of its request, or of its last one.
-    pub lane: LaneId,
+    /// The pool of its request, or of its last one.
+    pub pool: PoolId,
     /// What was known of the visitor.
     pub rank: Rank,
-    /// Whether it counts as running for that lane.
+    /// Whether it counts as running for that pool.
     pub counted: bool,
     /// What lets it run its request, if crashes of its script are watched.
     pub pass: Option<Pass>,
     /// How much the process gives way, beyond the server.
     pub nice: u8,
-    socket: Socket,
-    decoder: Decoder,
+    socket: WorkerSocket,
+    decoder: FrameDecoder,
     /// The start of a frame whose rest has not come.
     rest: Vec<u8>,
     /// What is in `rest` came behind the end of the last answer: it can be parsed.
     behind: bool,
-    phase: Phase,
+    phase: WorkerPhase,
     /// Why its script has ended before it took a request.
     unbooted: Option<String>,
     lost: bool,
@@ -68,7 +68,7 @@ pub struct Worker {
     /// The greatest number that was used.
     numbers: u64,
     /// The waiters whose requests were sent ahead, and the numbers of these.
-    offered: VecDeque<(Place, u64)>,
+    offered: VecDeque<(QueuePlace, u64)>,
 }
 
 /// What a worker is doing.
@@ -85,7 +85,7 @@ pub struct Worker {
 /// While it is Running its next requests may have been sent ahead ([`Worker::offer`]). The worker itself goes on to them
 /// at its END; this value does with `begin_offered`, when the pool has seen who waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum WorkerPhase {
     /// Its script, which is a persistent worker's, has not come to where it takes requests.
     Booting,
     /// Takes a request.
@@ -99,7 +99,7 @@ pub enum Phase {
 }
 
 #[derive(Debug)]
-enum Socket {
+enum WorkerSocket {
     /// Watched by the event loop of that number.
     Settled(usize, AsyncFd<OwnedFd>),
     /// Watched by nobody.
@@ -109,35 +109,35 @@ enum Socket {
 }
 
 impl Drop for Worker {
-    /// Closed: the process ends. Its card has the socket, too.
+    /// Closed: the process ends. Its handle has the socket, too.
     fn drop(&mut self) {
-        self.card.end_socket();
+        self.handle.end_socket();
     }
 }
 
 /// Who takes what a worker says.
-pub trait Sink {
+pub trait FrameSink {
     /// A frame, or a piece of content.
     fn take(&mut self, frame: Frame<'_>);
 }
 
 impl Worker {
     /// A worker that has just been forked; `socket` is the server's end and does not block.
-    pub fn new(card: Arc<Card>, socket: OwnedFd) -> Worker {
+    pub fn new(handle: Arc<WorkerHandle>, socket: OwnedFd) -> Worker {
         Worker {
-            card,
+            handle,
             idle_since: 0,
             quick: false,
-            lane: LaneId::FRONT,
+            pool: PoolId::FRONT,
             rank: Rank::Visitor,
             counted: false,
             pass: None,
             nice: 0,
-            socket: Socket::Loose(socket),
-            decoder: Decoder::default(),
+            socket: WorkerSocket::Loose(socket),
+            decoder: FrameDecoder::default(),
             rest: Vec::new(),
             behind: false,
-            phase: Phase::Ready,
+            phase: WorkerPhase::Ready,
             unbooted: None,
             lost: false,
             sequence: 0,
@@ -147,9 +147,9 @@ impl Worker {
     }
 
     /// The same of a worker that has to boot a script first.
-    pub fn booting(card: Arc<Card>, socket: OwnedFd) -> Worker {
-        let mut worker = Worker::new(card, socket);
-        worker.phase = Phase::Booting;
+    pub fn booting(handle: Arc<WorkerHandle>, socket: OwnedFd) -> Worker {
+        let mut worker = Worker::new(handle, socket);
+        worker.phase = WorkerPhase::Booting;
         worker
     }
 
@@ -159,14 +159,14 @@ impl Worker {
     }
 
     /// What it is doing.
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> WorkerPhase {
         self.phase
     }
 
     /// The event loop that watches its socket.
     pub fn home(&self) -> Option<usize> {
         match self.socket {
-            Socket::Settled(thread, _) => Some(thread),
+            WorkerSocket::Settled(thread, _) => Some(thread),
             _ => None,
         }
     }
@@ -180,17 +180,17 @@ impl Worker {
             return Ok(());
         }
         self.loosen();
-        let Socket::Loose(socket) = std::mem::replace(&mut self.socket, Socket::Lost) else {
+        let WorkerSocket::Loose(socket) = std::mem::replace(&mut self.socket, WorkerSocket::Lost) else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        self.socket = Socket::Settled(thread, watch(socket, Interest::READABLE)?);
+        self.socket = WorkerSocket::Settled(thread, watch(socket, Interest::READABLE)?);
         Ok(())
     }
 
     /// Has the socket watched by nobody. From any thread.
     pub fn loosen(&mut self) {
-        match std::mem::replace(&mut self.socket, Socket::Lost) {
-            Socket::Settled(_, socket) => self.socket = Socket::Loose(socket.into_inner()),
+        match std::mem::replace(&mut self.socket, WorkerSocket::Lost) {
+            WorkerSocket::Settled(_, socket) => self.socket = WorkerSocket::Loose(socket.into_inner()),
             other => self.socket = other,
         }
     }
@@ -217,24 +217,24 @@ impl Worker {
     }
 
     fn begin_number(&mut self, sequence: u64) {
-        debug_assert!(self.phase == Phase::Ready || self.lost);
+        debug_assert!(self.phase == WorkerPhase::Ready || self.lost);
         self.sequence = sequence;
-        self.card.set_sequence(sequence);
+        self.handle.set_sequence(sequence);
         if !self.lost {
-            self.phase = Phase::Running;
+            self.phase = WorkerPhase::Running;
         }
         self.decoder.begin();
     }
 
     /// The offer of a request that is about to be sent ahead; `placed` says whose it is.
-    pub fn offer(&mut self) -> Offer {
+    pub fn offer(&mut self) -> SentAhead {
         self.numbers += 1;
-        self.card.scoreboard.offer(self.card.slot, self.numbers);
-        Offer { card: self.card.clone(), sequence: self.numbers }
+        self.handle.scoreboard.offer(self.handle.slot, self.numbers);
+        SentAhead { handle: self.handle.clone(), sequence: self.numbers }
     }
 
     /// The waiter to whom its last offer was made.
-    pub fn placed(&mut self, place: Place) {
+    pub fn placed(&mut self, place: QueuePlace) {
         self.offered.push_back((place, self.numbers));
     }
 
@@ -244,7 +244,7 @@ impl Worker {
     }
 
     /// The waiter whose request was sent ahead last, and the number of that.
-    pub fn last_offered(&self) -> Option<(Place, u64)> {
+    pub fn last_offered(&self) -> Option<(QueuePlace, u64)> {
         self.offered.back().copied()
     }
 
@@ -254,26 +254,26 @@ impl Worker {
     }
 
     /// Takes out the waiter whose request was sent ahead first, and the number of that.
-    pub fn take_offered(&mut self) -> Option<(Place, u64)> {
+    pub fn take_offered(&mut self) -> Option<(QueuePlace, u64)> {
         self.offered.pop_front()
     }
 
     /// Whether it has read the request completely: then the script may have begun.
     pub fn has_received(&self) -> bool {
-        self.card.scoreboard.received(self.card.slot) >= self.sequence
+        self.handle.scoreboard.received(self.handle.slot) >= self.sequence
     }
 
     /// Tells it that nobody waits any more for the answer.
     pub fn abort(&self) {
-        self.card.scoreboard.abort(self.card.slot, self.sequence);
+        self.handle.scoreboard.abort(self.handle.slot, self.sequence);
     }
 
     /// Its socket.
     pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
         match &self.socket {
-            Socket::Settled(_, socket) => Ok(socket.get_ref().as_fd()),
-            Socket::Loose(socket) => Ok(socket.as_fd()),
-            Socket::Lost => Err(io::ErrorKind::NotConnected.into()),
+            WorkerSocket::Settled(_, socket) => Ok(socket.get_ref().as_fd()),
+            WorkerSocket::Loose(socket) => Ok(socket.as_fd()),
+            WorkerSocket::Lost => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 
@@ -324,7 +324,7 @@ impl Worker {
 
     /// It is of no more use: its frames are broken, or it has gone.
     pub fn give_up(&mut self) {
-        self.phase = Phase::Gone;
+        self.phase = WorkerPhase::Gone;
         self.lost = true;
         self.pass.iter_mut().for_each(Pass::set_lost);
     }
@@ -338,12 +338,12 @@ impl Worker {
     ///
     /// # Errors
     /// The worker has gone (`UnexpectedEof` and others), or sends what is no frame (`InvalidData`).
-    pub fn poll_read(&mut self, cx: &mut Context<'_>, sink: &mut impl Sink) -> Poll<io::Result<()>> {
+    pub fn poll_read(&mut self, cx: &mut Context<'_>, sink: &mut impl FrameSink) -> Poll<io::Result<()>> {
         if self.behind {
             return Poll::Ready(self.read_behind(sink));
         }
         INPUT.with_borrow_mut(|input| {
-            let Socket::Settled(_, socket) = &self.socket else {
+            let WorkerSocket::Settled(_, socket) = &self.socket else {
                 return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
             };
             let length = ready!(poll_receive(socket, cx, input))?;
@@ -355,7 +355,7 @@ impl Worker {
     ///
     /// # Errors
     /// As [`Worker::poll_read`].
-    pub fn read_now(&mut self, sink: &mut impl Sink) -> io::Result<bool> {
+    pub fn read_now(&mut self, sink: &mut impl FrameSink) -> io::Result<bool> {
         if self.behind {
             return self.read_behind(sink).map(|()| true);
         }
@@ -379,12 +379,12 @@ impl Worker {
     ///
     /// # Errors
     /// They are none (`InvalidData`).
-    pub fn read_behind(&mut self, sink: &mut impl Sink) -> io::Result<()> {
+    pub fn read_behind(&mut self, sink: &mut impl FrameSink) -> io::Result<()> {
         if std::mem::take(&mut self.behind) { self.parse(&[], sink) } else { Ok(()) }
     }
 
     /// Takes frames apart; the start of an incomplete one is kept.
-    fn parse(&mut self, bytes: &[u8], sink: &mut impl Sink) -> io::Result<()> {
+    fn parse(&mut self, bytes: &[u8], sink: &mut impl FrameSink) -> io::Result<()> {
         let result = if self.rest.is_empty() {
             let result = self.frames(bytes, sink);
             if let Ok(used) = result {
@@ -404,32 +404,34 @@ impl Worker {
         match result {
             Ok(_) => Ok(()),
             Err(broken) => {
-                self.phase = Phase::Gone;
+                self.phase = WorkerPhase::Gone;
                 Err(io::Error::new(io::ErrorKind::InvalidData, broken))
             }
         }
     }
 
-    fn frames(&mut self, input: &[u8], sink: &mut impl Sink) -> Result<usize, Broken> {
+    fn frames(&mut self, input: &[u8], sink: &mut impl FrameSink) -> Result<usize, FrameError> {
         let mut at = 0;
         while at < input.len() {
-            let Step::Frame(frame, used) = self.decoder.next(&input[at..])? else { break };
+            let FrameStep::Frame(frame, used) = self.decoder.next(&input[at..])? else { break };
             at += used;
             match &frame {
-                Frame::End(End { exiting: true, .. }) | Frame::Ready(End { exiting: true, .. }) => {
-                    self.phase = Phase::Gone;
+                Frame::End(EndFrame { exiting: true, .. }) | Frame::Ready(EndFrame { exiting: true, .. }) => {
+                    self.phase = WorkerPhase::Gone;
                 }
-                Frame::Handler(Ok(())) if self.phase == Phase::Booting => self.phase = Phase::Ready,
+                Frame::Handler(Ok(())) if self.phase == WorkerPhase::Booting => {
+                    self.phase = WorkerPhase::Ready
+                }
                 Frame::Handler(Ok(())) => (),
                 Frame::Handler(Err(why)) => {
-                    self.phase = Phase::Gone;
+                    self.phase = WorkerPhase::Gone;
                     self.unbooted = Some(String::from_utf8_lossy(why).into_owned());
                 }
-                Frame::End(End { ready: false, .. }) => self.phase = Phase::Background,
-                Frame::End(_) | Frame::Ready(_) => self.phase = Phase::Ready,
+                Frame::End(EndFrame { ready: false, .. }) => self.phase = WorkerPhase::Background,
+                Frame::End(_) | Frame::Ready(_) => self.phase = WorkerPhase::Ready,
                 _ => (),
             }
-            let over = matches!(frame, Frame::End(_) | Frame::Ready(_)) && self.phase == Phase::Ready;
+            let over = matches!(frame, Frame::End(_) | Frame::Ready(_)) && self.phase == WorkerPhase::Ready;
             sink.take(frame);
             if over && !self.offered.is_empty() {
                 // The rest is for whoever has the request that was sent ahead.

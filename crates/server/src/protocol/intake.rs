@@ -10,7 +10,7 @@ use millrace_wire::head::Framing;
 
 use crate::context::stats::Counter;
 use crate::message::request::{Collector, Listed, Request};
-use crate::serve::{ServeThread, Trouble, refusal};
+use crate::serve::{ExchangeTrouble, ServeThread, refusal};
 
 /// So much of a content is held in memory at most while the memory for connections is used up.
 const SHORT_MEMORY: usize = 64 << 10;
@@ -36,7 +36,7 @@ impl<'a> Intake<'a> {
         plan: &'a Plan,
         most: u64,
         request: &Request,
-    ) -> Result<Intake<'a>, Trouble> {
+    ) -> Result<Intake<'a>, ExchangeTrouble> {
         let begun = thread.clock.now();
         let content = Collector::default();
         let intake = Intake { thread: thread.clone(), plan, most, content, listed: None, begun };
@@ -59,7 +59,11 @@ impl<'a> Intake<'a> {
     }
 
     /// Moves what has come to disk if it is more than `in_memory` bytes. The client waits meanwhile, nobody else does.
-    pub(super) async fn make_room(&mut self, request: &Request, in_memory: usize) -> Result<(), Trouble> {
+    pub(super) async fn make_room(
+        &mut self,
+        request: &Request,
+        in_memory: usize,
+    ) -> Result<(), ExchangeTrouble> {
         let process = &self.thread.process;
         let in_memory = if process.budget.is_full() { in_memory.min(SHORT_MEMORY) } else { in_memory };
         if !self.content.is_full(in_memory) {
@@ -97,7 +101,7 @@ impl<'a> Intake<'a> {
     }
 
     /// All of it has come.
-    pub(super) async fn finish(mut self, request: &mut Request) -> Result<(), Trouble> {
+    pub(super) async fn finish(mut self, request: &mut Request) -> Result<(), ExchangeTrouble> {
         let content = std::mem::take(&mut self.content).finish(&self.plan.server.spool_dir).await;
         request.content = content.map_err(|error| self.cannot_spool(&error))?;
         request.content_is_read = true;
@@ -105,12 +109,12 @@ impl<'a> Intake<'a> {
     }
 
     /// What the client gets whose content is refused with `status`.
-    pub(super) fn refuse(&self, request: &Request, status: u16) -> Trouble {
+    pub(super) fn refuse(&self, request: &Request, status: u16) -> ExchangeTrouble {
         if status == 413 { self.too_large(request, None) } else { refusal(status) }
     }
 
     /// More than the site takes: whoever runs it has to learn where the limit is.
-    fn too_large(&self, request: &Request, length: Option<u64>) -> Trouble {
+    fn too_large(&self, request: &Request, length: Option<u64>) -> ExchangeTrouble {
         let path = request.raw_path();
         let length = length.map_or("more".to_owned(), |length| format!("{length} bytes"));
         self.thread.process.log.warn(format_args!(
@@ -123,7 +127,7 @@ impl<'a> Intake<'a> {
         refusal(413)
     }
 
-    fn cannot_spool(&self, error: &io::Error) -> Trouble {
+    fn cannot_spool(&self, error: &io::Error) -> ExchangeTrouble {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         self.thread.process.log.error(format_args!(
             "cannot spool a request's content in {}: {error}; free some space there, or set server.spool_dir",

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::net::Shutdown;
 use std::task::ready;
 
-use crate::connection::Stream;
+use crate::connection::ClientStream;
 use crate::protocol::ProtocolThread;
 
 /// Bytes that are thrown away at most: a browser reads no answer before it has sent its upload, and then a reset would be all
@@ -14,7 +14,7 @@ const MOST_BYTES: usize = 256 << 20;
 
 /// Says that nothing more will be sent, and reads until the client agrees or the socket is shut down by somebody who has no
 /// more patience. `stream` lends the socket for a call.
-pub(super) async fn close(thread: &ProtocolThread, stream: impl Fn(&mut dyn FnMut(&mut Stream))) {
+pub(super) async fn close(thread: &ProtocolThread, stream: impl Fn(&mut dyn FnMut(&mut ClientStream))) {
     let mut is_open = false;
     stream(&mut |stream| {
         stream.say_end();

@@ -25,7 +25,7 @@ use std::rc::Rc;
 use buffers::Buffers;
 use h2::Flooders;
 
-use crate::connection::{Accepted, Deadlines, Exit, Newcomer, Stream};
+use crate::connection::{Accepted, ClientStream, Deadlines, Exit, Newcomer};
 use crate::context::stats::Counter;
 use crate::serve::ServeThread;
 
@@ -84,8 +84,8 @@ impl Deref for ProtocolThread {
 pub fn start(thread: &Rc<ProtocolThread>, accepted: Accepted) {
     let thread = thread.clone();
     match &accepted.stream {
-        Stream::Tls(stream) if stream.is_h2() => serve_h2(thread, accepted, Vec::new()),
-        Stream::Tls(_) => serve_h1(thread, accepted, Vec::new()),
+        ClientStream::Tls(stream) if stream.is_h2() => serve_h2(thread, accepted, Vec::new()),
+        ClientStream::Tls(_) => serve_h1(thread, accepted, Vec::new()),
         _ if thread.setup().plan.http.h2c => {
             tokio::task::spawn_local(find_out(thread, accepted));
         }
@@ -145,7 +145,7 @@ async fn pass_on(exit: &Exit, accepted: Accepted, begun: Vec<u8>) {
 }
 
 /// What comes first, and whether that is HTTP/2.
-async fn first_bytes(thread: &ProtocolThread, stream: &mut Stream) -> io::Result<(Vec<u8>, bool)> {
+async fn first_bytes(thread: &ProtocolThread, stream: &mut ClientStream) -> io::Result<(Vec<u8>, bool)> {
     let mut begun = Vec::new();
     loop {
         let read = poll_fn(|cx| {

@@ -4,7 +4,7 @@ use crate::context::stats::Counter;
 
 /// What a connection does at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum ConnectionPhase {
     /// Waits for the first byte of a request.
     Idle,
     /// Has a part of a head.
@@ -19,14 +19,14 @@ pub(super) enum Phase {
     Lingering,
 }
 
-impl Phase {
+impl ConnectionPhase {
     /// The counter of the connections that are in it.
     pub(super) fn gauge(self) -> Counter {
         match self {
-            Phase::Idle => Counter::ConnectionsIdle,
-            Phase::Head | Phase::Content => Counter::ConnectionsReading,
-            Phase::Running => Counter::ConnectionsRunning,
-            Phase::Writing | Phase::Lingering => Counter::ConnectionsWriting,
+            ConnectionPhase::Idle => Counter::ConnectionsIdle,
+            ConnectionPhase::Head | ConnectionPhase::Content => Counter::ConnectionsReading,
+            ConnectionPhase::Running => Counter::ConnectionsRunning,
+            ConnectionPhase::Writing | ConnectionPhase::Lingering => Counter::ConnectionsWriting,
         }
     }
 }

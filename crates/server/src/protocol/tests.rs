@@ -9,11 +9,11 @@ use millrace_settings::plan::Http;
 use tokio::task::LocalSet;
 
 use super::{ProtocolThread, start};
-use crate::connection::{Accepted, Limits, MemoryClient, MemorySocket, Most, Stream};
+use crate::connection::{Accepted, ClientStream, ConnectionLimits, MemoryClient, MemorySocket, Most};
 use crate::context::log::Log;
 use crate::context::log::tests::Dir;
 use crate::context::stats::{Counter, Registry};
-use crate::context::{Process, Stage};
+use crate::context::{Process, ProcessStage};
 use crate::message::request::{Ends, Scheme};
 use crate::serve::{ServeThread, Service, Setup, SiteWorkers};
 use crate::site::Site;
@@ -28,7 +28,7 @@ pub const HOUR: Duration = Duration::from_secs(3600);
 /// An event loop with one site: `/a.txt`, `/large.bin`, and `/x.php`, which has its content read and is answered 500, as there is no PHP.
 pub struct TestLoop {
     pub thread: Rc<ProtocolThread>,
-    limits: Arc<Limits>,
+    limits: Arc<ConnectionLimits>,
     _folder: Dir,
 }
 
@@ -47,10 +47,14 @@ impl TestLoop {
         change(http);
         let site = Site::new(0, plan.sites[0].clone());
         let process = Process::new(Registry::new(1), Log::quiet(), 0);
-        let setup = Setup::new(plan.into(), vec![SiteWorkers { site, pool: None, persistent: None }]);
-        let service = Service::new(process, setup, crate::cache::Cache::new(0, 1));
+        let setup = Setup::new(plan.into(), vec![SiteWorkers { site, service: None, persistent: None }]);
+        let service = Service::new(process, setup, crate::cache::PageCache::new(0, 1));
         let thread = ProtocolThread::new(ServeThread::new(0, 1, service, false), None, Box::new(|_, _| true));
-        TestLoop { thread, limits: Limits::new(Most { connections: 9, ..Most::default() }), _folder: folder }
+        TestLoop {
+            thread,
+            limits: ConnectionLimits::new(Most { connections: 9, ..Most::default() }),
+            _folder: folder,
+        }
     }
 
     /// A connection, and its client.
@@ -59,7 +63,7 @@ impl TestLoop {
         let from = Some("192.0.2.1:5000".parse().unwrap());
         let ends = Ends { client: from, local: None, scheme: Scheme::Http, tls: None };
         let permit = self.limits.admit(None).unwrap();
-        (Accepted { stream: Stream::Memory(memory), ends, permit }, client)
+        (Accepted { stream: ClientStream::Memory(memory), ends, permit }, client)
     }
 
     /// A client whose connection is served.
@@ -97,7 +101,7 @@ impl TestLoop {
 
     /// The server is about to end.
     pub fn drain(&self) {
-        self.thread.process.set_stage(Stage::Draining);
+        self.thread.process.set_stage(ProcessStage::Draining);
         self.thread.deadlines.end_idle();
     }
 

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use super::phase::Phase;
+use super::phase::ConnectionPhase;
 use crate::connection::{Rest, SWEEP_MS};
 
 /// What a connection weighs. Bytes of memory, and ticks of the thread's clock.
@@ -51,12 +51,15 @@ impl Weight {
     }
 
     /// How a connection in this phase is at rest, if it is.
-    pub(super) fn rest(&self, phase: Phase) -> Option<Rest> {
+    pub(super) fn rest(&self, phase: ConnectionPhase) -> Option<Rest> {
         let stalled = match phase {
             _ if self.gave_way() => return None,
-            Phase::Idle => false,
-            Phase::Head | Phase::Content | Phase::Writing | Phase::Lingering => true,
-            Phase::Running => return None,
+            ConnectionPhase::Idle => false,
+            ConnectionPhase::Head
+            | ConnectionPhase::Content
+            | ConnectionPhase::Writing
+            | ConnectionPhase::Lingering => true,
+            ConnectionPhase::Running => return None,
         };
         Some(Rest { since: self.moved.get(), stalled })
     }
@@ -64,8 +67,13 @@ impl Weight {
     /// What a connection in this phase holds now, `others` beside what is under way; `None` if that is known. Who is at rest, and
     /// was when that was last looked at, holds nothing but what it is made of. What a short answer has left in the kernel is seen
     /// if it is not older than a sweep.
-    pub(super) fn weigh(&self, phase: Phase, now: u64, others: impl FnOnce() -> u64) -> Option<u64> {
-        let settled = phase == Phase::Idle && self.moved.get() + 2 * SWEEP_MS < now;
+    pub(super) fn weigh(
+        &self,
+        phase: ConnectionPhase,
+        now: u64,
+        others: impl FnOnce() -> u64,
+    ) -> Option<u64> {
+        let settled = phase == ConnectionPhase::Idle && self.moved.get() + 2 * SWEEP_MS < now;
         if settled && !self.holds_more.get() || self.gave_way() {
             return None;
         }

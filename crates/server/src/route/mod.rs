@@ -16,9 +16,9 @@ use crate::site::{Script, Site};
 
 /// How a request is answered.
 #[derive(Debug)]
-pub enum Way {
+pub enum Route {
     /// With a file.
-    File(Rc<files::Entry>),
+    File(Rc<files::FileEntry>),
     /// By a PHP run.
     Php(Script),
     /// By sending the client elsewhere: status and location.
@@ -33,29 +33,29 @@ pub enum Way {
 pub const FILE_METHODS: &str = "GET, HEAD, OPTIONS";
 
 /// Finds the way for a request to `site`. Leaves the normalised path of its target in `path`.
-pub fn way(
+pub fn find_route(
     context: &Context,
-    files: &files::Cache,
+    files: &files::OpenFileCache,
     site: &Site,
     request: &Request,
     path: &mut Vec<u8>,
-) -> Way {
+) -> Route {
     let method = request.head.method();
     if matches!(method, "TRACE" | "CONNECT") {
-        return Way::Allow(405);
+        return Route::Allow(405);
     }
     if request.head.path_query() == b"*" {
-        return Way::Allow(200);
+        return Route::Allow(200);
     }
     if path::normalise(request.raw_path(), path).is_err() {
-        return Way::Refuse(400);
+        return Route::Refuse(400);
     }
     if site.plan.internal.iter().any(|(prefix, _)| path.starts_with(prefix.as_bytes())) {
         // Only scripts lead there: see `handover`.
-        return Way::Refuse(404);
+        return Route::Refuse(404);
     }
     if let Some((status, location)) = front_door::redirect(site, request, path) {
-        return Way::Redirect(status, location);
+        return Route::Redirect(status, location);
     }
     Finder { context, files, site }.find(request, path)
 }
@@ -63,13 +63,13 @@ pub fn way(
 /// Looks a path up in one site.
 struct Finder<'a> {
     context: &'a Context,
-    files: &'a files::Cache,
+    files: &'a files::OpenFileCache,
     site: &'a Site,
 }
 
 impl Finder<'_> {
     /// File, then directory, then the same where a network of sites has it, then front controller.
-    fn find(&self, request: &Request, path: &[u8]) -> Way {
+    fn find(&self, request: &Request, path: &[u8]) -> Route {
         if !self.site.plan.try_files {
             return self.front_controller();
         }
@@ -79,35 +79,35 @@ impl Finder<'_> {
         };
         let inner = || at(&self.site.network.as_ref()?.inner(self.context, path, names_script)?);
         match at(path).or_else(inner) {
-            Some(way) => way,
+            Some(route) => route,
             // A missing script is a plain 404: nobody links to one but scanners, and they come by the thousand.
-            None if names_script => self.moved(request, path).unwrap_or(Way::Refuse(404)),
+            None if names_script => self.moved(request, path).unwrap_or(Route::Refuse(404)),
             None => self.front_controller(),
         }
     }
 
     /// To where the application keeps a script that people know by another path.
-    fn moved(&self, request: &Request, path: &[u8]) -> Option<Way> {
+    fn moved(&self, request: &Request, path: &[u8]) -> Option<Route> {
         let (_, to) = self.site.profile.moved.iter().find(|(from, _)| from.as_bytes() == path)?;
         let is_there = matches!(self.look(to.as_bytes(), Purpose::Run), Node::Script(_));
         let location = || front_door::elsewhere(request, to.as_bytes());
-        is_there.then(|| Way::Redirect(redirect_status(request), location()))
+        is_there.then(|| Route::Redirect(redirect_status(request), location()))
     }
 
     /// The file or directory at a path, which is asked for as `asked`. `None`: there is none.
-    fn file_at(&self, request: &Request, path: &[u8], asked: &[u8]) -> Option<Way> {
+    fn file_at(&self, request: &Request, path: &[u8], asked: &[u8]) -> Option<Route> {
         if self.site.never_serves(path) {
             let is_page =
                 self.site.may_be_page(path) && matches!(self.look(path, Purpose::Run), Node::Missing);
-            return if is_page { None } else { Some(Way::Refuse(404)) };
+            return if is_page { None } else { Some(Route::Refuse(404)) };
         }
         Some(match self.look(path, Purpose::Serve) {
             Node::File(entry) if !path.ends_with(b"/") => serve(request, entry),
             Node::Directory if path.ends_with(b"/") => self.index(request, path),
             Node::Directory => {
-                Way::Redirect(redirect_status(request), front_door::with_slash(request, asked))
+                Route::Redirect(redirect_status(request), front_door::with_slash(request, asked))
             }
-            Node::Unavailable => Way::Refuse(503),
+            Node::Unavailable => Route::Refuse(503),
             _ => return None,
         })
     }
@@ -115,14 +115,14 @@ impl Finder<'_> {
     /// The script that a path names or goes through: `/a.php`, `/a.php/info`. `None`: there is none.
     ///
     /// Only a file that exists is ever split off, and only at a whole segment, so that no `upload.jpg/x.php` is run.
-    fn script_in(&self, path: &[u8]) -> Option<Way> {
+    fn script_in(&self, path: &[u8]) -> Option<Route> {
         for end in script_ends(path) {
             match self.look(&path[..end], Purpose::Run) {
                 Node::Script(filename) => {
                     let (name, path_info) = (path[..end].to_vec(), path[end..].to_vec());
                     return Some(self.run(Script { filename, name, path_info, persistent: false }));
                 }
-                Node::Unavailable => return Some(Way::Refuse(503)),
+                Node::Unavailable => return Some(Route::Refuse(503)),
                 _ => {}
             }
         }
@@ -130,17 +130,17 @@ impl Finder<'_> {
     }
 
     /// Runs a script. The worker script and the front controller, whose work that does, go to the persistent workers.
-    fn run(&self, mut script: Script) -> Way {
+    fn run(&self, mut script: Script) -> Route {
         if let Some(worker) = self.site.worker() {
             let front = self.site.plan.front_controller.as_ref();
             script.persistent =
                 [Some(&worker.name), front].into_iter().flatten().any(|n| n.as_bytes() == script.name);
         }
         let may = self.site.plan.php.is_some() && self.site.lets_run(&script.name);
-        if may { Way::Php(script) } else { Way::Refuse(404) }
+        if may { Route::Php(script) } else { Route::Refuse(404) }
     }
 
-    fn index(&self, request: &Request, path: &[u8]) -> Way {
+    fn index(&self, request: &Request, path: &[u8]) -> Route {
         for name in &self.context.plan().files.index {
             let candidate = [path, name.as_bytes()].concat();
             let purpose = if name.ends_with(".php") { Purpose::Run } else { Purpose::Serve };
@@ -150,19 +150,19 @@ impl Finder<'_> {
                     return self.run(Script { filename, name: candidate, path_info, persistent: false });
                 }
                 Node::File(entry) => return serve(request, entry),
-                Node::Unavailable => return Way::Refuse(503),
+                Node::Unavailable => return Route::Refuse(503),
                 Node::Directory | Node::Missing => {}
             }
         }
         if self.site.worker().is_some() && self.site.plan.front_controller.is_none() {
             return self.front_controller();
         }
-        Way::Refuse(403)
+        Route::Refuse(403)
     }
 
-    fn front_controller(&self) -> Way {
+    fn front_controller(&self) -> Route {
         let Some(script) = &self.site.plan.front_controller else {
-            let Some(worker) = self.site.worker() else { return Way::Refuse(404) };
+            let Some(worker) = self.site.worker() else { return Route::Refuse(404) };
             let (filename, name) = (worker.file.as_os_str().as_bytes().into(), worker.name.clone().into());
             return self.run(Script { filename, name, path_info: Vec::new(), persistent: true });
         };
@@ -170,10 +170,10 @@ impl Finder<'_> {
             // Most requests come here: what its name allows was found out when the site was made.
             Node::Script(filename) if self.site.plan.php.is_some() && self.site.runs_front_controller => {
                 let (name, path_info) = (script.as_bytes().to_vec(), Vec::new());
-                Way::Php(Script { filename, name, path_info, persistent: self.site.worker().is_some() })
+                Route::Php(Script { filename, name, path_info, persistent: self.site.worker().is_some() })
             }
-            Node::Unavailable => Way::Refuse(503),
-            _ => Way::Refuse(404),
+            Node::Unavailable => Route::Refuse(503),
+            _ => Route::Refuse(404),
         }
     }
 
@@ -188,11 +188,11 @@ impl Finder<'_> {
     }
 }
 
-fn serve(request: &Request, entry: Rc<files::Entry>) -> Way {
+fn serve(request: &Request, entry: Rc<files::FileEntry>) -> Route {
     match request.head.method() {
-        "GET" | "HEAD" => Way::File(entry),
-        "OPTIONS" => Way::Allow(204),
-        _ => Way::Allow(405),
+        "GET" | "HEAD" => Route::File(entry),
+        "OPTIONS" => Route::Allow(204),
+        _ => Route::Allow(405),
     }
 }
 

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use millrace_settings::Plan;
 
 use super::{Response, ServeThread, SharedSetup, hand_over, leave, respond};
-use crate::cache::{self, Told, Waited};
-use crate::context::log::{Asked, Entry};
-use crate::context::stats::{Class, Counter};
+use crate::cache::{self, CacheStatus, Waited};
+use crate::context::log::{AccessEntry, LoggedRequest};
+use crate::context::stats::{Counter, ResponseClass};
 use crate::message::Request;
 use crate::message::reply::{self, Reply, passing};
 use crate::php;
@@ -26,7 +26,7 @@ pub const CLIENT_GONE: u16 = 499;
 const MOST_WAITS: u32 = 3;
 
 /// Why a request gets no answer, or not the one it asked for.
-pub enum Trouble {
+pub enum ExchangeTrouble {
     /// The client has gone, or has been sent away.
     Gone,
     /// It gets this answer, and no more of its content is read.
@@ -34,10 +34,10 @@ pub enum Trouble {
 }
 
 /// An answer to a request whose content can't be taken.
-pub fn refusal(status: u16) -> Trouble {
+pub fn refusal(status: u16) -> ExchangeTrouble {
     let mut reply = reply::plain(status);
     reply.close = true;
-    Trouble::Answer(reply)
+    ExchangeTrouble::Answer(reply)
 }
 
 /// The answer of a site where there is no room. In a few seconds there may be some: slow ones have been closed by then.
@@ -46,32 +46,33 @@ pub fn no_room(site: &Site) -> Reply {
 }
 
 /// Counts an answer that leaves at once, and writes it into the access log.
-pub fn record_at_once(thread: &ServeThread, request: &Request, class: Class, reply: &Reply) {
+pub fn record_at_once(thread: &ServeThread, request: &Request, class: ResponseClass, reply: &Reply) {
     let bytes = if request.is_head() { 0 } else { reply.body.length().unwrap_or(0) };
     thread.stats.count_reply(reply.status);
     thread.stats.took(class, Duration::ZERO, Duration::ZERO);
-    let (asked, client) = (Asked::Request(&request.head, request.authority()), request.ends.client_ip());
-    let entry = Entry { asked, client, status: reply.status, bytes, duration: Duration::ZERO };
+    let (asked, client) =
+        (LoggedRequest::Request(&request.head, request.authority()), request.ends.client_ip());
+    let entry = AccessEntry { asked, client, status: reply.status, bytes, duration: Duration::ZERO };
     thread.access.record(thread, &entry);
 }
 
 /// Counts whoever waits for `answer`, which PHP makes.
 async fn awaiting_php<T>(thread: &ServeThread, answer: impl Future<Output = T>) -> T {
-    struct Waiting<'a>(&'a ServeThread);
+    struct WaitingCount<'a>(&'a ServeThread);
 
-    impl Drop for Waiting<'_> {
+    impl Drop for WaitingCount<'_> {
         fn drop(&mut self) {
             self.0.stats.sub(Counter::AwaitPhp, 1);
         }
     }
 
     thread.stats.add(Counter::AwaitPhp, 1);
-    let _waiting = Waiting(thread);
+    let _waiting = WaitingCount(thread);
     answer.await
 }
 
 /// The client of an exchange, as its protocol sees it.
-pub trait Client {
+pub trait ExchangeClient {
     /// Reads the content of `request` into it, at most `most` bytes.
     async fn read_content(
         &mut self,
@@ -79,7 +80,7 @@ pub trait Client {
         request: &mut Request,
         plan: &Plan,
         most: u64,
-    ) -> Result<(), Trouble>;
+    ) -> Result<(), ExchangeTrouble>;
 
     /// Ready when the client has gone.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
@@ -95,7 +96,7 @@ pub struct Exchange {
     setup: SharedSetup,
     started: Instant,
     /// Who answers it.
-    class: Class,
+    class: ResponseClass,
     /// What routing said, if it has been asked.
     response: Option<Response>,
     /// The script was given back entity-tags that its client has as weak ones.
@@ -110,18 +111,18 @@ impl Exchange {
         site: &Arc<SiteWorkers>,
         request: Request,
     ) -> Exchange {
-        let (started, class) = (thread.clock.now(), Class::Other);
+        let (started, class) = (thread.clock.now(), ResponseClass::Other);
         let (site, setup) = (site.clone(), setup.clone());
         Exchange { request, site, setup, started, class, response: None, restored: false }
     }
 
     /// The same, answered by `class`.
-    pub fn of(self, class: Class) -> Exchange {
+    pub fn of(self, class: ResponseClass) -> Exchange {
         Exchange { class, ..self }
     }
 
     /// The same, with what routing said.
-    pub fn with(self, class: Class, response: Response) -> Exchange {
+    pub fn with(self, class: ResponseClass, response: Response) -> Exchange {
         Exchange { class, response: Some(response), ..self }
     }
 
@@ -134,12 +135,12 @@ impl Exchange {
     pub async fn answer(
         &mut self,
         thread: &Rc<ServeThread>,
-        client: &mut impl Client,
-    ) -> Result<Reply, Trouble> {
+        client: &mut impl ExchangeClient,
+    ) -> Result<Reply, ExchangeTrouble> {
         match self.reply(thread, client).await {
             Ok(reply) => Ok(leave(&self.site, reply)),
-            Err(Trouble::Answer(reply)) => Err(Trouble::Answer(leave(&self.site, reply))),
-            Err(Trouble::Gone) => Err(Trouble::Gone),
+            Err(ExchangeTrouble::Answer(reply)) => Err(ExchangeTrouble::Answer(leave(&self.site, reply))),
+            Err(ExchangeTrouble::Gone) => Err(ExchangeTrouble::Gone),
         }
     }
 
@@ -158,12 +159,18 @@ impl Exchange {
     /// Writes a line of the access log.
     pub fn log(&self, thread: &ServeThread, status: u16, bytes: u64) {
         let duration = self.elapsed(thread);
-        let (asked, client) =
-            (Asked::Request(&self.request.head, self.request.authority()), self.request.ends.client_ip());
-        thread.access.record(thread, &Entry { asked, client, status, bytes, duration });
+        let (asked, client) = (
+            LoggedRequest::Request(&self.request.head, self.request.authority()),
+            self.request.ends.client_ip(),
+        );
+        thread.access.record(thread, &AccessEntry { asked, client, status, bytes, duration });
     }
 
-    async fn reply(&mut self, thread: &Rc<ServeThread>, client: &mut impl Client) -> Result<Reply, Trouble> {
+    async fn reply(
+        &mut self,
+        thread: &Rc<ServeThread>,
+        client: &mut impl ExchangeClient,
+    ) -> Result<Reply, ExchangeTrouble> {
         let mut waits = 0;
         loop {
             let response = match self.response.take() {
@@ -188,9 +195,11 @@ impl Exchange {
                         waits += 1;
                         continue;
                     }
-                    _ => self.script(thread, client, &script, Told::PASS).await,
+                    _ => self.script(thread, client, &script, CacheStatus::PASS).await,
                 },
-                Response::Script(script, told) => self.script(thread, client, &script, told).await,
+                Response::Script(script, cache_status) => {
+                    self.script(thread, client, &script, cache_status).await
+                }
                 // Only crowd loops say so, and they begin no exchange.
                 Response::Elsewhere => Ok(reply::plain(503)),
             };
@@ -201,10 +210,10 @@ impl Exchange {
     async fn script(
         &mut self,
         thread: &Rc<ServeThread>,
-        client: &mut impl Client,
+        client: &mut impl ExchangeClient,
         script: &Script,
-        told: Told,
-    ) -> Result<Reply, Trouble> {
+        cache_status: CacheStatus,
+    ) -> Result<Reply, ExchangeTrouble> {
         let most = self.site.plan.body_bytes;
         client.read_content(thread, &mut self.request, &self.setup.plan, most).await?;
         if self.site.plan.compress_php {
@@ -215,9 +224,9 @@ impl Exchange {
         let gone = poll_fn(|cx| client.poll_gone(cx));
         let running = php::run_while(&thread.php, &self.site, &mut self.request, script, gone);
         let reply = awaiting_php(thread, running).await;
-        let reply = reply.ok_or(Trouble::Gone)?;
+        let reply = reply.ok_or(ExchangeTrouble::Gone)?;
         let mut reply = php::seat(&thread.php, &self.site, &self.request, script, reply);
-        cache::settle(&thread.pages, &self.site, &self.request, &mut reply, told);
+        cache::settle(&thread.pages, &self.site, &self.request, &mut reply, cache_status);
         let mut reply = self.hand_over(thread, script, reply).await;
         self.compress(thread, &mut reply);
         Ok(reply)
@@ -230,7 +239,7 @@ impl Exchange {
         }
         let request = &self.request;
         let resource = (request.authority(), request.head.path_query());
-        let asked = passing::Asked { head: &request.head, resource, restored: self.restored };
+        let asked = passing::CodingRequest { head: &request.head, resource, restored: self.restored };
         if passing::compress(reply, &asked, self.setup.plan.files.compress_from) {
             thread.stats.add(Counter::PhpCompressed, 1);
         }

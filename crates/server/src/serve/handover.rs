@@ -22,7 +22,7 @@ use std::path::{Component, Path, PathBuf};
 use millrace_wire::path;
 
 use super::ServeThread;
-use crate::files::{self, Answer, Node};
+use crate::files::{self, FileResponse, Node};
 use crate::message::Request;
 use crate::message::reply::{Fields, Handed, Reply, plain};
 use crate::route::segment_ends;
@@ -64,8 +64,8 @@ pub async fn hand_over(
             let ranges = !reply.fields.iter().any(refuses_ranges);
             let media_type = media_type(&reply.fields).map(|(_, value)| value);
             match files::hand_out(thread, request, &entry, ranges, media_type) {
-                Answer::Ready(sent) => sent,
-                Answer::Later(sent) => sent.await,
+                FileResponse::Ready(sent) => sent,
+                FileResponse::Later(sent) => sent.await,
             }
         }
         Err((status, why)) => {
@@ -81,9 +81,9 @@ pub async fn hand_over(
 }
 
 /// Why a file is not sent: status, and what to do about it.
-type Refused = (u16, String);
+type HandoverRefusal = (u16, String);
 
-type Entry = std::rc::Rc<files::Entry>;
+type SharedEntry = std::rc::Rc<files::FileEntry>;
 
 struct Search<'a> {
     thread: &'a ServeThread,
@@ -92,36 +92,37 @@ struct Search<'a> {
 
 /// A folder that files are handed out of: the first is the root, then come `sendfile_roots` and `internal`.
 #[derive(Clone, Copy)]
-struct Folder<'a> {
+struct HandoverFolder<'a> {
     number: usize,
     path: &'a Path,
 }
 
 impl<'a> Search<'a> {
-    fn find(&self, handed: Handed, name: &[u8], script: &[u8]) -> Result<Entry, Refused> {
+    fn find(&self, handed: Handed, name: &[u8], script: &[u8]) -> Result<SharedEntry, HandoverRefusal> {
         match handed {
             Handed::Location => self.location(name),
             Handed::Path => self.machine_path(name, script),
         }
     }
 
-    fn root(&self) -> Folder<'a> {
-        Folder { number: 0, path: &self.site.plan.root }
+    fn root(&self) -> HandoverFolder<'a> {
+        HandoverFolder { number: 0, path: &self.site.plan.root }
     }
 
-    fn sendfile_roots(&self) -> impl Iterator<Item = Folder<'a>> {
+    fn sendfile_roots(&self) -> impl Iterator<Item = HandoverFolder<'a>> {
         let roots = self.site.plan.sendfile_roots.iter().enumerate();
-        roots.map(|(at, path)| Folder { number: 1 + at, path })
+        roots.map(|(at, path)| HandoverFolder { number: 1 + at, path })
     }
 
-    fn internal(&self) -> impl Iterator<Item = (&'a str, Folder<'a>)> {
+    fn internal(&self) -> impl Iterator<Item = (&'a str, HandoverFolder<'a>)> {
         let before = 1 + self.site.plan.sendfile_roots.len();
         let places = self.site.plan.internal.iter().enumerate();
-        places.map(move |(at, (prefix, path))| (prefix.as_str(), Folder { number: before + at, path }))
+        places
+            .map(move |(at, (prefix, path))| (prefix.as_str(), HandoverFolder { number: before + at, path }))
     }
 
     /// A path as in a URL: decoded as nginx does; or as it stands, for scripts that don't encode it.
-    fn location(&self, name: &[u8]) -> Result<Entry, Refused> {
+    fn location(&self, name: &[u8]) -> Result<SharedEntry, HandoverRefusal> {
         let raw = &name[..memchr::memchr(b'?', name).unwrap_or(name.len())];
         let mut path = Vec::with_capacity(raw.len());
         let decoded = path::normalise(raw, &mut path).map(|()| self.at_location(&path));
@@ -139,7 +140,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    fn at_location(&self, path: &[u8]) -> Result<Entry, Refused> {
+    fn at_location(&self, path: &[u8]) -> Result<SharedEntry, HandoverRefusal> {
         let places = self.internal().filter(|(prefix, _)| path.starts_with(prefix.as_bytes()));
         let Some((prefix, folder)) = places.max_by_key(|(prefix, _)| prefix.len()) else {
             let first = path.split(|b| *b == b'/').nth(1).unwrap_or_default();
@@ -156,7 +157,7 @@ impl<'a> Search<'a> {
     }
 
     /// A path of the machine: as it stands, or decoded, as mod_xsendfile and lighttpd do.
-    fn machine_path(&self, name: &[u8], script: &[u8]) -> Result<Entry, Refused> {
+    fn machine_path(&self, name: &[u8], script: &[u8]) -> Result<SharedEntry, HandoverRefusal> {
         let beside = Path::new(OsStr::from_bytes(script)).parent().unwrap_or(Path::new("/"));
         let read = |name: &[u8]| lexical(&beside.join(OsStr::from_bytes(name)));
         let result = match read(name) {
@@ -173,16 +174,17 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn at_path(&self, path: &Path) -> Result<Entry, Refused> {
-        let by_name = |folder: Folder<'a>| Some((folder, path.strip_prefix(folder.path).ok()?.to_owned()));
+    fn at_path(&self, path: &Path) -> Result<SharedEntry, HandoverRefusal> {
+        let by_name =
+            |folder: HandoverFolder<'a>| Some((folder, path.strip_prefix(folder.path).ok()?.to_owned()));
         // PHP's __DIR__ and realpath() know nothing of the links on the way to a folder.
-        let by_place = |folder: Folder<'a>| {
+        let by_place = |folder: HandoverFolder<'a>| {
             let real = std::fs::canonicalize(folder.path).ok()?;
             Some((folder, path.strip_prefix(real).ok()?.to_owned()))
         };
         let folders = || [self.root()].into_iter().chain(self.sendfile_roots());
         // The shorter the rest, the deeper the folder; of two that are one, the root comes first.
-        let deepest = |found: Vec<(Folder<'a>, PathBuf)>| {
+        let deepest = |found: Vec<(HandoverFolder<'a>, PathBuf)>| {
             found.into_iter().min_by_key(|(_, rest)| rest.as_os_str().len())
         };
         let found = deepest(folders().filter_map(by_name).collect())
@@ -205,7 +207,11 @@ impl<'a> Search<'a> {
 
     /// Below the site's root: what visitors may never have is not handed out either. `missing` says what to do if there is
     /// no such file.
-    fn below_root(&self, path: &[u8], missing: impl FnOnce() -> String) -> Result<Entry, Refused> {
+    fn below_root(
+        &self,
+        path: &[u8],
+        missing: impl FnOnce() -> String,
+    ) -> Result<SharedEntry, HandoverRefusal> {
         let is_source = segment_ends(path).any(|end| path[..end].ends_with(b".php"));
         let never = || {
             let why = "scripts, hidden files and databases below the site's root are never sent; put files that only \
@@ -222,8 +228,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn below(&self, folder: Folder<'a>, path: &[u8]) -> Result<Entry, Refused> {
-        let Folder { number, path: root } = folder;
+    fn below(&self, folder: HandoverFolder<'a>, path: &[u8]) -> Result<SharedEntry, HandoverRefusal> {
+        let HandoverFolder { number, path: root } = folder;
         match self.thread.files.find_handed(self.thread, self.site, number, root, path) {
             Node::File(entry) if !path.ends_with(b"/") => Ok(entry),
             Node::Unavailable => Err((503, "the file cannot be opened at the moment".to_owned())),

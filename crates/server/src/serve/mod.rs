@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   respond ── ACME, rules of the site, PURGE
-//!      └─ route ── Way ── files ───────────── Ready, or Later
+//!      └─ route ── Route ── files ──────────── Ready, or Later
 //!                   ├──── redirect, refuse ── Ready
 //!                   └──── PHP ── cache ── hit ─── Ready
 //!                                          ├────── miss ── Page: one run of PHP for all who wait
@@ -15,7 +15,7 @@
 
 mod exchange;
 mod handover;
-mod pools;
+mod php_services;
 mod respond;
 mod rules;
 mod service;
@@ -23,7 +23,9 @@ mod setup;
 
 pub use crate::cache::Waited;
 pub use crate::php::SiteWorkers;
-pub use exchange::{CLIENT_GONE, Client, Exchange, Trouble, no_room, record_at_once, refusal};
+pub use exchange::{
+    CLIENT_GONE, Exchange, ExchangeClient, ExchangeTrouble, no_room, record_at_once, refusal,
+};
 pub use respond::{Response, respond};
 pub use service::{ServeThread, Service, Setup, SharedSetup};
 pub use setup::{PhpStartError, build};

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use millrace_pages::{Hardness, Purge, Tag};
 
 use super::{ServeThread, leave, rules};
-use crate::cache::{self, Consulted, Maker, Told, Waited, purge};
-use crate::context::stats::Class;
-use crate::files::{self, Answer};
+use crate::cache::{self, CacheStatus, Consulted, PageMaker, Waited, purge};
+use crate::context::stats::ResponseClass;
+use crate::files::{self, FileResponse};
 use crate::message::Request;
 use crate::message::reply::{self, Body, Reply};
 use crate::php::{self, SiteWorkers};
-use crate::route::{self, FILE_METHODS, Way};
+use crate::route::{self, FILE_METHODS, Route};
 use crate::site::{Network, Script, Site};
 
 /// What a request gets.
@@ -25,20 +25,24 @@ pub enum Response {
     /// A page of the cache, when it has been made, or else what the script says to this request alone.
     Page(Pin<Box<dyn Future<Output = Waited>>>, Script),
     /// What a script has to say, once the request's content is there; and what the page cache said.
-    Script(Script, Told),
+    Script(Script, CacheStatus),
     /// Nothing here: the connection has to go to an event loop that runs PHP.
     Elsewhere,
 }
 
 /// What `request` gets from `site`, and from whom. An answer that is ready leaves as it is.
-pub fn respond(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, request: &Request) -> (Class, Response) {
+pub fn respond(
+    thread: &Rc<ServeThread>,
+    site: &Arc<SiteWorkers>,
+    request: &Request,
+) -> (ResponseClass, Response) {
     match decide(thread, site, request) {
         (class, Response::Ready(reply)) => (class, Response::Ready(leave(site, reply))),
         other => other,
     }
 }
 
-fn decide(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, request: &Request) -> (Class, Response) {
+fn decide(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, request: &Request) -> (ResponseClass, Response) {
     if let Some(proof) = thread.service.acme.answer(request.head.method(), request.raw_path()) {
         return other(challenge(proof));
     }
@@ -49,15 +53,15 @@ fn decide(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, request: &Request) 
         return other(purge::answer(&thread.pages, &thread.setup(), site, request));
     }
     let mut path = thread.path.take();
-    let way = route::way(thread, &thread.files, site, request, &mut path);
+    let route = route::find_route(thread, &thread.files, site, request, &mut path);
     heed_changes(thread, site);
-    let response = follow(thread, site, request, &path, way);
+    let response = follow(thread, site, request, &path, route);
     thread.path.replace(path);
     response
 }
 
-fn other(reply: Reply) -> (Class, Response) {
-    (Class::Other, Response::Ready(reply))
+fn other(reply: Reply) -> (ResponseClass, Response) {
+    (ResponseClass::Other, Response::Ready(reply))
 }
 
 /// What an authority wants to read before it gives a certificate (RFC 8555 section 8.3), and nothing else.
@@ -85,21 +89,21 @@ fn follow(
     site: &Arc<SiteWorkers>,
     request: &Request,
     path: &[u8],
-    way: Way,
-) -> (Class, Response) {
-    other(match way {
-        Way::Php(script) => return from_script(thread, site, request, path, script),
-        Way::File(entry) => {
+    route: Route,
+) -> (ResponseClass, Response) {
+    other(match route {
+        Route::Php(script) => return from_script(thread, site, request, path, script),
+        Route::File(entry) => {
             let response = match files::answer(thread, request, &entry) {
-                Answer::Ready(reply) => Response::Ready(reply),
-                Answer::Later(reply) => Response::Later(reply),
+                FileResponse::Ready(reply) => Response::Ready(reply),
+                FileResponse::Later(reply) => Response::Later(reply),
             };
-            return (Class::File, response);
+            return (ResponseClass::File, response);
         }
-        Way::Redirect(status, location) => reply::redirect(status, &location),
-        Way::Refuse(status) => reply::plain(status),
-        Way::Allow(405) => reply::plain(405).with("Allow", FILE_METHODS),
-        Way::Allow(status) => Reply::new(status).with("Allow", FILE_METHODS),
+        Route::Redirect(status, location) => reply::redirect(status, &location),
+        Route::Refuse(status) => reply::plain(status),
+        Route::Allow(405) => reply::plain(405).with("Allow", FILE_METHODS),
+        Route::Allow(status) => Reply::new(status).with("Allow", FILE_METHODS),
     })
 }
 
@@ -110,23 +114,23 @@ fn from_script(
     request: &Request,
     path: &[u8],
     script: Script,
-) -> (Class, Response) {
+) -> (ResponseClass, Response) {
     // What a script says to who has shown a certificate is for him alone.
     let known = request.ends.tls.as_ref().and_then(|tls| tls.client.as_ref()?.certificate.as_ref());
     if known.is_some() && site.plan.clients.is_some() && !request.is_early() {
-        return (Class::Php, Response::Script(script, Told::bypass("client-certificate")));
+        return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("client-certificate")));
     }
     match cache::consult(&thread.pages, &site.site, request, path, &|| maker(thread, site, &script)) {
         Consulted::Run(_) if request.is_early() => other(reply::plain(425)),
-        Consulted::Hit(reply) => (Class::Page, Response::Ready(reply)),
-        Consulted::Wait(reply) => (Class::Php, Response::Page(reply, script)),
-        Consulted::Run(told) => (Class::Php, Response::Script(script, told)),
-        Consulted::Elsewhere => (Class::Php, Response::Elsewhere),
+        Consulted::Hit(reply) => (ResponseClass::Page, Response::Ready(reply)),
+        Consulted::Wait(reply) => (ResponseClass::Php, Response::Page(reply, script)),
+        Consulted::Run(cache_status) => (ResponseClass::Php, Response::Script(script, cache_status)),
+        Consulted::Elsewhere => (ResponseClass::Php, Response::Elsewhere),
     }
 }
 
 /// Runs a script for the cache.
-fn maker(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, script: &Script) -> Maker {
+fn maker(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, script: &Script) -> PageMaker {
     let (php, site, script) = (thread.php.clone(), site.clone(), script.clone());
     Rc::new(move |mut request: Request| {
         let (php, site, script) = (php.clone(), site.clone(), script.clone());

@@ -10,18 +10,18 @@ use millrace_settings::Plan;
 
 use super::setup::{PhpStartError, PolicyOf, build};
 use crate::acme::Acme;
-use crate::cache::{Cache, CacheThread, Disk, DiskLimits};
-use crate::context::stats::PoolStatus;
+use crate::cache::{CacheThread, Disk, DiskLimits, PageCache};
+use crate::context::stats::PhpStatus;
 use crate::context::{Context, Process, Swapped};
 use crate::files;
 use crate::message::request::Uploads;
-use crate::php::{PhpThread, Pool, SiteWorkers};
+use crate::php::{PhpService, PhpThread, SiteWorkers};
 use crate::site;
 
 /// The sites of a configuration, and who runs their scripts.
 #[derive(Debug)]
 pub struct Setup {
-    sites: site::Setup,
+    sites: site::SiteSetup,
     /// In the plan's order, too.
     pub workers: Vec<Arc<SiteWorkers>>,
 }
@@ -34,16 +34,16 @@ impl Setup {
     pub fn new(plan: Arc<Plan>, workers: Vec<SiteWorkers>) -> Arc<Setup> {
         let workers: Vec<_> = workers.into_iter().map(Arc::new).collect();
         let sites = workers.iter().map(|workers| workers.site.clone()).collect();
-        Arc::new(Setup { sites: site::Setup::new(plan, sites), workers })
+        Arc::new(Setup { sites: site::SiteSetup::new(plan, sites), workers })
     }
 
     /// Each pool once, with the first site that uses it.
-    fn pools(&self) -> Vec<(&Arc<Pool>, &SiteWorkers)> {
-        let mut pools: Vec<(&Arc<Pool>, &SiteWorkers)> = Vec::new();
+    fn pools(&self) -> Vec<(&Arc<PhpService>, &SiteWorkers)> {
+        let mut pools: Vec<(&Arc<PhpService>, &SiteWorkers)> = Vec::new();
         for site in &self.workers {
-            for pool in site.pool.iter().chain(&site.persistent) {
-                if !pools.iter().any(|(known, _)| Arc::ptr_eq(pool, known)) {
-                    pools.push((pool, site));
+            for service in site.service.iter().chain(&site.persistent) {
+                if !pools.iter().any(|(known, _)| Arc::ptr_eq(service, known)) {
+                    pools.push((service, site));
                 }
             }
         }
@@ -51,32 +51,32 @@ impl Setup {
     }
 
     /// How its PHP pools are doing.
-    pub fn pool_status(&self) -> Vec<PoolStatus> {
-        let name = |pool: &Arc<Pool>, site: &SiteWorkers| {
+    pub fn pool_status(&self) -> Vec<PhpStatus> {
+        let name = |service: &Arc<PhpService>, site: &SiteWorkers| {
             let name = site.name().unwrap_or("default");
-            let is_persistent = site.persistent.as_ref().is_some_and(|other| Arc::ptr_eq(pool, other));
+            let is_persistent = site.persistent.as_ref().is_some_and(|other| Arc::ptr_eq(service, other));
             match site.worker().filter(|_| is_persistent) {
                 Some(worker) => format!("{name}{}", worker.name),
                 None => name.to_owned(),
             }
         };
-        self.pools().into_iter().map(|(pool, site)| pool.status(&name(pool, site))).collect()
+        self.pools().into_iter().map(|(service, site)| service.status(&name(service, site))).collect()
     }
 
     /// Another set-up is in force: its pools that the new one does not have end when what they run has ended.
     pub fn retire_pools(&self, new: &Setup) {
         let stay = new.pools();
-        for (pool, _) in self.pools() {
-            if !stay.iter().any(|(other, _)| Arc::ptr_eq(other, pool)) {
-                pool.retire();
+        for (service, _) in self.pools() {
+            if !stay.iter().any(|(other, _)| Arc::ptr_eq(other, service)) {
+                service.retire();
             }
         }
     }
 
     /// Ends all pools; scripts that run may go on until then.
     pub fn stop_pools(&self, until: Instant) {
-        for (pool, _) in self.pools() {
-            pool.stop(until.saturating_duration_since(Instant::now()));
+        for (service, _) in self.pools() {
+            service.stop(until.saturating_duration_since(Instant::now()));
         }
     }
 
@@ -87,9 +87,9 @@ impl Setup {
 }
 
 impl Deref for Setup {
-    type Target = site::Setup;
+    type Target = site::SiteSetup;
 
-    fn deref(&self) -> &site::Setup {
+    fn deref(&self) -> &site::SiteSetup {
         &self.sites
     }
 }
@@ -103,7 +103,7 @@ pub struct Service {
     /// The configuration of that.
     pub plan: Arc<Swapped<Plan>>,
     /// Stored pages of all sites.
-    pub cache: Arc<Cache>,
+    pub cache: Arc<PageCache>,
     /// Large contents of requests that are being received.
     pub uploads: Uploads,
     /// Certificates that come by themselves.
@@ -125,7 +125,7 @@ impl Service {
             Some(dir) => Disk::open(dir, DiskLimits::new(plan.cache.disk_bytes), &process.log),
             None => Disk::off(),
         };
-        let cache = Cache::with_disk(plan.cache.memory, plan.server.threads, disk);
+        let cache = PageCache::with_disk(plan.cache.memory, plan.server.threads, disk);
         cache.set_limits(&plan.cache);
         let built = build(plan, policy_of, https_port, None, &process, &cache)?;
         cache.begin_to_load();
@@ -133,7 +133,7 @@ impl Service {
     }
 
     /// Serves the sites of `setup`.
-    pub fn new(process: Arc<Process>, setup: Arc<Setup>, cache: Arc<Cache>) -> Arc<Service> {
+    pub fn new(process: Arc<Process>, setup: Arc<Setup>, cache: Arc<PageCache>) -> Arc<Service> {
         let (uploads, acme) = (Uploads::default(), Arc::default());
         let plan = Swapped::new(setup.plan.clone());
         Arc::new(Service { process, setup: Swapped::new(setup), plan, cache, uploads, acme })
@@ -167,7 +167,7 @@ pub struct ServeThread {
     /// What all threads share.
     pub service: Arc<Service>,
     /// Its open-file cache.
-    pub files: files::Cache,
+    pub files: files::OpenFileCache,
     /// For the page cache.
     pub pages: Rc<CacheThread>,
     /// For PHP.
@@ -185,7 +185,7 @@ impl ServeThread {
         let setup = service.setup();
         let context = Context::new(index, loops, service.process.clone(), setup.plan.clone());
         Rc::new(ServeThread {
-            files: files::Cache::new(&setup.plan.files, loops),
+            files: files::OpenFileCache::new(&setup.plan.files, loops),
             pages: CacheThread::new(&context, &service.cache, passes_on),
             php: PhpThread::new(&context),
             path: RefCell::default(),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use millrace_settings::{Plan, plan};
 
 use super::Setup;
-use super::pools::Pools;
-use crate::cache::{Cache, purge};
+use super::php_services::PhpServices;
+use crate::cache::{PageCache, purge};
 use crate::context::Process;
 use crate::php::{OnPurge, Renewal, SiteWorkers};
 use crate::site::Site;
@@ -53,27 +53,27 @@ pub fn build(
     https_port: &str,
     old: Option<&Setup>,
     process: &Process,
-    cache: &Arc<Cache>,
+    cache: &Arc<PageCache>,
 ) -> Result<Built, PhpStartError> {
     let plan = Arc::new(plan);
-    let mut pools = Pools::new(old, &process.log, on_purge(process, cache));
+    let mut pools = PhpServices::new(old, &process.log, on_purge(process, cache));
     let mut workers = Vec::new();
     for (index, part) in plan.sites.iter().enumerate() {
-        let pool = pools.get(part).map_err(PhpStartError)?;
+        let service = pools.get(part).map_err(PhpStartError)?;
         let persistent = pools.persistent(part).map_err(PhpStartError)?;
         let site = Site::encrypted(index, part.clone(), policy_of(part), https_port);
         let same = |other: &&Arc<Site>| other.name() == site.name() && other.plan.root == site.plan.root;
         if let Some(older) = old.and_then(|old| old.sites.iter().find(same)) {
             site.visitors.go_on_with(&older.visitors);
         }
-        workers.push(SiteWorkers { site, pool, persistent });
+        workers.push(SiteWorkers { site, service, persistent });
     }
     cache.set_rules(workers.iter().map(|workers| &*workers.site));
     Ok(Built { setup: Setup::new(plan, workers), renewals: pools.finish() })
 }
 
 /// What a script's purge does.
-fn on_purge(process: &Process, cache: &Arc<Cache>) -> OnPurge {
+fn on_purge(process: &Process, cache: &Arc<PageCache>) -> OnPurge {
     let cache = cache.clone();
     let (log, stats) = (process.log.clone(), process.stats.clone());
     OnPurge(Arc::new(move |site: &str, host: &str, what: &[u8]| {

@@ -2,17 +2,17 @@
 //! is for. Values that the rooms behind the pipeline look at; nothing here answers a request.
 
 mod hosts;
-mod lanes;
 mod network;
 mod origin;
+mod pool_rules;
 mod profile;
 mod running;
 mod script;
 mod setup;
 pub mod visitors;
 
-pub use lanes::{LaneId, Rank};
 pub use network::Network;
+pub use pool_rules::{PoolId, Rank};
 pub use running::Site;
 pub use script::Script;
-pub use setup::Setup;
+pub use setup::SiteSetup;

@@ -50,12 +50,12 @@ pub struct Network {
     by_folders: AtomicBool,
     /// It is another network than its stored pages know.
     has_changed: AtomicBool,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenConfig>,
 }
 
 /// The wp-config.php that was read.
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenConfig {
     /// Device, inode, size, changed (seconds, nanoseconds); `None`: there was none.
     stamp: Option<(u64, u64, u64, i64, i64)>,
     is_read: bool,

@@ -6,9 +6,9 @@ use millrace_pages::Rules;
 use millrace_pages::rules::Paths;
 use millrace_settings::plan;
 
-use super::lanes::Lanes;
 use super::network::Network;
 use super::origin::origin;
+use super::pool_rules::PoolRules;
 use super::profile::{Profile, Secrecy};
 use super::visitors::Visitors;
 use crate::message::reply::{Body, Reply, plain};
@@ -33,7 +33,7 @@ pub struct Site {
     /// Rules for the page cache; `None`: it is off, or there are no pages.
     pub cache: Option<Arc<Rules>>,
     /// Which of its PHP pools a request runs in.
-    pub lanes: Lanes,
+    pub pools: PoolRules,
     /// What its PHP has found out about its visitors.
     pub visitors: Visitors,
     /// What those get for whom there is no PHP worker; `None`: a page of ours.
@@ -70,7 +70,7 @@ impl Site {
         let is_network = network.as_ref().is_some_and(Network::is_network);
         let origin = origin(&plan).wrapping_add(u64::from(is_network));
         let visitors = Visitors::new(profile.caching.bypass_cookies, &plan.cache);
-        let lanes = Lanes::new(plan.php.as_ref(), profile, &visitors);
+        let pools = PoolRules::new(plan.php.as_ref(), profile, &visitors);
         let overload_page = plan.overload_page.as_deref().and_then(|path| std::fs::read(path).ok());
         let overload_page = overload_page.map(Arc::from);
         let waiting_page = plan.waiting_page.as_deref().and_then(|path| std::fs::read_to_string(path).ok());
@@ -82,7 +82,7 @@ impl Site {
             network,
             runs_front_controller,
             cache,
-            lanes,
+            pools,
             visitors,
             overload_page,
             waiting_page,

@@ -9,7 +9,7 @@ use super::hosts::Hosts;
 
 /// The sites that a [`Plan`] becomes when it runs. Swapped whole on a reload.
 #[derive(Debug)]
-pub struct Setup {
+pub struct SiteSetup {
     /// The configuration.
     pub plan: Arc<Plan>,
     /// The sites in the plan's order.
@@ -17,10 +17,10 @@ pub struct Setup {
     hosts: Hosts,
 }
 
-impl Setup {
+impl SiteSetup {
     /// A plan with its sites, which are in the plan's order.
-    pub fn new(plan: Arc<Plan>, sites: Vec<Arc<Site>>) -> Setup {
-        Setup { hosts: Hosts::new(&sites), plan, sites }
+    pub fn new(plan: Arc<Plan>, sites: Vec<Arc<Site>>) -> SiteSetup {
+        SiteSetup { hosts: Hosts::new(&sites), plan, sites }
     }
 
     /// The position of the site that answers for `authority`.

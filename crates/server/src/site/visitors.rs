@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  cache::consult -- a cookie keeps it from the cache --> is_anonymous? then it is asked once more, without such cookies
-//!  php::run       -- begin: what is known of the visitor decides lane and rank; a Visit begins
+//!  php::run       -- begin: what is known of the visitor decides pool and rank; a Visit begins
 //!  php's frames   -- NOTE visitor --> Visit::hear; the last one of a run ends the visit
 //! ```
 //!
@@ -16,7 +16,8 @@ use std::time::Instant;
 use millrace_pages::Rules;
 use millrace_pages::ask::bypass_argument;
 use millrace_pages::visitors::{
-    Concern, Cookies, Limits, Note, PrintKey, Report, Run, Standing, Usage, Visitors as Known,
+    ConcernedCookies, Cookies, Limits, PrintKey, Report, ReportNote, Run, Standing, VisitorUsage,
+    Visitors as Known,
 };
 use millrace_settings::plan;
 
@@ -28,21 +29,21 @@ use crate::message::request::Visit;
 /// The visitors of a site.
 #[derive(Debug)]
 pub struct Visitors {
-    concern: Concern,
+    concern: ConcernedCookies,
     limits: Limits,
-    table: OnceLock<Arc<Table>>,
+    table: OnceLock<Arc<VisitorTable>>,
 }
 
 /// What is known of them; it outlives a reload.
 #[derive(Debug)]
-struct Table {
+struct VisitorTable {
     key: PrintKey,
     /// What its times are counted from.
     epoch: OnceLock<Instant>,
     known: Mutex<Known>,
 }
 
-impl Table {
+impl VisitorTable {
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -63,13 +64,17 @@ impl Visitors {
             proven: time(plan.visitor_time),
             anonymous: time(plan.anonymous_time),
         };
-        Visitors { concern: Concern::new(application, &plan.bypass_cookies), limits, table: OnceLock::new() }
+        Visitors {
+            concern: ConcernedCookies::new(application, &plan.bypass_cookies),
+            limits,
+            table: OnceLock::new(),
+        }
     }
 
-    fn table(&self) -> &Arc<Table> {
+    fn table(&self) -> &Arc<VisitorTable> {
         self.table.get_or_init(|| {
             let known = Mutex::new(Known::new(self.limits));
-            Arc::new(Table { key: PrintKey::default(), epoch: OnceLock::new(), known })
+            Arc::new(VisitorTable { key: PrintKey::default(), epoch: OnceLock::new(), known })
         })
     }
 
@@ -81,7 +86,7 @@ impl Visitors {
     }
 
     /// Figures.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> VisitorUsage {
         self.table.get().map(|table| table.lock().usage()).unwrap_or_default()
     }
 
@@ -125,12 +130,12 @@ impl Visitors {
         let now = table.now(context);
         let stage = if cookies.is_empty() {
             request.standing = Standing::Visitor;
-            Stage::Silent(now)
+            VisitStage::Silent(now)
         } else {
             let is_write = changes_something(request, rules);
             let mut known = table.lock();
             request.standing = known.look(&cookies, now);
-            Stage::Running(known.begin(&cookies, is_write, now), Report::default())
+            VisitStage::Running(known.begin(&cookies, is_write, now), Report::default())
         };
         match request.standing {
             Standing::Known(_) => context.stats.add(Counter::VisitorsProven, 1),
@@ -154,14 +159,14 @@ fn changes_something(request: &Request, rules: Option<&Rules>) -> bool {
 /// A visit to a site.
 #[derive(Debug)]
 struct SiteVisit {
-    table: Arc<Table>,
+    table: Arc<VisitorTable>,
     cookies: Cookies,
-    stage: Mutex<Stage>,
+    stage: Mutex<VisitStage>,
 }
 
 /// How far a visit is.
 #[derive(Debug)]
-enum Stage {
+enum VisitStage {
     /// Without concerned cookies, nothing is known to the table of a run that begins at this time, until it says something: that
     /// it has issued a log-in, or that others are void.
     Silent(u64),
@@ -170,7 +175,7 @@ enum Stage {
 }
 
 impl SiteVisit {
-    fn stage(&self) -> MutexGuard<'_, Stage> {
+    fn stage(&self) -> MutexGuard<'_, VisitStage> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -178,29 +183,31 @@ impl SiteVisit {
 impl Visit for SiteVisit {
     fn hear(&self, text: &[u8]) {
         let mut stage = self.stage();
-        if let Stage::Silent(now) = *stage {
+        if let VisitStage::Silent(now) = *stage {
             *stage = match text {
-                [b'e', b'n', b'd', ..] => Stage::Over,
-                _ => Stage::Running(self.table.lock().begin(&self.cookies, false, now), Report::default()),
+                [b'e', b'n', b'd', ..] => VisitStage::Over,
+                _ => {
+                    VisitStage::Running(self.table.lock().begin(&self.cookies, false, now), Report::default())
+                }
             };
         }
-        let Stage::Running(run, report) = &mut *stage else { return };
+        let VisitStage::Running(run, report) = &mut *stage else { return };
         match report.hear(text) {
-            Note::More => {}
-            Note::Forget(user) => {
+            ReportNote::More => {}
+            ReportNote::Forget(user) => {
                 let user = self.table.key.tag(user);
                 self.table.lock().forget(user, run);
             }
-            note @ (Note::End | Note::Failed) => {
-                let report = Some(&*report).filter(|_| note == Note::End);
+            note @ (ReportNote::End | ReportNote::Failed) => {
+                let report = Some(&*report).filter(|_| note == ReportNote::End);
                 self.table.lock().end(&self.cookies, run, report, &self.table.key);
-                *stage = Stage::Over;
+                *stage = VisitStage::Over;
             }
         }
     }
 
     fn is_over(&self) {
-        if let Stage::Running(run, _) = std::mem::replace(&mut *self.stage(), Stage::Over) {
+        if let VisitStage::Running(run, _) = std::mem::replace(&mut *self.stage(), VisitStage::Over) {
             self.table.lock().end(&self.cookies, &run, None, &self.table.key);
         }
     }

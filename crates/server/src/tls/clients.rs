@@ -19,7 +19,7 @@ use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 use x509_parser::time::ASN1Time;
 
 use super::error::TlsError;
-use super::terms::{self, Memory};
+use super::terms::{self, ResumptionState};
 use crate::message::request::Certificate;
 
 /// How clients of some sites are checked.
@@ -29,7 +29,7 @@ pub struct Policy {
     /// Equal for equal strictness and equal authorities, whatever file they are in.
     pub(super) number: u64,
     pub(super) config: Arc<ServerConfig>,
-    pub(super) memory: Memory,
+    pub(super) memory: ResumptionState,
 }
 
 impl fmt::Debug for Policy {

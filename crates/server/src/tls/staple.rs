@@ -25,7 +25,7 @@ pub(super) fn good_until(
     chain: &[CertificateDer<'_>],
     now: SystemTime,
 ) -> Result<SystemTime, String> {
-    let answer = Answer::read(answer).ok_or("it is not an OCSP response in DER format")?;
+    let answer = BasicOcspResponse::read(answer).ok_or("it is not an OCSP response in DER format")?;
     let (_, certificate) = X509Certificate::from_der(&chain[0]).map_err(|_| "the certificate is invalid")?;
     let single = answer
         .singles
@@ -50,7 +50,7 @@ pub(super) fn good_until(
 }
 
 /// A BasicOCSPResponse (RFC 6960 section 4.2.1), in its parts.
-struct Answer<'a> {
+struct BasicOcspResponse<'a> {
     /// What is signed.
     signed: &'a [u8],
     /// AlgorithmIdentifier, without tag and length.
@@ -70,8 +70,8 @@ struct Single<'a> {
     next_update: SystemTime,
 }
 
-impl<'a> Answer<'a> {
-    fn read(der: &'a [u8]) -> Option<Answer<'a>> {
+impl<'a> BasicOcspResponse<'a> {
+    fn read(der: &'a [u8]) -> Option<BasicOcspResponse<'a>> {
         let mut response = Parts(Parts(der).next()?.content);
         // Anything but "successful" has no more to say.
         if response.next()?.content != [0] {
@@ -95,7 +95,7 @@ impl<'a> Answer<'a> {
         let (_responder, _produced, list) = (part, data.next()?, data.next()?);
         let mut list = Parts(list.content);
         let singles = std::iter::from_fn(|| list.next()).map(|single| Single::read(single.content));
-        Some(Answer {
+        Some(BasicOcspResponse {
             signed: signed.whole,
             algorithm,
             signature,

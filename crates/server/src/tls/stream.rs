@@ -20,7 +20,7 @@ use super::certificates::take_asked;
 use super::clients;
 use super::kernel::{Ability, Kernel, Received};
 use crate::context::poll_receive;
-use crate::message::request::{Client, Tls};
+use crate::message::request::{CertifiedClient, Tls};
 
 /// Ciphertext read at once, with the start of a record that came before. No less than the largest record
 /// (RFC 8446 section 5.2: 16,384 + 256 + 5 bytes).
@@ -95,7 +95,7 @@ impl fmt::Debug for TlsStream {
 }
 
 /// What became of some ciphertext.
-struct Read {
+struct Deciphered {
     /// So much of it makes no whole record yet: the end of it.
     rest: usize,
 }
@@ -147,7 +147,7 @@ impl TlsStream {
         };
         let shown = tls.peer_certificates().and_then(|chain| chain.first());
         let certificate = shown.map(|certificate| Arc::new(clients::described(certificate)));
-        let client = policy.map(|policy| Client { policy, certificate });
+        let client = policy.map(|policy| CertifiedClient { policy, certificate });
         Some(Tls { version, cipher: openssl_name(tls.negotiated_cipher_suite()?.suite()), client })
     }
 
@@ -243,7 +243,7 @@ impl TlsStream {
             {
                 return Poll::Ready(Err(error));
             }
-            let mut room = Room { buffer: &mut *buffer, filled: 0, plain: Vec::new() };
+            let mut room = PlaintextRoom { buffer: &mut *buffer, filled: 0, plain: Vec::new() };
             let more = ready!(self.poll_decipher(cx, &mut |text| room.take(text)))?;
             let filled = room.filled;
             (self.plain, self.taken) = (room.plain, 0);
@@ -339,7 +339,7 @@ impl TlsStream {
     }
 
     /// Takes the records of `input` one after the other.
-    fn process(&mut self, input: &mut [u8], take: &mut dyn FnMut(&[u8])) -> io::Result<Read> {
+    fn process(&mut self, input: &mut [u8], take: &mut dyn FnMut(&[u8])) -> io::Result<Deciphered> {
         let tls = self.records.rustls_mut()?;
         let mut at = 0;
         loop {
@@ -378,7 +378,7 @@ impl TlsStream {
             }
             at += discard;
             if done {
-                return Ok(Read { rest: input.len() - at });
+                return Ok(Deciphered { rest: input.len() - at });
             }
         }
     }
@@ -524,7 +524,7 @@ impl TlsStream {
 }
 
 /// What was enciphered.
-struct Made {
+struct Enciphered {
     /// Bytes of plaintext.
     taken: usize,
     /// Bytes of the records.
@@ -537,8 +537,8 @@ fn encipher_all(
     pieces: &[IoSlice<'_>],
     from: usize,
     output: &mut [u8],
-) -> io::Result<Made> {
-    let (mut skip, mut made) = (from, Made { taken: 0, length: 0 });
+) -> io::Result<Enciphered> {
+    let (mut skip, mut made) = (from, Enciphered { taken: 0, length: 0 });
     for piece in pieces {
         let skipped = skip.min(piece.len());
         skip -= skipped;
@@ -606,13 +606,13 @@ fn broken(error: rustls::Error) -> io::Error {
 }
 
 /// Where plaintext goes: to the reader as far as he has room, else into a buffer of the connection.
-struct Room<'a> {
+struct PlaintextRoom<'a> {
     buffer: &'a mut [u8],
     filled: usize,
     plain: Vec<u8>,
 }
 
-impl Room<'_> {
+impl PlaintextRoom<'_> {
     fn take(&mut self, text: &[u8]) {
         let now = text.len().min(self.buffer.len() - self.filled);
         self.buffer[self.filled..self.filled + now].copy_from_slice(&text[..now]);

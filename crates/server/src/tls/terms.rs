@@ -28,7 +28,7 @@ const EARLY_BYTES: u32 = 16 << 10;
 pub struct Terms {
     config: Arc<ServerConfig>,
     certificates: Arc<Certificates>,
-    memory: Memory,
+    memory: ResumptionState,
     /// What the kernel may do for connections.
     ability: Ability,
     /// For sites that ask clients for certificates.
@@ -42,30 +42,30 @@ pub struct Terms {
     /// A certificate of our own, if there is one.
     own: Option<Pair>,
     /// The files, as they were when they were last read.
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenFiles>,
 }
 
 /// What is known of clients that have been here. All threads share it, and it outlives a reload, so that no client needs a whole
 /// handshake because of one.
 #[derive(Clone)]
-pub(super) struct Memory {
+pub(super) struct ResumptionState {
     /// Keys of session tickets (RFC 8446 section 4.6.1, RFC 5077): rustls makes new ones every few hours.
     tickets: Arc<dyn ProducesTickets>,
     /// Sessions by number. One of TLS 1.3 is forgotten when it is used: early data can't come twice.
     sessions: Arc<ServerSessionMemoryCache>,
 }
 
-impl Memory {
-    fn new() -> Result<Memory, TlsError> {
+impl ResumptionState {
+    fn new() -> Result<ResumptionState, TlsError> {
         let tickets = aws_lc_rs::Ticketer::new().map_err(TlsError::Tickets)?;
-        Ok(Memory { tickets, sessions: ServerSessionMemoryCache::new(SESSIONS) })
+        Ok(ResumptionState { tickets, sessions: ServerSessionMemoryCache::new(SESSIONS) })
     }
 }
 
 /// How files were found.
 #[derive(Default)]
-struct Seen {
-    stamps: Vec<Stamp>,
+struct SeenFiles {
+    stamps: Vec<TermsStamp>,
     /// When the first answer of an authority expires that is sent along.
     good_until: Option<SystemTime>,
     /// Why others are not sent, as long as the log has not been told.
@@ -79,7 +79,7 @@ impl fmt::Debug for Terms {
 }
 
 /// What shows that a file is another one now.
-type Stamp = Option<(SystemTime, u64)>;
+type TermsStamp = Option<(SystemTime, u64)>;
 
 impl Terms {
     /// The terms of a plan; `None`: it has no HTTPS. What can go on from those `before` does.
@@ -90,11 +90,11 @@ impl Terms {
         if plan.https.listen.is_empty() {
             return Ok(None);
         }
-        let mut seen = Seen { stamps: stamps(&plan.https), ..Seen::default() };
+        let mut seen = SeenFiles { stamps: stamps(&plan.https), ..SeenFiles::default() };
         let given = load(&plan.https, &mut seen)?;
         let own = own(plan, before)?;
         let issued = before.map(|before| before.issued.clone()).unwrap_or_default();
-        let memory = before.map_or_else(Memory::new, |before| Ok(before.memory.clone()))?;
+        let memory = before.map_or_else(ResumptionState::new, |before| Ok(before.memory.clone()))?;
         let certificates = Arc::new(Certificates::new(issued.clone()));
         let asks = Asks::Nobody { early: plan.https.early_data };
         let ability = allowed(&plan.https);
@@ -154,7 +154,7 @@ impl Terms {
             return;
         }
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut now = Seen { stamps: stamps(https), ..Seen::default() };
+        let mut now = SeenFiles { stamps: stamps(https), ..SeenFiles::default() };
         let is_new = seen.stamps != now.stamps;
         if is_new || seen.good_until.is_some_and(|until| until < SystemTime::now()) {
             match load(https, &mut now) {
@@ -194,7 +194,7 @@ enum Asks {
 
 fn config(
     certificates: &Arc<Certificates>,
-    memory: &Memory,
+    memory: &ResumptionState,
     asks: Asks,
     protocols: Vec<Vec<u8>>,
     ability: Ability,
@@ -261,7 +261,7 @@ fn policies(
         }
         let (verifier, number) = clients::verifier(written)?;
         let same = before.and_then(|before| before.policies.iter().find(|policy| policy.number == number));
-        let memory = same.map_or_else(Memory::new, |policy| Ok(policy.memory.clone()))?;
+        let memory = same.map_or_else(ResumptionState::new, |policy| Ok(policy.memory.clone()))?;
         let config = config(certificates, &memory, Asks::Clients(verifier), protocols(plan), ability)?;
         policies.push(Policy { written: written.clone(), number, config, memory });
     }
@@ -287,7 +287,7 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-fn load(https: &plan::Https, seen: &mut Seen) -> Result<Vec<Pair>, TlsError> {
+fn load(https: &plan::Https, seen: &mut SeenFiles) -> Result<Vec<Pair>, TlsError> {
     let mut pairs = Vec::new();
     for files in &https.certificates {
         let mut pair = Pair::load(&files.cert, &files.key)?;
@@ -306,12 +306,12 @@ fn load(https: &plan::Https, seen: &mut Seen) -> Result<Vec<Pair>, TlsError> {
     Ok(pairs)
 }
 
-fn stamps(https: &plan::Https) -> Vec<Stamp> {
+fn stamps(https: &plan::Https) -> Vec<TermsStamp> {
     let files = |one: &plan::Certificate| [Some(one.cert.clone()), Some(one.key.clone()), one.ocsp.clone()];
     https.certificates.iter().flat_map(files).flatten().map(|path| stamp(&path)).collect()
 }
 
-fn stamp(path: &Path) -> Stamp {
+fn stamp(path: &Path) -> TermsStamp {
     let data = std::fs::metadata(path).ok()?;
     Some((data.modified().ok()?, data.len()))
 }

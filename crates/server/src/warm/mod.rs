@@ -33,14 +33,14 @@ const AGENT: &str = concat!("Millrace/", env!("CARGO_PKG_VERSION"), " (warm-up)"
 #[derive(Debug)]
 pub struct Errand {
     /// The page.
-    pub wanted: Wanted,
+    pub wanted: WarmRequest,
     /// Receives the outcome.
     pub asker: oneshot::Sender<Fetched>,
 }
 
 /// A page to be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WarmRequest {
     scheme: Scheme,
     authority: String,
     target: String,
@@ -73,12 +73,12 @@ impl Fetched {
     }
 }
 
-impl Wanted {
+impl WarmRequest {
     /// The page that a URL names: of a site of ours that keeps pages.
     ///
     /// # Errors
     /// It is of none of our sites, or of one that keeps none, or no URL.
-    pub fn from_url(setup: &Setup, url: &str, content: bool) -> Result<Wanted, OrderError> {
+    pub fn from_url(setup: &Setup, url: &str, content: bool) -> Result<WarmRequest, OrderError> {
         if url.starts_with('/') && setup.sites.len() > 1 {
             return Err(OrderError::WhichHost(url.to_owned()));
         }
@@ -98,11 +98,11 @@ impl Wanted {
         if !legal(&authority) || !legal(&target) {
             return Err(OrderError::IllegalUrl(url.to_owned()));
         }
-        Ok(Wanted { scheme, authority, target, content })
+        Ok(WarmRequest { scheme, authority, target, content })
     }
 
     /// The page that is stored under `key`, if a visitor without cookies gets it.
-    fn from_key(key: &[u8]) -> Option<Wanted> {
+    fn from_key(key: &[u8]) -> Option<WarmRequest> {
         let mut parts = key.splitn(6, |b| *b == 0).map(|part| std::str::from_utf8(part).ok());
         let (_site, scheme, authority) = (parts.next()??, parts.next()??, parts.next()??);
         let (path, query, extra) = (parts.next()??, parts.next()??, parts.next()??);
@@ -113,7 +113,7 @@ impl Wanted {
             _ => return None,
         };
         let scheme = if scheme == "https" { Scheme::Https } else { Scheme::Http };
-        Some(Wanted {
+        Some(WarmRequest {
             scheme,
             authority: authority.to_owned(),
             target: format!("{path}{query}"),
@@ -123,7 +123,7 @@ impl Wanted {
 
     /// The request of a visitor without cookies.
     fn request(&self) -> Option<Request> {
-        let Wanted { scheme, authority, target, .. } = self;
+        let WarmRequest { scheme, authority, target, .. } = self;
         let text = format!(
             "GET {target} HTTP/1.1\r\nHost: {authority}\r\nAccept: text/html,*/*;q=0.8\r\nUser-Agent: {AGENT}\r\n\r\n"
         );
@@ -161,11 +161,11 @@ pub async fn run(thread: Rc<ServeThread>, errand: Errand) {
     let _ = errand.asker.send(fetched);
 }
 
-async fn fetch(thread: &Rc<ServeThread>, wanted: &Wanted) -> Fetched {
+async fn fetch(thread: &Rc<ServeThread>, wanted: &WarmRequest) -> Fetched {
     thread.clock.read();
     let setup = thread.setup();
     let site = setup.workers_for(&wanted.authority);
-    if site.pages_pool().is_some_and(|pool| !pool.is_at_leisure()) {
+    if site.pages_service().is_some_and(|service| !service.is_at_leisure()) {
         return Fetched::because("busy", 0, "");
     }
     let first = ask(thread, site, wanted).await;
@@ -185,7 +185,7 @@ async fn fetch(thread: &Rc<ServeThread>, wanted: &Wanted) -> Fetched {
 /// Made by PHP, and not known yet whether it is kept.
 const UNDECIDED: &str = "made";
 
-async fn ask(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, wanted: &Wanted) -> Fetched {
+async fn ask(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, wanted: &WarmRequest) -> Fetched {
     let Some(request) = wanted.request() else { return Fetched::because("failed", 0, "not a URL") };
     let (_, response) = serve::respond(thread, site, &request);
     let reply = match response {
@@ -272,15 +272,18 @@ mod tests {
 
     fn setup(named: bool) -> Arc<Setup> {
         let sites = crate::cache::purge::tests::setup(named);
-        let workers =
-            |site: &Arc<crate::site::Site>| SiteWorkers { site: site.clone(), pool: None, persistent: None };
+        let workers = |site: &Arc<crate::site::Site>| SiteWorkers {
+            site: site.clone(),
+            service: None,
+            persistent: None,
+        };
         Setup::new(sites.plan.clone(), sites.sites.iter().map(workers).collect())
     }
 
     #[test]
     fn urls_of_ours() {
         let named = setup(true);
-        let wanted = |url: &str| Wanted::from_url(&named, url, false);
+        let wanted = |url: &str| WarmRequest::from_url(&named, url, false);
         let page = wanted("https://WWW.a.example:443/x?y=1#z").unwrap();
         assert_eq!(
             (page.scheme, &*page.authority, &*page.target),
@@ -299,12 +302,12 @@ mod tests {
             assert_eq!(wanted(bad), Err(OrderError::IllegalUrl(bad.to_owned())));
         }
         let unnamed = setup(false);
-        assert_eq!(Wanted::from_url(&unnamed, "/x", false).unwrap().authority, "localhost:8080");
+        assert_eq!(WarmRequest::from_url(&unnamed, "/x", false).unwrap().authority, "localhost:8080");
     }
 
     #[test]
     fn pages_by_their_keys() {
-        let of = |key: &[u8]| Wanted::from_key(key).map(|w| (w.scheme, w.authority, w.target));
+        let of = |key: &[u8]| WarmRequest::from_key(key).map(|w| (w.scheme, w.authority, w.target));
         let (http, host) = (Scheme::Http, "a.example:8080".to_owned());
         assert_eq!(
             of(b"a\0http\0a.example:8080\0/x/\0?y=1\0"),

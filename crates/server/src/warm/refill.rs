@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::{PATIENCE, Wanted, ask};
-use crate::context::Stage;
+use super::{PATIENCE, WarmRequest, ask};
+use crate::context::ProcessStage;
 use crate::context::stats::Counter;
 use crate::serve::ServeThread;
 
@@ -21,7 +21,7 @@ pub async fn refill(thread: Rc<ServeThread>) {
     let mut wanted: VecDeque<Box<[u8]>> = VecDeque::new();
     loop {
         tokio::time::sleep(PAUSE).await;
-        if thread.process.stage() != Stage::Running {
+        if thread.process.stage() != ProcessStage::Running {
             return;
         }
         thread.clock.read();
@@ -32,25 +32,25 @@ pub async fn refill(thread: Rc<ServeThread>) {
             }
         }
         wanted.truncate(MOST);
-        while let Some(page) = wanted.front().and_then(|key| Wanted::from_key(key)) {
+        while let Some(page) = wanted.front().and_then(|key| WarmRequest::from_key(key)) {
             if !make(&thread, &page).await {
                 break;
             }
             wanted.pop_front();
         }
         // What can't be asked for by its key alone.
-        while wanted.front().is_some_and(|key| Wanted::from_key(key).is_none()) {
+        while wanted.front().is_some_and(|key| WarmRequest::from_key(key).is_none()) {
             wanted.pop_front();
         }
     }
 }
 
 /// Makes a page; false if PHP has better things to do.
-async fn make(thread: &Rc<ServeThread>, page: &Wanted) -> bool {
+async fn make(thread: &Rc<ServeThread>, page: &WarmRequest) -> bool {
     thread.clock.read();
     let setup = thread.setup();
     let site = setup.workers_for(&page.authority);
-    if !site.pages_pool().is_some_and(|pool| pool.is_at_leisure()) {
+    if !site.pages_service().is_some_and(|service| service.is_at_leisure()) {
         return false;
     }
     // What comes of it is seen by the next visitor.

@@ -1,6 +1,8 @@
-//! What an application sends: STDOUT, STDERR, END_REQUEST. [`Decoder`] reads it; the functions write it, for stand-ins.
+//! What an application sends: STDOUT, STDERR, END_REQUEST. [`RecordDecoder`] reads it; the functions write it, for stand-ins.
 
-use super::{Broken, CONTENT_MAX, END_REQUEST, HEADER_BYTES, Header, REQUEST_ID, STDERR, STDOUT, VERSION};
+use super::{
+    CONTENT_MAX, END_REQUEST, HEADER_BYTES, REQUEST_ID, RecordError, RecordHeader, STDERR, STDOUT, VERSION,
+};
 
 /// A record of an answer, or a piece of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,12 +12,12 @@ pub enum Record<'a> {
     /// A piece of the messages, never empty.
     Stderr(&'a [u8]),
     /// The answer is complete.
-    End(End),
+    End(RequestEnd),
 }
 
 /// How a request ended (section 5.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum RequestEnd {
     /// It was run.
     Complete {
         /// Exit status of the application; php-fpm's is always 0.
@@ -31,9 +33,9 @@ pub enum End {
     Other(u8),
 }
 
-/// What [`Decoder::next`] found.
+/// What [`RecordDecoder::next`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step<'a> {
+pub enum RecordStep<'a> {
     /// A record, and how many bytes of the input it took.
     Record(Record<'a>, usize),
     /// Bytes that say nothing, and how many.
@@ -44,7 +46,7 @@ pub enum Step<'a> {
 
 /// Reads the records of one connection, in order, out of whatever buffer they are in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Decoder {
+pub struct RecordDecoder {
     /// An answer may come.
     asked: bool,
     /// The running record is STDERR, not STDOUT.
@@ -54,7 +56,7 @@ pub struct Decoder {
     padding_left: u8,
 }
 
-impl Decoder {
+impl RecordDecoder {
     /// A request was sent: an answer may come.
     pub fn begin(&mut self) {
         debug_assert!(self.content_left == 0);
@@ -65,29 +67,29 @@ impl Decoder {
     ///
     /// # Errors
     /// The bytes are no answer.
-    pub fn next<'a>(&mut self, input: &'a [u8]) -> Result<Step<'a>, Broken> {
+    pub fn next<'a>(&mut self, input: &'a [u8]) -> Result<RecordStep<'a>, RecordError> {
         if self.content_left > 0 {
             return Ok(self.piece(input, 0));
         }
         if self.padding_left > 0 && !input.is_empty() {
             let skipped = input.len().min(usize::from(self.padding_left));
             self.padding_left -= skipped as u8;
-            return Ok(Step::Skip(skipped));
+            return Ok(RecordStep::Skip(skipped));
         }
-        let Some(header) = Header::decode(input) else { return Ok(Step::Partial) };
+        let Some(header) = RecordHeader::decode(input) else { return Ok(RecordStep::Partial) };
         self.check(header)?;
         if header.kind == END_REQUEST {
             let end = HEADER_BYTES + usize::from(header.content);
-            let Some(content) = input.get(HEADER_BYTES..end) else { return Ok(Step::Partial) };
+            let Some(content) = input.get(HEADER_BYTES..end) else { return Ok(RecordStep::Partial) };
             self.asked = false;
             self.padding_left = header.padding;
-            return Ok(Step::Record(Record::End(End::decode(content)), end));
+            return Ok(RecordStep::Record(Record::End(RequestEnd::decode(content)), end));
         }
         self.is_stderr = header.kind == STDERR;
         (self.content_left, self.padding_left) = (header.content, header.padding);
         match self.piece(&input[HEADER_BYTES..], HEADER_BYTES) {
             // The header says all that there is to know.
-            Step::Partial => Ok(Step::Skip(HEADER_BYTES)),
+            RecordStep::Partial => Ok(RecordStep::Skip(HEADER_BYTES)),
             step => Ok(step),
         }
     }
@@ -98,56 +100,56 @@ impl Decoder {
     }
 
     /// What there is of the running record; `header` bytes stood before it.
-    fn piece<'a>(&mut self, input: &'a [u8], header: usize) -> Step<'a> {
+    fn piece<'a>(&mut self, input: &'a [u8], header: usize) -> RecordStep<'a> {
         let length = input.len().min(usize::from(self.content_left));
         if length == 0 {
-            return Step::Partial;
+            return RecordStep::Partial;
         }
         self.content_left -= length as u16;
         let piece = &input[..length];
         let record = if self.is_stderr { Record::Stderr(piece) } else { Record::Stdout(piece) };
-        Step::Record(record, header + length)
+        RecordStep::Record(record, header + length)
     }
 
-    fn check(&self, header: Header) -> Result<(), Broken> {
+    fn check(&self, header: RecordHeader) -> Result<(), RecordError> {
         if header.version != VERSION {
-            return Err(Broken::Version(header.version));
+            return Err(RecordError::Version(header.version));
         }
         if !matches!(header.kind, STDOUT | STDERR | END_REQUEST) {
-            return Err(Broken::Kind(header.kind));
+            return Err(RecordError::Kind(header.kind));
         }
         if !self.asked {
-            return Err(Broken::Unasked(header.kind));
+            return Err(RecordError::Unasked(header.kind));
         }
         if header.id != REQUEST_ID {
-            return Err(Broken::Id(header.id));
+            return Err(RecordError::Id(header.id));
         }
         if header.kind == END_REQUEST && header.content != 8 {
-            return Err(Broken::Length(header.content));
+            return Err(RecordError::Length(header.content));
         }
         Ok(())
     }
 }
 
-impl End {
-    fn decode(content: &[u8]) -> End {
+impl RequestEnd {
+    fn decode(content: &[u8]) -> RequestEnd {
         let status = content.first_chunk::<4>().map_or(0, |status| u32::from_be_bytes(*status));
         match content.get(4) {
-            Some(0) => End::Complete { status },
-            Some(1) => End::CantMultiplex,
-            Some(2) => End::Overloaded,
-            Some(3) => End::UnknownRole,
-            other => End::Other(other.copied().unwrap_or_default()),
+            Some(0) => RequestEnd::Complete { status },
+            Some(1) => RequestEnd::CantMultiplex,
+            Some(2) => RequestEnd::Overloaded,
+            Some(3) => RequestEnd::UnknownRole,
+            other => RequestEnd::Other(other.copied().unwrap_or_default()),
         }
     }
 
     fn encode(self) -> [u8; 8] {
         let (status, code) = match self {
-            End::Complete { status } => (status, 0),
-            End::CantMultiplex => (0, 1),
-            End::Overloaded => (0, 2),
-            End::UnknownRole => (0, 3),
-            End::Other(code) => (0, code),
+            RequestEnd::Complete { status } => (status, 0),
+            RequestEnd::CantMultiplex => (0, 1),
+            RequestEnd::Overloaded => (0, 2),
+            RequestEnd::UnknownRole => (0, 3),
+            RequestEnd::Other(code) => (0, code),
         };
         let [a, b, c, d] = status.to_be_bytes();
         [a, b, c, d, code, 0, 0, 0]
@@ -165,22 +167,24 @@ pub fn stderr(out: &mut Vec<u8>, message: &[u8]) {
 }
 
 /// Appends an END_REQUEST.
-pub fn end(out: &mut Vec<u8>, end: End) {
-    out.extend_from_slice(&Header::new(END_REQUEST, 8).encode());
+pub fn end(out: &mut Vec<u8>, end: RequestEnd) {
+    out.extend_from_slice(&RecordHeader::new(END_REQUEST, 8).encode());
     out.extend_from_slice(&end.encode());
 }
 
 /// Appends a whole answer that went well.
 pub fn answer(out: &mut Vec<u8>, content: &[u8]) {
     stdout(out, content);
-    end(out, End::Complete { status: 0 });
+    end(out, RequestEnd::Complete { status: 0 });
 }
 
 /// Each with padding, as php-fpm writes them: to a multiple of 8.
 fn records(out: &mut Vec<u8>, kind: u8, content: &[u8]) {
     for piece in content.chunks(CONTENT_MAX) {
         let padding = piece.len().wrapping_neg() & 7;
-        out.extend_from_slice(&Header { padding: padding as u8, ..Header::new(kind, piece.len()) }.encode());
+        out.extend_from_slice(
+            &RecordHeader { padding: padding as u8, ..RecordHeader::new(kind, piece.len()) }.encode(),
+        );
         out.extend_from_slice(piece);
         out.extend_from_slice(&[0; 8][..padding]);
     }
@@ -196,18 +200,18 @@ mod tests {
     struct Heard {
         stdout: Vec<u8>,
         stderr: Vec<u8>,
-        ends: Vec<End>,
-        broken: Option<Broken>,
+        ends: Vec<RequestEnd>,
+        broken: Option<RecordError>,
     }
 
     /// Reads answers as a server does that gets `step` bytes at a time.
     fn read(input: &[u8], step: usize) -> Heard {
-        let (mut decoder, mut heard) = (Decoder::default(), Heard::default());
+        let (mut decoder, mut heard) = (RecordDecoder::default(), Heard::default());
         decoder.begin();
         let (mut start, mut end) = (0, 0);
         loop {
             match decoder.next(&input[start..end]) {
-                Ok(Step::Record(record, taken)) => {
+                Ok(RecordStep::Record(record, taken)) => {
                     start += taken;
                     match record {
                         Record::Stdout(piece) => heard.stdout.extend_from_slice(piece),
@@ -218,9 +222,9 @@ mod tests {
                         }
                     }
                 }
-                Ok(Step::Skip(taken)) => start += taken,
-                Ok(Step::Partial) if end == input.len() => return heard,
-                Ok(Step::Partial) => {
+                Ok(RecordStep::Skip(taken)) => start += taken,
+                Ok(RecordStep::Partial) if end == input.len() => return heard,
+                Ok(RecordStep::Partial) => {
                     assert!(end - start < 16, "little is kept");
                     end = (end + step).min(input.len());
                 }
@@ -240,37 +244,37 @@ mod tests {
         assert_eq!(out[..16], [1, 7, 0, 1, 0, 4, 4, 0, b'o', b'o', b'p', b's', 0, 0, 0, 0]);
         let heard = read(&out, usize::MAX >> 1);
         assert_eq!((&heard.stdout[..], &heard.stderr[..]), (&b"hello"[..], &b"oops"[..]));
-        assert_eq!(heard.ends, [End::Complete { status: 0 }]);
+        assert_eq!(heard.ends, [RequestEnd::Complete { status: 0 }]);
         // The end of a stream may be said or not.
-        let mut out = Header::new(STDOUT, 0).encode().to_vec();
-        end(&mut out, End::Overloaded);
-        assert_eq!(read(&out, 1).ends, [End::Overloaded]);
+        let mut out = RecordHeader::new(STDOUT, 0).encode().to_vec();
+        end(&mut out, RequestEnd::Overloaded);
+        assert_eq!(read(&out, 1).ends, [RequestEnd::Overloaded]);
     }
 
     #[test]
     fn what_is_no_answer() {
         let header = |bytes: [u8; 8]| read(&bytes, 8).broken;
-        assert_eq!(header([0, 6, 0, 1, 0, 1, 0, 0]), Some(Broken::Version(0)));
-        assert_eq!(header(*b"HTTP/1.1"), Some(Broken::Version(b'H')));
-        assert_eq!(header([1, 11, 0, 1, 0, 1, 0, 0]), Some(Broken::Kind(11)));
-        assert_eq!(header([1, 6, 0, 2, 0, 1, 0, 0]), Some(Broken::Id(2)));
-        assert_eq!(header([1, 3, 0, 1, 0, 7, 0, 0]), Some(Broken::Length(7)));
-        assert_eq!(Decoder::default().next(&[1, 6, 0, 1, 0, 1, 0, 0]), Err(Broken::Unasked(6)));
+        assert_eq!(header([0, 6, 0, 1, 0, 1, 0, 0]), Some(RecordError::Version(0)));
+        assert_eq!(header(*b"HTTP/1.1"), Some(RecordError::Version(b'H')));
+        assert_eq!(header([1, 11, 0, 1, 0, 1, 0, 0]), Some(RecordError::Kind(11)));
+        assert_eq!(header([1, 6, 0, 2, 0, 1, 0, 0]), Some(RecordError::Id(2)));
+        assert_eq!(header([1, 3, 0, 1, 0, 7, 0, 0]), Some(RecordError::Length(7)));
+        assert_eq!(RecordDecoder::default().next(&[1, 6, 0, 1, 0, 1, 0, 0]), Err(RecordError::Unasked(6)));
     }
 
     #[test]
     fn at_rest_when_all_is_read() {
-        let mut decoder = Decoder::default();
+        let mut decoder = RecordDecoder::default();
         assert!(decoder.is_at_rest());
         decoder.begin();
         let mut out = Vec::new();
-        end(&mut out, End::Complete { status: 7 });
+        end(&mut out, RequestEnd::Complete { status: 7 });
         out[6] = 3;
         out.extend_from_slice(&[0; 3]);
         let step = decoder.next(&out).unwrap();
-        assert_eq!(step, Step::Record(Record::End(End::Complete { status: 7 }), 16));
+        assert_eq!(step, RecordStep::Record(Record::End(RequestEnd::Complete { status: 7 }), 16));
         assert!(!decoder.is_at_rest(), "padding is to come");
-        assert_eq!(decoder.next(&out[16..]), Ok(Step::Skip(3)));
+        assert_eq!(decoder.next(&out[16..]), Ok(RecordStep::Skip(3)));
         assert!(decoder.is_at_rest());
     }
 
@@ -291,8 +295,8 @@ mod tests {
                     expected.stdout.extend(text);
                 }
             }
-            end(&mut out, End::Complete { status: 0 });
-            expected.ends.push(End::Complete { status: 0 });
+            end(&mut out, RequestEnd::Complete { status: 0 });
+            expected.ends.push(RequestEnd::Complete { status: 0 });
             prop_assert_eq!(&read(&out, step), &expected);
             prop_assert_eq!(&read(&out, usize::MAX >> 1), &expected);
         }

@@ -4,7 +4,7 @@ use super::HEAD_MAX;
 
 /// The head of an answer: `Name: value` lines up to an empty one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head<'a> {
+pub struct CgiHead<'a> {
     lines: &'a [u8],
 }
 
@@ -27,19 +27,19 @@ impl std::fmt::Display for HeadError {
 
 impl std::error::Error for HeadError {}
 
-impl<'a> Head<'a> {
+impl<'a> CgiHead<'a> {
     /// The head at the start of `bytes` and how many bytes it takes with the empty line; `None` while it is not
     /// complete. Of the first `known` bytes it is known that they hold no end.
     ///
     /// # Errors
     /// It is too long.
-    pub fn parse(bytes: &'a [u8], known: usize) -> Result<Option<(Head<'a>, usize)>, HeadError> {
+    pub fn parse(bytes: &'a [u8], known: usize) -> Result<Option<(CgiHead<'a>, usize)>, HeadError> {
         // The end may begin in what is known: at most two bytes before it.
         let mut at = known.min(bytes.len()).saturating_sub(2);
         if at == 0
             && let Some(length) = empty_line(bytes)
         {
-            return Ok(Some((Head { lines: &[] }, length)));
+            return Ok(Some((CgiHead { lines: &[] }, length)));
         }
         while let Some(end) = memchr::memchr(b'\n', &bytes[at..]) {
             let next = at + end + 1;
@@ -47,7 +47,7 @@ impl<'a> Head<'a> {
                 return Err(HeadError::TooLong);
             }
             if let Some(length) = empty_line(&bytes[next..]) {
-                return Ok(Some((Head { lines: &bytes[..next] }, next + length)));
+                return Ok(Some((CgiHead { lines: &bytes[..next] }, next + length)));
             }
             at = next;
         }
@@ -89,7 +89,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn parse(text: &str) -> Option<(Vec<(&str, &str)>, usize)> {
-        let (head, taken) = Head::parse(text.as_bytes(), 0).unwrap()?;
+        let (head, taken) = CgiHead::parse(text.as_bytes(), 0).unwrap()?;
         let text = |bytes| std::str::from_utf8(bytes).unwrap();
         Some((head.fields().map(|(name, value)| (text(name), text(value))).collect(), taken))
     }
@@ -120,9 +120,9 @@ mod tests {
     #[test]
     fn too_long() {
         let mut text = vec![b'a'; HEAD_MAX + 1];
-        assert_eq!(Head::parse(&text, 0), Err(HeadError::TooLong));
+        assert_eq!(CgiHead::parse(&text, 0), Err(HeadError::TooLong));
         text.extend_from_slice(b"\n\n");
-        assert_eq!(Head::parse(&text, 0), Err(HeadError::TooLong));
+        assert_eq!(CgiHead::parse(&text, 0), Err(HeadError::TooLong));
     }
 
     proptest! {
@@ -130,11 +130,11 @@ mod tests {
         #[test]
         fn piece_by_piece(text in "[a:\r\n]{0,40}") {
             let bytes = text.as_bytes();
-            let whole = Head::parse(bytes, 0).unwrap();
+            let whole = CgiHead::parse(bytes, 0).unwrap();
             let mut known = 0;
             let mut found = None;
             for end in 0..=bytes.len() {
-                found = Head::parse(&bytes[..end], known).unwrap();
+                found = CgiHead::parse(&bytes[..end], known).unwrap();
                 if found.is_some() {
                     break;
                 }

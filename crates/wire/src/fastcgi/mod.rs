@@ -1,9 +1,9 @@
 //! FastCGI, the application's side of it as php-fpm speaks it (FastCGI Specification 1.0; php-src main/fastcgi.c): one
 //! request at a time on a connection, number 1, in the role of a responder.
 //!
-//! - [`Request`] writes BEGIN_REQUEST and PARAMS; [`stdin`] frames the content;
-//! - [`Decoder`] reads STDOUT, STDERR and END_REQUEST, torn at any place, and keeps no bytes;
-//! - [`Head`] reads the status and fields at the start of STDOUT (RFC 3875 section 6);
+//! - [`RequestRecords`] writes BEGIN_REQUEST and PARAMS; [`stdin`] frames the content;
+//! - [`RecordDecoder`] reads STDOUT, STDERR and END_REQUEST, torn at any place, and keeps no bytes;
+//! - [`CgiHead`] reads the status and fields at the start of STDOUT (RFC 3875 section 6);
 //! - [`get_values`] asks how many connections are taken at once, [`max_connections`] reads the answer.
 
 mod answer;
@@ -11,9 +11,9 @@ mod head;
 mod request;
 mod values;
 
-pub use answer::{Decoder, End, Record, Step, answer, end, stderr, stdout};
-pub use head::{Head, HeadError};
-pub use request::{Parsed, Request, TooLong, stdin, stdin_header};
+pub use answer::{Record, RecordDecoder, RecordStep, RequestEnd, answer, end, stderr, stdout};
+pub use head::{CgiHead, HeadError};
+pub use request::{ParamsTooLong, ParsedRequest, RequestRecords, stdin, stdin_header};
 pub use values::{asks_for_values, get_values, max_connections, values_result};
 
 /// Bytes of a record's header.
@@ -43,7 +43,7 @@ const GET_VALUES_RESULT: u8 = 10;
 
 /// Why bytes are no answer. Nothing after them has a meaning: the connection is of no more use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broken {
+pub enum RecordError {
     /// A version other than 1.
     Version(u8),
     /// A kind of record that no answer has.
@@ -56,23 +56,23 @@ pub enum Broken {
     Unasked(u8),
 }
 
-impl std::fmt::Display for Broken {
+impl std::fmt::Display for RecordError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Broken::Version(version) => write!(f, "record with the unknown FastCGI version {version}"),
-            Broken::Kind(kind) => write!(f, "record with the unknown type {kind}"),
-            Broken::Id(id) => write!(f, "record for request {id}, which was not sent"),
-            Broken::Length(length) => write!(f, "END_REQUEST of {length} bytes"),
-            Broken::Unasked(kind) => write!(f, "record of type {kind} without a request"),
+            RecordError::Version(version) => write!(f, "record with the unknown FastCGI version {version}"),
+            RecordError::Kind(kind) => write!(f, "record with the unknown type {kind}"),
+            RecordError::Id(id) => write!(f, "record for request {id}, which was not sent"),
+            RecordError::Length(length) => write!(f, "END_REQUEST of {length} bytes"),
+            RecordError::Unasked(kind) => write!(f, "record of type {kind} without a request"),
         }
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for RecordError {}
 
 /// The first 8 bytes of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Header {
+struct RecordHeader {
     version: u8,
     kind: u8,
     id: u16,
@@ -80,10 +80,10 @@ struct Header {
     padding: u8,
 }
 
-impl Header {
-    fn new(kind: u8, content: usize) -> Header {
+impl RecordHeader {
+    fn new(kind: u8, content: usize) -> RecordHeader {
         debug_assert!(content <= CONTENT_MAX);
-        Header { version: VERSION, kind, id: REQUEST_ID, content: content as u16, padding: 0 }
+        RecordHeader { version: VERSION, kind, id: REQUEST_ID, content: content as u16, padding: 0 }
     }
 
     fn encode(self) -> [u8; HEADER_BYTES] {
@@ -91,9 +91,9 @@ impl Header {
         [self.version, self.kind, id1, id0, content1, content0, self.padding, 0]
     }
 
-    fn decode(bytes: &[u8]) -> Option<Header> {
+    fn decode(bytes: &[u8]) -> Option<RecordHeader> {
         let (head, _) = bytes.split_first_chunk::<HEADER_BYTES>()?;
-        Some(Header {
+        Some(RecordHeader {
             version: head[0],
             kind: head[1],
             id: u16::from_be_bytes([head[2], head[3]]),

@@ -1,8 +1,8 @@
 //! What the server sends: BEGIN_REQUEST, PARAMS, STDIN.
 
 use super::{
-    ABORT_REQUEST, BEGIN_REQUEST, Broken, CONTENT_MAX, HEADER_BYTES, Header, KEEP_CONN, PARAMS, PARAMS_MAX,
-    ROLE_RESPONDER, STDIN,
+    ABORT_REQUEST, BEGIN_REQUEST, CONTENT_MAX, HEADER_BYTES, KEEP_CONN, PARAMS, PARAMS_MAX, ROLE_RESPONDER,
+    RecordError, RecordHeader, STDIN,
 };
 
 /// Appends BEGIN_REQUEST and PARAMS to a buffer: `begin`, `parts`..., `finish`; [`stdin`] comes behind them.
@@ -18,7 +18,7 @@ use super::{
 /// stdin(&mut out, b"");
 /// ```
 #[derive(Debug)]
-pub struct Request<'b> {
+pub struct RequestRecords<'b> {
     out: &'b mut Vec<u8>,
     /// Where the request starts in `out`.
     start: usize,
@@ -29,26 +29,26 @@ pub struct Request<'b> {
 
 /// A variable is longer than a record, or all together are longer than [`PARAMS_MAX`]. The client's doing: answer 431.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLong;
+pub struct ParamsTooLong;
 
-impl std::fmt::Display for TooLong {
+impl std::fmt::Display for ParamsTooLong {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "the request is too large for FastCGI")
     }
 }
 
-impl std::error::Error for TooLong {}
+impl std::error::Error for ParamsTooLong {}
 
-impl<'b> Request<'b> {
+impl<'b> RequestRecords<'b> {
     /// Starts the request. `keep`: the connection stays open after its answer.
-    pub fn begin(out: &'b mut Vec<u8>, keep: bool) -> Request<'b> {
+    pub fn begin(out: &'b mut Vec<u8>, keep: bool) -> RequestRecords<'b> {
         let start = out.len();
-        out.extend_from_slice(&Header::new(BEGIN_REQUEST, 8).encode());
+        out.extend_from_slice(&RecordHeader::new(BEGIN_REQUEST, 8).encode());
         let [role1, role0] = ROLE_RESPONDER.to_be_bytes();
         out.extend_from_slice(&[role1, role0, if keep { KEEP_CONN } else { 0 }, 0, 0, 0, 0, 0]);
         let record = out.len();
-        out.extend_from_slice(&Header::new(PARAMS, 0).encode());
-        Request { out, start, record, too_long: false }
+        out.extend_from_slice(&RecordHeader::new(PARAMS, 0).encode());
+        RequestRecords { out, start, record, too_long: false }
     }
 
     /// Adds a variable whose value is the parts one after the other. Neither name nor value may hold NUL.
@@ -76,10 +76,10 @@ impl<'b> Request<'b> {
     ///
     /// # Errors
     /// It does not fit.
-    pub fn finish(mut self) -> Result<(), TooLong> {
+    pub fn finish(mut self) -> Result<(), ParamsTooLong> {
         if self.too_long || self.out.len() - self.start > PARAMS_MAX {
             self.out.truncate(self.start);
-            return Err(TooLong);
+            return Err(ParamsTooLong);
         }
         // An empty record ends the stream: it must not come twice.
         if self.content() > 0 {
@@ -94,10 +94,10 @@ impl<'b> Request<'b> {
     }
 
     fn next_record(&mut self) {
-        let header = Header::new(PARAMS, self.content()).encode();
+        let header = RecordHeader::new(PARAMS, self.content()).encode();
         self.out[self.record..self.record + HEADER_BYTES].copy_from_slice(&header);
         self.record = self.out.len();
-        self.out.extend_from_slice(&Header::new(PARAMS, 0).encode());
+        self.out.extend_from_slice(&RecordHeader::new(PARAMS, 0).encode());
     }
 
     /// Writes the lengths of a variable; false if it cannot be told.
@@ -139,12 +139,12 @@ pub fn stdin(out: &mut Vec<u8>, content: &[u8]) {
 
 /// The header of a piece of the content, at most [`CONTENT_MAX`] bytes; 0: the content's end.
 pub fn stdin_header(length: usize) -> [u8; HEADER_BYTES] {
-    Header::new(STDIN, length).encode()
+    RecordHeader::new(STDIN, length).encode()
 }
 
 /// A request as an application sees it: for tests and for stand-ins of php-fpm.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Parsed {
+pub struct ParsedRequest {
     /// Whether the connection is kept.
     pub keep: bool,
     /// Names and values in the order sent.
@@ -155,17 +155,17 @@ pub struct Parsed {
     pub aborted: bool,
 }
 
-impl Parsed {
+impl ParsedRequest {
     /// Reads a request and how many bytes it takes; `None` while it is not complete.
     ///
     /// # Errors
     /// It is none, or none that php-fpm would take.
-    pub fn decode(bytes: &[u8]) -> Result<Option<(Parsed, usize)>, Broken> {
-        let (mut at, mut parsed, mut params_over) = (0, Parsed::default(), false);
+    pub fn decode(bytes: &[u8]) -> Result<Option<(ParsedRequest, usize)>, RecordError> {
+        let (mut at, mut parsed, mut params_over) = (0, ParsedRequest::default(), false);
         loop {
-            let Some(header) = Header::decode(&bytes[at..]) else { return Ok(None) };
+            let Some(header) = RecordHeader::decode(&bytes[at..]) else { return Ok(None) };
             if header.version != super::VERSION {
-                return Err(Broken::Version(header.version));
+                return Err(RecordError::Version(header.version));
             }
             let begin = at + HEADER_BYTES;
             let end = begin + usize::from(header.content);
@@ -176,16 +176,18 @@ impl Parsed {
             }
             match header.kind {
                 BEGIN_REQUEST if content.len() == 8 => parsed.keep = content[2] & KEEP_CONN != 0,
-                BEGIN_REQUEST => return Err(Broken::Length(header.content)),
+                BEGIN_REQUEST => return Err(RecordError::Length(header.content)),
                 PARAMS if content.is_empty() => params_over = true,
-                PARAMS if !params_over => parsed.params(content).ok_or(Broken::Length(header.content))?,
+                PARAMS if !params_over => {
+                    parsed.params(content).ok_or(RecordError::Length(header.content))?
+                }
                 STDIN if content.is_empty() && params_over => return Ok(Some((parsed, at))),
                 STDIN if params_over => parsed.content.extend_from_slice(content),
                 ABORT_REQUEST => {
                     parsed.aborted = true;
                     return Ok(Some((parsed, at)));
                 }
-                kind => return Err(Broken::Kind(kind)),
+                kind => return Err(RecordError::Kind(kind)),
             }
         }
     }
@@ -222,7 +224,7 @@ mod tests {
     #[test]
     fn as_the_specification_has_it() {
         let mut out = Vec::new();
-        let mut request = Request::begin(&mut out, true);
+        let mut request = RequestRecords::begin(&mut out, true);
         request.parts(b"A", &[b"b", b"c"]);
         request.field(b"X-Y", &[b'v'; 200]);
         request.field(b"pRoxy", b"evil");
@@ -239,17 +241,17 @@ mod tests {
     #[test]
     fn what_is_too_long_leaves_nothing() {
         let mut out = b"kept".to_vec();
-        let mut request = Request::begin(&mut out, true);
+        let mut request = RequestRecords::begin(&mut out, true);
         request.parts(b"A", &[&[b'x'; CONTENT_MAX - 6]]);
         request.finish().unwrap();
         let fits = out.len();
-        let mut request = Request::begin(&mut out, true);
+        let mut request = RequestRecords::begin(&mut out, true);
         request.parts(b"A", &[&[b'x'; CONTENT_MAX - 5]]);
-        assert_eq!(request.finish(), Err(TooLong));
+        assert_eq!(request.finish(), Err(ParamsTooLong));
         assert_eq!(out.len(), fits);
-        let mut request = Request::begin(&mut out, true);
+        let mut request = RequestRecords::begin(&mut out, true);
         (0..20).for_each(|_| request.parts(b"A", &[&[b'x'; 60_000]]));
-        assert_eq!(request.finish(), Err(TooLong), "more than {PARAMS_MAX} bytes");
+        assert_eq!(request.finish(), Err(ParamsTooLong), "more than {PARAMS_MAX} bytes");
         assert_eq!(out.len(), fits);
     }
 
@@ -261,7 +263,7 @@ mod tests {
             keep: bool,
         ) {
             let mut out = Vec::new();
-            let mut request = Request::begin(&mut out, keep);
+            let mut request = RequestRecords::begin(&mut out, keep);
             let values: Vec<Vec<u8>> = variables.iter().map(|(_, length)| vec![b'v'; *length]).collect();
             for ((name, _), value) in variables.iter().zip(&values) {
                 request.parts(name.as_bytes(), &[value]);
@@ -269,8 +271,8 @@ mod tests {
             request.finish().unwrap();
             let content: Vec<u8> = (0..content).map(|at| at as u8).collect();
             stdin(&mut out, &content);
-            prop_assert_eq!(Parsed::decode(&out[..out.len() - 1]), Ok(None));
-            let (parsed, taken) = Parsed::decode(&out).unwrap().unwrap();
+            prop_assert_eq!(ParsedRequest::decode(&out[..out.len() - 1]), Ok(None));
+            let (parsed, taken) = ParsedRequest::decode(&out).unwrap().unwrap();
             prop_assert_eq!(taken, out.len());
             prop_assert_eq!(parsed.keep, keep);
             prop_assert_eq!(parsed.content, content);

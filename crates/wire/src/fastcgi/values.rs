@@ -2,7 +2,7 @@
 //! closes the connection.
 
 use super::request::split_length;
-use super::{GET_VALUES, GET_VALUES_RESULT, HEADER_BYTES, Header};
+use super::{GET_VALUES, GET_VALUES_RESULT, HEADER_BYTES, RecordHeader};
 
 const MAX_CONNS: &[u8] = b"FCGI_MAX_CONNS";
 
@@ -18,12 +18,12 @@ pub fn values_result(connections: usize) -> Vec<u8> {
 
 /// Whether a connection begins with that question, for stand-ins of php-fpm.
 pub fn asks_for_values(bytes: &[u8]) -> bool {
-    Header::decode(bytes).is_some_and(|header| header.kind == GET_VALUES)
+    RecordHeader::decode(bytes).is_some_and(|header| header.kind == GET_VALUES)
 }
 
 /// Connections that are taken at once, out of everything that came; `None` if that is no answer, or does not say it.
 pub fn max_connections(bytes: &[u8]) -> Option<usize> {
-    let header = Header::decode(bytes).filter(|header| header.kind == GET_VALUES_RESULT)?;
+    let header = RecordHeader::decode(bytes).filter(|header| header.kind == GET_VALUES_RESULT)?;
     let mut content = bytes.get(HEADER_BYTES..HEADER_BYTES + usize::from(header.content))?;
     while !content.is_empty() {
         let (name, rest) = split_length(content)?;
@@ -41,7 +41,7 @@ pub fn max_connections(bytes: &[u8]) -> Option<usize> {
 /// A record of no request with this variable.
 fn record(kind: u8, value: &[u8]) -> Vec<u8> {
     let content = [&[MAX_CONNS.len() as u8, value.len() as u8], MAX_CONNS, value].concat();
-    let header = Header { id: 0, ..Header::new(kind, content.len()) };
+    let header = RecordHeader { id: 0, ..RecordHeader::new(kind, content.len()) };
     [&header.encode()[..], &content].concat()
 }
 

@@ -1,26 +1,27 @@
-//! What a worker writes: HEAD, BODY, END, READY, LOG, NOTE, EARLY, HANDLER. [`Decoder`] reads it; the functions write it, for stand-ins.
+//! What a worker writes: HEAD, BODY, END, READY, LOG, NOTE, EARLY, HANDLER. [`FrameDecoder`] reads it; the functions write it, for stand-ins.
 
 use std::ops::RangeInclusive;
 
 use super::{
-    BODY_MAX, Broken, END_BYTES, FLAG_ABORTED, FLAG_EXITING, FLAG_FAILED, FLAG_READY, HANDLER_MAX, HEAD_MAX,
-    HEADER_BYTES, Header, KIND_BODY, KIND_EARLY, KIND_END, KIND_HANDLER, KIND_HEAD, KIND_LOG, KIND_NOTE,
-    KIND_READY, LOG_MAX, NOTE_CONTROL, NOTE_MAX, NOTE_PURGE, NOTE_TAG, NOTE_VISITOR, u16_at, u32_at, u64_at,
+    BODY_MAX, END_BYTES, FLAG_ABORTED, FLAG_EXITING, FLAG_FAILED, FLAG_READY, FrameError, FrameHeader,
+    HANDLER_MAX, HEAD_MAX, HEADER_BYTES, KIND_BODY, KIND_EARLY, KIND_END, KIND_HANDLER, KIND_HEAD, KIND_LOG,
+    KIND_NOTE, KIND_READY, LOG_MAX, NOTE_CONTROL, NOTE_MAX, NOTE_PURGE, NOTE_TAG, NOTE_VISITOR, u16_at,
+    u32_at, u64_at,
 };
 
 /// One frame of a worker, or a piece of a BODY.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
     /// Fields that the client is sent with 103 (RFC 8297), before the head and as often as the script likes.
-    Early(Head<'a>),
+    Early(WorkerHead<'a>),
     /// Status and fields; first of an answer, once.
-    Head(Head<'a>),
+    Head(WorkerHead<'a>),
     /// A piece of the content, never empty. A BODY frame that has not arrived completely is given in pieces.
     Body(&'a [u8]),
     /// The answer is complete. Without `ready` the script goes on in the background, and READY follows.
-    End(End),
+    End(EndFrame),
     /// The background part has ended: the worker takes the next request, or ends if `exiting`.
-    Ready(End),
+    Ready(EndFrame),
     /// A message for the error log, at any time.
     Log {
         /// syslog's: 0 emergency to 7 debug.
@@ -55,7 +56,7 @@ pub enum NoteKind {
 
 /// Status and fields of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head<'a> {
+pub struct WorkerHead<'a> {
     /// 200 to 999; 103 of [`Frame::Early`].
     pub status: u16,
     /// Reason that the script gave with the status line; mostly empty: use the standard one.
@@ -68,7 +69,7 @@ pub struct Head<'a> {
 
 /// Payload and flags of END and READY.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct End {
+pub struct EndFrame {
     /// The worker can take the next request.
     pub ready: bool,
     /// The worker ends and takes none any more.
@@ -81,9 +82,9 @@ pub struct End {
     pub peak_bytes: u64,
 }
 
-/// What [`Decoder::next`] found.
+/// What [`FrameDecoder::next`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step<'a> {
+pub enum FrameStep<'a> {
     /// A frame, and how many bytes of the input it took.
     Frame(Frame<'a>, usize),
     /// The input holds no complete frame; one more byte than it has is needed at least, this many in all are best.
@@ -92,17 +93,17 @@ pub enum Step<'a> {
 
 /// Reads the frames of one worker, in order, out of whatever buffer they are in.
 ///
-/// States: between answers (nothing but LOG may come until [`Decoder::begin`]), before the head, inside the content,
+/// States: between answers (nothing but LOG may come until [`FrameDecoder::begin`]), before the head, inside the content,
 /// in the background (after an END that was not ready: LOG and NOTE, then READY).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Decoder {
-    state: State,
+pub struct FrameDecoder {
+    state: AnswerState,
     /// Bytes of the running BODY frame that are still to come.
     body_left: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum AnswerState {
     #[default]
     Idle,
     Waiting,
@@ -110,113 +111,118 @@ enum State {
     Background,
 }
 
-impl Decoder {
+impl FrameDecoder {
     /// A request was sent: an answer may come. The worker must have been ready.
     pub fn begin(&mut self) {
-        self.state = State::Waiting;
+        self.state = AnswerState::Waiting;
         self.body_left = 0;
     }
 
     /// Whether the worker is in the middle of an answer: a REQUEST was sent and END has not come.
     pub fn answering(&self) -> bool {
-        matches!(self.state, State::Waiting | State::Content)
+        matches!(self.state, AnswerState::Waiting | AnswerState::Content)
     }
 
     /// The next frame of `input`, which starts where the last frame ended. A worker whose bytes are broken must be
     /// killed: nothing after them has a meaning.
-    pub fn next<'a>(&mut self, input: &'a [u8]) -> Result<Step<'a>, Broken> {
+    pub fn next<'a>(&mut self, input: &'a [u8]) -> Result<FrameStep<'a>, FrameError> {
         if self.body_left > 0 {
             return Ok(self.piece(input, 0));
         }
-        let Some(header) = Header::decode(input) else { return Ok(Step::Partial(HEADER_BYTES)) };
+        let Some(header) = FrameHeader::decode(input) else { return Ok(FrameStep::Partial(HEADER_BYTES)) };
         self.check(header)?;
         let total = HEADER_BYTES + header.length as usize;
         if header.kind == KIND_BODY {
             self.body_left = header.length as usize;
             return Ok(self.piece(&input[HEADER_BYTES..], HEADER_BYTES));
         }
-        let Some(payload) = input.get(HEADER_BYTES..total) else { return Ok(Step::Partial(total)) };
+        let Some(payload) = input.get(HEADER_BYTES..total) else { return Ok(FrameStep::Partial(total)) };
         let frame = match header.kind {
-            KIND_EARLY => Frame::Early(Head::decode(header, payload, 103..=103)?),
+            KIND_EARLY => Frame::Early(WorkerHead::decode(header, payload, 103..=103)?),
             KIND_HEAD => {
-                let head = Head::decode(header, payload, 200..=999)?;
-                self.state = State::Content;
+                let head = WorkerHead::decode(header, payload, 200..=999)?;
+                self.state = AnswerState::Content;
                 Frame::Head(head)
             }
             KIND_END => {
-                let end = End::decode(header, payload)?;
-                self.state = if end.ready || end.exiting { State::Idle } else { State::Background };
+                let end = EndFrame::decode(header, payload)?;
+                self.state =
+                    if end.ready || end.exiting { AnswerState::Idle } else { AnswerState::Background };
                 Frame::End(end)
             }
             KIND_READY => {
-                self.state = State::Idle;
-                Frame::Ready(End::decode(header, payload)?)
+                self.state = AnswerState::Idle;
+                Frame::Ready(EndFrame::decode(header, payload)?)
             }
             KIND_NOTE => note_frame(header, payload)?,
             KIND_HANDLER if header.flags & FLAG_READY != 0 => Frame::Handler(Ok(())),
             KIND_HANDLER => Frame::Handler(Err(payload)),
             _ => Frame::Log { priority: header.extra, message: payload },
         };
-        Ok(Step::Frame(frame, total))
+        Ok(FrameStep::Frame(frame, total))
     }
 
     /// What there is of the running BODY frame; `header` bytes stood before it.
-    fn piece<'a>(&mut self, input: &'a [u8], header: usize) -> Step<'a> {
+    fn piece<'a>(&mut self, input: &'a [u8], header: usize) -> FrameStep<'a> {
         let length = input.len().min(self.body_left);
         if length == 0 {
             // The header is read again with the first byte of the content: no state to keep for it.
             self.body_left = if header > 0 { 0 } else { self.body_left };
-            return Step::Partial(header + 1);
+            return FrameStep::Partial(header + 1);
         }
         self.body_left -= length;
-        Step::Frame(Frame::Body(&input[..length]), header + length)
+        FrameStep::Frame(Frame::Body(&input[..length]), header + length)
     }
 
     /// Whether such a frame may come now, and may be so long.
-    fn check(&self, header: Header) -> Result<(), Broken> {
+    fn check(&self, header: FrameHeader) -> Result<(), FrameError> {
         let (allowed, lengths) = match header.kind {
-            KIND_HEAD | KIND_EARLY => (self.state == State::Waiting, 4..=HEAD_MAX),
-            KIND_BODY => (self.state == State::Content, 1..=BODY_MAX),
-            KIND_END => (self.state == State::Content, END_BYTES..=END_BYTES),
-            KIND_READY => (self.state == State::Background, END_BYTES..=END_BYTES),
+            KIND_HEAD | KIND_EARLY => (self.state == AnswerState::Waiting, 4..=HEAD_MAX),
+            KIND_BODY => (self.state == AnswerState::Content, 1..=BODY_MAX),
+            KIND_END => (self.state == AnswerState::Content, END_BYTES..=END_BYTES),
+            KIND_READY => (self.state == AnswerState::Background, END_BYTES..=END_BYTES),
             KIND_LOG => (true, 0..=LOG_MAX),
-            KIND_NOTE => (self.state != State::Idle, 1..=NOTE_MAX),
-            KIND_HANDLER => (self.state == State::Idle, 0..=HANDLER_MAX),
-            kind => return Err(Broken::Kind(kind)),
+            KIND_NOTE => (self.state != AnswerState::Idle, 1..=NOTE_MAX),
+            KIND_HANDLER => (self.state == AnswerState::Idle, 0..=HANDLER_MAX),
+            kind => return Err(FrameError::Kind(kind)),
         };
         if !allowed {
-            return Err(Broken::Order(header.kind));
+            return Err(FrameError::Order(header.kind));
         }
         if !lengths.contains(&(header.length as usize)) {
-            return Err(Broken::Length { kind: header.kind, length: header.length });
+            return Err(FrameError::Length { kind: header.kind, length: header.length });
         }
         Ok(())
     }
 }
 
-impl<'a> Head<'a> {
-    fn decode(header: Header, payload: &'a [u8], codes: RangeInclusive<u16>) -> Result<Head<'a>, Broken> {
+impl<'a> WorkerHead<'a> {
+    fn decode(
+        header: FrameHeader,
+        payload: &'a [u8],
+        codes: RangeInclusive<u16>,
+    ) -> Result<WorkerHead<'a>, FrameError> {
         if !codes.contains(&header.extra) {
-            return Err(Broken::Status(header.extra));
+            return Err(FrameError::Status(header.extra));
         }
-        let broken = Broken::Length { kind: header.kind, length: header.length };
-        let (reason, count, packed) = Head::split(payload).ok_or(broken)?;
+        let broken = FrameError::Length { kind: header.kind, length: header.length };
+        let (reason, count, packed) = WorkerHead::split(payload).ok_or(broken)?;
         if reason.iter().any(|&byte| byte < 0x20 || byte == 0x7f) {
-            return Err(Broken::Field);
+            return Err(FrameError::Field);
         }
         let mut rest = packed;
         for _ in 0..count {
             let length = u32_at(rest, 0).ok_or(broken)? as usize;
             let field = rest.get(4..).and_then(|rest| rest.get(..length)).ok_or(broken)?;
             if !legal(field) {
-                return Err(Broken::Field);
+                return Err(FrameError::Field);
             }
             rest = &rest[4 + length..];
         }
         if !rest.is_empty() {
             return Err(broken);
         }
-        Ok(Head { status: header.extra, reason, count, packed })
+        Ok(WorkerHead { status: header.extra, reason, count, packed })
     }
 
     fn split(payload: &'a [u8]) -> Option<(&'a [u8], usize, &'a [u8])> {
@@ -253,10 +259,10 @@ fn token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-fn note_frame(header: Header, text: &[u8]) -> Result<Frame<'_>, Broken> {
-    let kind = NoteKind::of(header.extra).ok_or(Broken::Note(header.extra))?;
+fn note_frame(header: FrameHeader, text: &[u8]) -> Result<Frame<'_>, FrameError> {
+    let kind = NoteKind::of(header.extra).ok_or(FrameError::Note(header.extra))?;
     if text.iter().any(|&byte| matches!(byte, 0 | b'\r' | b'\n')) {
-        return Err(Broken::NoteText);
+        return Err(FrameError::NoteText);
     }
     Ok(Frame::Note { kind, text })
 }
@@ -282,10 +288,10 @@ impl NoteKind {
     }
 }
 
-impl End {
-    fn decode(header: Header, payload: &[u8]) -> Result<End, Broken> {
-        let broken = Broken::Length { kind: header.kind, length: header.length };
-        Ok(End {
+impl EndFrame {
+    fn decode(header: FrameHeader, payload: &[u8]) -> Result<EndFrame, FrameError> {
+        let broken = FrameError::Length { kind: header.kind, length: header.length };
+        Ok(EndFrame {
             ready: header.flags & FLAG_READY != 0,
             exiting: header.flags & FLAG_EXITING != 0,
             failed: header.flags & FLAG_FAILED != 0,
@@ -344,12 +350,12 @@ pub fn body(out: &mut Vec<u8>, content: &[u8]) {
 }
 
 /// Appends an END.
-pub fn end(out: &mut Vec<u8>, end: End) {
+pub fn end(out: &mut Vec<u8>, end: EndFrame) {
     end_or_ready(out, KIND_END, end);
 }
 
 /// Appends a READY.
-pub fn ready(out: &mut Vec<u8>, end: End) {
+pub fn ready(out: &mut Vec<u8>, end: EndFrame) {
     end_or_ready(out, KIND_READY, end);
 }
 
@@ -366,13 +372,13 @@ pub fn note(out: &mut Vec<u8>, kind: NoteKind, text: &[u8]) {
     out.extend_from_slice(text);
 }
 
-fn end_or_ready(out: &mut Vec<u8>, kind: u8, end: End) {
+fn end_or_ready(out: &mut Vec<u8>, kind: u8, end: EndFrame) {
     frame(out, kind, end.flags(), 0, END_BYTES);
     out.extend_from_slice(&end.peak_bytes.to_ne_bytes());
 }
 
 fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, extra: u16, length: usize) {
-    out.extend_from_slice(&Header { length: length as u32, kind, flags, extra }.encode());
+    out.extend_from_slice(&FrameHeader { length: length as u32, kind, flags, extra }.encode());
 }
 
 #[cfg(test)]
@@ -381,14 +387,14 @@ mod tests {
     use proptest::prelude::*;
 
     /// All frames of `input`, given to the decoder in pieces of `step` bytes; pieces of content are joined.
-    fn decode(input: &[u8], step: usize) -> Result<(Vec<String>, Vec<u8>), Broken> {
-        let mut decoder = Decoder::default();
+    fn decode(input: &[u8], step: usize) -> Result<(Vec<String>, Vec<u8>), FrameError> {
+        let mut decoder = FrameDecoder::default();
         decoder.begin();
         let (mut seen, mut content) = (Vec::new(), Vec::new());
         let (mut at, mut end) = (0, 0);
         loop {
             match decoder.next(&input[at..end])? {
-                Step::Frame(frame, used) => {
+                FrameStep::Frame(frame, used) => {
                     at += used;
                     assert!(at <= end && used > 0);
                     if let Frame::Body(piece) = frame {
@@ -397,7 +403,7 @@ mod tests {
                         seen.push(format!("{frame:?}"))
                     }
                 }
-                Step::Partial(needed) => {
+                FrameStep::Partial(needed) => {
                     assert!(needed > end - at);
                     if end == input.len() {
                         return Ok((seen, content));
@@ -417,10 +423,10 @@ mod tests {
         body(&mut out, b"Hello");
         log(&mut out, 5, b"");
         body(&mut out, b" World");
-        end(&mut out, End { failed: true, peak_bytes: 1, ..End::default() });
+        end(&mut out, EndFrame { failed: true, peak_bytes: 1, ..EndFrame::default() });
         log(&mut out, 3, b"late");
         note(&mut out, NoteKind::Purge, b"hard, post-1");
-        ready(&mut out, End { ready: true, ..End::default() });
+        ready(&mut out, EndFrame { ready: true, ..EndFrame::default() });
         out
     }
 
@@ -439,9 +445,11 @@ mod tests {
     fn fields_are_split_and_trimmed() {
         let mut out = Vec::new();
         head(&mut out, 200, "", &["A: b: c", "Set-Cookie:b=2 ", "X-Empty:"]);
-        let mut decoder = Decoder::default();
+        let mut decoder = FrameDecoder::default();
         decoder.begin();
-        let Step::Frame(Frame::Head(head), used) = decoder.next(&out).unwrap() else { panic!("no head") };
+        let FrameStep::Frame(Frame::Head(head), used) = decoder.next(&out).unwrap() else {
+            panic!("no head")
+        };
         assert_eq!((used, head.status, head.reason, head.count), (out.len(), 200, &b""[..], 3));
         let fields: Vec<_> = head.fields().collect();
         let expected: [(&[u8], &[u8]); 3] = [(b"A", b"b: c"), (b"Set-Cookie", b"b=2"), (b"X-Empty", b"")];
@@ -455,38 +463,38 @@ mod tests {
             write(&mut out);
             decode(&out, out.len()).unwrap_err()
         };
-        assert_eq!(one(&|out| body(out, b"x")), Broken::Order(KIND_BODY));
-        assert_eq!(one(&|out| end(out, End::default())), Broken::Order(KIND_END));
-        assert_eq!(one(&|out| ready(out, End::default())), Broken::Order(KIND_READY));
-        assert_eq!(one(&|out| head(out, 100, "", &[])), Broken::Status(100));
-        assert_eq!(one(&|out| fields_frame(out, KIND_EARLY, 200, "", &[])), Broken::Status(200));
+        assert_eq!(one(&|out| body(out, b"x")), FrameError::Order(KIND_BODY));
+        assert_eq!(one(&|out| end(out, EndFrame::default())), FrameError::Order(KIND_END));
+        assert_eq!(one(&|out| ready(out, EndFrame::default())), FrameError::Order(KIND_READY));
+        assert_eq!(one(&|out| head(out, 100, "", &[])), FrameError::Status(100));
+        assert_eq!(one(&|out| fields_frame(out, KIND_EARLY, 200, "", &[])), FrameError::Status(200));
         let late = |out: &mut Vec<u8>| {
             head(out, 200, "", &[]);
             early(out, &["Link: </a>"]);
         };
-        assert_eq!(one(&late), Broken::Order(KIND_EARLY));
-        assert_eq!(one(&|out| head(out, 200, "a\r\nb", &[])), Broken::Field);
+        assert_eq!(one(&late), FrameError::Order(KIND_EARLY));
+        assert_eq!(one(&|out| head(out, 200, "a\r\nb", &[])), FrameError::Field);
         for bad in ["no colon", ": x", "a b: x", "a: b\nc: d", "a: b\0"] {
-            assert_eq!(one(&|out| head(out, 200, "", &[bad])), Broken::Field, "{bad:?}");
+            assert_eq!(one(&|out| head(out, 200, "", &[bad])), FrameError::Field, "{bad:?}");
         }
         let twice = |out: &mut Vec<u8>| {
             head(out, 200, "", &[]);
             head(out, 200, "", &[]);
         };
-        assert_eq!(one(&twice), Broken::Order(KIND_HEAD));
+        assert_eq!(one(&twice), FrameError::Order(KIND_HEAD));
         let after = |out: &mut Vec<u8>| {
             head(out, 200, "", &[]);
-            end(out, End { ready: true, ..End::default() });
+            end(out, EndFrame { ready: true, ..EndFrame::default() });
             body(out, b"x");
         };
-        assert_eq!(one(&after), Broken::Order(KIND_BODY));
-        assert_eq!(one(&|out| frame(out, 99, 0, 0, 0)), Broken::Kind(99));
+        assert_eq!(one(&after), FrameError::Order(KIND_BODY));
+        assert_eq!(one(&|out| frame(out, 99, 0, 0, 0)), FrameError::Kind(99));
         let length = BODY_MAX as u32 + 1;
         let long = |out: &mut Vec<u8>| {
             head(out, 200, "", &[]);
             frame(out, KIND_BODY, 0, 0, length as usize);
         };
-        assert_eq!(one(&long), Broken::Length { kind: KIND_BODY, length });
+        assert_eq!(one(&long), FrameError::Length { kind: KIND_BODY, length });
     }
 
     #[test]
@@ -494,13 +502,13 @@ mod tests {
         let mut out = Vec::new();
         handler(&mut out, Ok(()));
         handler(&mut out, Err("no"));
-        let mut decoder = Decoder::default();
-        let Step::Frame(first, used) = decoder.next(&out).unwrap() else { panic!("no frame") };
+        let mut decoder = FrameDecoder::default();
+        let FrameStep::Frame(first, used) = decoder.next(&out).unwrap() else { panic!("no frame") };
         assert_eq!(first, Frame::Handler(Ok(())));
-        let Step::Frame(second, _) = decoder.next(&out[used..]).unwrap() else { panic!("no frame") };
+        let FrameStep::Frame(second, _) = decoder.next(&out[used..]).unwrap() else { panic!("no frame") };
         assert_eq!(second, Frame::Handler(Err(b"no")));
         decoder.begin();
-        assert_eq!(decoder.next(&out), Err(Broken::Order(KIND_HANDLER)));
+        assert_eq!(decoder.next(&out), Err(FrameError::Order(KIND_HANDLER)));
     }
 
     #[test]
@@ -516,7 +524,7 @@ mod tests {
         let ended = |ready: bool| {
             move |out: &mut Vec<u8>| {
                 head(out, 200, "", &[]);
-                end(out, End { ready, ..End::default() });
+                end(out, EndFrame { ready, ..EndFrame::default() });
             }
         };
         for (extra, kind) in [(1, "Tag"), (2, "Purge"), (3, "Control"), (4, "Visitor")] {
@@ -524,18 +532,21 @@ mod tests {
                 assert_eq!(seen.0.last().unwrap(), &format!("Note {{ kind: {kind}, text: [97] }}"));
             }
         }
-        assert_eq!(one(&nothing, 0, b"a"), Err(Broken::Note(0)));
-        assert_eq!(one(&nothing, 5, b"a"), Err(Broken::Note(5)));
+        assert_eq!(one(&nothing, 0, b"a"), Err(FrameError::Note(0)));
+        assert_eq!(one(&nothing, 5, b"a"), Err(FrameError::Note(5)));
         for text in ["a\0", "a\r", "a\nb"] {
-            assert_eq!(one(&nothing, 1, text.as_bytes()), Err(Broken::NoteText));
+            assert_eq!(one(&nothing, 1, text.as_bytes()), Err(FrameError::NoteText));
         }
-        assert_eq!(one(&nothing, 1, b""), Err(Broken::Length { kind: KIND_NOTE, length: 0 }));
+        assert_eq!(one(&nothing, 1, b""), Err(FrameError::Length { kind: KIND_NOTE, length: 0 }));
         assert!(one(&nothing, 1, &[b'a'; NOTE_MAX]).is_ok());
         let length = NOTE_MAX as u32 + 1;
-        assert_eq!(one(&nothing, 1, &[b'a'; NOTE_MAX + 1]), Err(Broken::Length { kind: KIND_NOTE, length }));
+        assert_eq!(
+            one(&nothing, 1, &[b'a'; NOTE_MAX + 1]),
+            Err(FrameError::Length { kind: KIND_NOTE, length })
+        );
         assert_eq!(
             one(&ended(true), 2, b"a"),
-            Err(Broken::Order(KIND_NOTE)),
+            Err(FrameError::Order(KIND_NOTE)),
             "the worker had ended its request"
         );
     }

@@ -1,9 +1,9 @@
 //! The talk between server and host on the control socket: one message, one frame.
 
 use super::{
-    Broken, CONTROL_EXITED, CONTROL_FAILED, CONTROL_LOG, CONTROL_READY, CONTROL_RETIRE, CONTROL_SPAWN,
-    CONTROL_STARTED, CONTROL_TRACE, CONTROL_TRACED, FLAG_AT_LAST, FLAG_LET_GO, HEADER_BYTES, Header, u32_at,
-    u64_at,
+    CONTROL_EXITED, CONTROL_FAILED, CONTROL_LOG, CONTROL_READY, CONTROL_RETIRE, CONTROL_SPAWN,
+    CONTROL_STARTED, CONTROL_TRACE, CONTROL_TRACED, FLAG_AT_LAST, FLAG_LET_GO, FrameError, FrameHeader,
+    HEADER_BYTES, u32_at, u64_at,
 };
 
 /// SPAWN: fork a worker for this slot; its socket is attached to the message.
@@ -24,7 +24,7 @@ pub fn let_go(slot: u32, at_last: bool) -> [u8; HEADER_BYTES + 4] {
 
 fn about_slot(kind: u8, flags: u8, slot: u32) -> [u8; HEADER_BYTES + 4] {
     let mut out = [0; HEADER_BYTES + 4];
-    let header = Header { length: 4, kind, flags, extra: 0 };
+    let header = FrameHeader { length: 4, kind, flags, extra: 0 };
     out[..HEADER_BYTES].copy_from_slice(&header.encode());
     out[HEADER_BYTES..].copy_from_slice(&slot.to_ne_bytes());
     out
@@ -32,7 +32,7 @@ fn about_slot(kind: u8, flags: u8, slot: u32) -> [u8; HEADER_BYTES + 4] {
 
 /// RETIRE: end when all workers have ended. Workers end when their sockets are closed.
 pub fn retire() -> [u8; HEADER_BYTES] {
-    Header { length: 0, kind: CONTROL_RETIRE, flags: 0, extra: 0 }.encode()
+    FrameHeader { length: 0, kind: CONTROL_RETIRE, flags: 0, extra: 0 }.encode()
 }
 
 /// What a host says.
@@ -103,15 +103,17 @@ impl<'a> Started<'a> {
 
 impl<'a> Message<'a> {
     /// The message in one datagram of the control socket.
-    pub fn decode(datagram: &'a [u8]) -> Result<Message<'a>, Broken> {
-        let header = Header::decode(datagram)
-            .ok_or(Broken::Length { kind: 0, length: u32::try_from(datagram.len()).unwrap_or(u32::MAX) })?;
-        let broken = Broken::Length { kind: header.kind, length: header.length };
+    pub fn decode(datagram: &'a [u8]) -> Result<Message<'a>, FrameError> {
+        let header = FrameHeader::decode(datagram).ok_or(FrameError::Length {
+            kind: 0,
+            length: u32::try_from(datagram.len()).unwrap_or(u32::MAX),
+        })?;
+        let broken = FrameError::Length { kind: header.kind, length: header.length };
         let payload = &datagram[HEADER_BYTES..];
         if payload.len() != header.length as usize {
             return Err(broken);
         }
-        let text = || std::str::from_utf8(payload).map_err(|_| Broken::Text);
+        let text = || std::str::from_utf8(payload).map_err(|_| FrameError::Text);
         let word = |at| u32_at(payload, at).ok_or(broken);
         Ok(match header.kind {
             CONTROL_READY => Message::Ready(Started { text: text()? }),
@@ -131,7 +133,7 @@ impl<'a> Message<'a> {
                 text: &payload[16..],
             },
             CONTROL_LOG => Message::Log { priority: header.extra, message: payload },
-            kind => return Err(Broken::Kind(kind)),
+            kind => return Err(FrameError::Kind(kind)),
         })
     }
 }
@@ -142,7 +144,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn datagram(kind: u8, payload: &[u8]) -> Vec<u8> {
-        let mut out = Header { length: payload.len() as u32, kind, flags: 0, extra: 4 }.encode().to_vec();
+        let mut out =
+            FrameHeader { length: payload.len() as u32, kind, flags: 0, extra: 4 }.encode().to_vec();
         out.extend_from_slice(payload);
         out
     }
@@ -171,7 +174,7 @@ mod tests {
             Ok(Message::Log { priority: 4, message: b"x" })
         );
         assert!(Message::decode(&datagram(CONTROL_EXITED, &payload[..19])).is_err());
-        assert_eq!(Message::decode(&datagram(CONTROL_FAILED, &[0xff])), Err(Broken::Text));
+        assert_eq!(Message::decode(&datagram(CONTROL_FAILED, &[0xff])), Err(FrameError::Text));
     }
 
     proptest! {

@@ -1,8 +1,9 @@
 //! REQUEST: what the server asks a worker to run.
 
 use super::{
-    Broken, FLAG_BODY_DESCRIPTOR, FLAG_BODY_INLINE, FLAG_OFFERED, HEADER_BYTES, Header, INLINE_BODY_MAX,
-    KIND_REQUEST, REQUEST_BYTES, TooLong, VARIABLE_BYTES, VARIABLES_MAX, u16_at, u32_at, u64_at,
+    FLAG_BODY_DESCRIPTOR, FLAG_BODY_INLINE, FLAG_OFFERED, FrameError, FrameHeader, HEADER_BYTES,
+    INLINE_BODY_MAX, KIND_REQUEST, REQUEST_BYTES, RequestTooLong, VARIABLE_BYTES, VARIABLES_MAX, u16_at,
+    u32_at, u64_at,
 };
 
 /// Where the body of a request is.
@@ -26,7 +27,7 @@ pub enum Body<'a> {
 /// request.finish(Body::None).unwrap();
 /// ```
 #[derive(Debug)]
-pub struct Request<'b> {
+pub struct RequestFrame<'b> {
     out: &'b mut Vec<u8>,
     /// Where the frame starts in `out`.
     start: usize,
@@ -35,13 +36,13 @@ pub struct Request<'b> {
     too_long: bool,
 }
 
-impl<'b> Request<'b> {
+impl<'b> RequestFrame<'b> {
     /// Starts the frame. `sequence` grows with each request that one worker gets, from 1.
-    pub fn begin(out: &'b mut Vec<u8>, sequence: u64) -> Request<'b> {
+    pub fn begin(out: &'b mut Vec<u8>, sequence: u64) -> RequestFrame<'b> {
         let start = out.len();
         out.extend_from_slice(&[0; HEADER_BYTES + REQUEST_BYTES]);
         out[start + HEADER_BYTES..start + HEADER_BYTES + 8].copy_from_slice(&sequence.to_ne_bytes());
-        Request { out, start, variables: 0, too_long: false }
+        RequestFrame { out, start, variables: 0, too_long: false }
     }
 
     /// Adds a variable of `$_SERVER`. Neither name nor value may hold NUL: the worker drops such a variable.
@@ -70,7 +71,7 @@ impl<'b> Request<'b> {
     }
 
     /// Completes the frame with its body. On error nothing of it is left in the buffer.
-    pub fn finish(self, body: Body<'_>) -> Result<(), TooLong> {
+    pub fn finish(self, body: Body<'_>) -> Result<(), RequestTooLong> {
         let variables_bytes = self.out.len() - self.start - HEADER_BYTES - REQUEST_BYTES;
         let (flags, length) = match body {
             Body::None => (0, 0),
@@ -80,10 +81,10 @@ impl<'b> Request<'b> {
         let inline = if let Body::Inline(bytes) = body { bytes } else { &[] };
         if self.too_long || variables_bytes > VARIABLES_MAX || inline.len() > INLINE_BODY_MAX {
             self.out.truncate(self.start);
-            return Err(TooLong);
+            return Err(RequestTooLong);
         }
         let payload = (REQUEST_BYTES + variables_bytes + inline.len()) as u32;
-        let header = Header { length: payload, kind: KIND_REQUEST, flags, extra: 0 };
+        let header = FrameHeader { length: payload, kind: KIND_REQUEST, flags, extra: 0 };
         let head = &mut self.out[self.start..];
         head[..HEADER_BYTES].copy_from_slice(&header.encode());
         let fixed = &mut head[HEADER_BYTES..];
@@ -130,7 +131,7 @@ pub fn number(frame: &mut [u8], sequence: u64, offered: bool) {
 
 /// A REQUEST as a worker sees it: for tests and for stand-ins of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parsed<'a> {
+pub struct ParsedFrame<'a> {
     /// The request's number.
     pub sequence: u64,
     /// It was sent ahead ([`FLAG_OFFERED`]).
@@ -141,24 +142,24 @@ pub struct Parsed<'a> {
     pub body: Body<'a>,
 }
 
-impl<'a> Parsed<'a> {
+impl<'a> ParsedFrame<'a> {
     /// The REQUEST at the start of `bytes` and how many bytes it took; `None` while it is not complete.
-    pub fn decode(bytes: &'a [u8]) -> Result<Option<(Parsed<'a>, usize)>, Broken> {
-        let Some(header) = Header::decode(bytes) else { return Ok(None) };
+    pub fn decode(bytes: &'a [u8]) -> Result<Option<(ParsedFrame<'a>, usize)>, FrameError> {
+        let Some(header) = FrameHeader::decode(bytes) else { return Ok(None) };
         if header.kind != KIND_REQUEST {
-            return Err(Broken::Kind(header.kind));
+            return Err(FrameError::Kind(header.kind));
         }
-        let broken = Broken::Length { kind: header.kind, length: header.length };
+        let broken = FrameError::Length { kind: header.kind, length: header.length };
         let length = header.length as usize;
         if !(REQUEST_BYTES..=REQUEST_BYTES + VARIABLES_MAX + INLINE_BODY_MAX).contains(&length) {
             return Err(broken);
         }
         let Some(payload) = bytes.get(HEADER_BYTES..HEADER_BYTES + length) else { return Ok(None) };
-        let request = Parsed::payload(payload, header.flags).ok_or(broken)?;
+        let request = ParsedFrame::payload(payload, header.flags).ok_or(broken)?;
         Ok(Some((request, HEADER_BYTES + length)))
     }
 
-    fn payload(payload: &'a [u8], flags: u8) -> Option<Parsed<'a>> {
+    fn payload(payload: &'a [u8], flags: u8) -> Option<ParsedFrame<'a>> {
         let sequence = u64_at(payload, 0)?;
         let body_length = u64_at(payload, 8)?;
         let count = u32_at(payload, 16)?;
@@ -181,7 +182,12 @@ impl<'a> Parsed<'a> {
             FLAG_BODY_DESCRIPTOR if inline.is_empty() => Body::Descriptor(body_length),
             _ => return None,
         };
-        packed.is_empty().then_some(Parsed { sequence, offered: flags & FLAG_OFFERED != 0, variables, body })
+        packed.is_empty().then_some(ParsedFrame {
+            sequence,
+            offered: flags & FLAG_OFFERED != 0,
+            variables,
+            body,
+        })
     }
 }
 
@@ -198,29 +204,29 @@ mod tests {
             body in prop::collection::vec(any::<u8>(), 0..100),
         ) {
             let mut out = b"before".to_vec();
-            let mut request = Request::begin(&mut out, sequence);
+            let mut request = RequestFrame::begin(&mut out, sequence);
             for (name, value) in &variables {
                 request.variable(name.as_bytes(), value);
             }
             request.finish(Body::Inline(&body)).unwrap();
-            let (parsed, used) = Parsed::decode(&out[6..]).unwrap().unwrap();
+            let (parsed, used) = ParsedFrame::decode(&out[6..]).unwrap().unwrap();
             prop_assert_eq!(used, out.len() - 6);
             prop_assert_eq!((parsed.sequence, parsed.offered), (sequence, false));
             prop_assert_eq!(parsed.body, Body::Inline(&body));
             let expected: Vec<(&[u8], &[u8])> = variables.iter().map(|(n, v)| (n.as_bytes(), &v[..])).collect();
             prop_assert_eq!(parsed.variables, expected);
             for end in 6..out.len() {
-                prop_assert_eq!(Parsed::decode(&out[6..end]), Ok(None));
+                prop_assert_eq!(ParsedFrame::decode(&out[6..end]), Ok(None));
             }
         }
 
         #[test]
         fn hostile_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200), length in 0u32..200) {
-            let _ = Parsed::decode(&bytes);
+            let _ = ParsedFrame::decode(&bytes);
             if bytes.len() >= HEADER_BYTES {
-                let header = Header { length, kind: KIND_REQUEST, flags: bytes[5], extra: 0 };
+                let header = FrameHeader { length, kind: KIND_REQUEST, flags: bytes[5], extra: 0 };
                 bytes[..HEADER_BYTES].copy_from_slice(&header.encode());
-                let _ = Parsed::decode(&bytes);
+                let _ = ParsedFrame::decode(&bytes);
             }
         }
     }
@@ -228,12 +234,12 @@ mod tests {
     #[test]
     fn fields_are_named_as_cgi_does() {
         let mut out = Vec::new();
-        let mut request = Request::begin(&mut out, 7);
+        let mut request = RequestFrame::begin(&mut out, 7);
         request.field(b"Accept-Language", b"de");
         request.field(b"pRoXy", b"http://evil/");
         request.parts(b"SCRIPT_FILENAME", &[b"/srv", b"/index.php"]);
         request.finish(Body::Descriptor(1 << 40)).unwrap();
-        let (parsed, _) = Parsed::decode(&out).unwrap().unwrap();
+        let (parsed, _) = ParsedFrame::decode(&out).unwrap().unwrap();
         let expected: [(&[u8], &[u8]); 2] =
             [(b"HTTP_ACCEPT_LANGUAGE", b"de"), (b"SCRIPT_FILENAME", b"/srv/index.php")];
         assert_eq!(parsed.variables, expected);
@@ -243,10 +249,10 @@ mod tests {
     #[test]
     fn a_finished_frame_gets_another_number() {
         let mut out = Vec::new();
-        Request::begin(&mut out, 1).finish(Body::Inline(b"x")).unwrap();
+        RequestFrame::begin(&mut out, 1).finish(Body::Inline(b"x")).unwrap();
         for (sequence, offered) in [(7, true), (8, false)] {
             number(&mut out, sequence, offered);
-            let (parsed, _) = Parsed::decode(&out).unwrap().unwrap();
+            let (parsed, _) = ParsedFrame::decode(&out).unwrap().unwrap();
             assert_eq!(
                 (parsed.sequence, parsed.offered, parsed.body),
                 (sequence, offered, Body::Inline(b"x"))
@@ -257,14 +263,14 @@ mod tests {
     #[test]
     fn what_does_not_fit_leaves_no_trace() {
         let mut out = b"x".to_vec();
-        let mut request = Request::begin(&mut out, 1);
+        let mut request = RequestFrame::begin(&mut out, 1);
         request.variable(&[b'A'; 65536], b"");
-        assert_eq!(request.finish(Body::None), Err(TooLong));
-        let mut request = Request::begin(&mut out, 1);
+        assert_eq!(request.finish(Body::None), Err(RequestTooLong));
+        let mut request = RequestFrame::begin(&mut out, 1);
         request.variable(b"A", &vec![b'a'; VARIABLES_MAX]);
-        assert_eq!(request.finish(Body::None), Err(TooLong));
-        let request = Request::begin(&mut out, 1);
-        assert_eq!(request.finish(Body::Inline(&vec![0; INLINE_BODY_MAX + 1])), Err(TooLong));
+        assert_eq!(request.finish(Body::None), Err(RequestTooLong));
+        let request = RequestFrame::begin(&mut out, 1);
+        assert_eq!(request.finish(Body::Inline(&vec![0; INLINE_BODY_MAX + 1])), Err(RequestTooLong));
         assert_eq!(out, b"x");
     }
 }

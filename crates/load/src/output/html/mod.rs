@@ -14,7 +14,7 @@ use std::fmt::Write;
 pub use compare::{comparison, names};
 pub use tables::words_of;
 
-use super::document::{Document, End};
+use super::document::{Document, JsonEnd};
 use super::figures::{bytes, count, grouped, moment, percent, span, time};
 use super::survival::{self, Verdict};
 use tables::{Cell, Table};
@@ -89,12 +89,12 @@ fn tone(verdict: Verdict) -> &'static str {
 fn result(document: &Document, html: &mut String) {
     let most = survival::levels(document).into_iter().rev().find_map(|level| level.point);
     let verdict = match (document.outcome.end, most) {
-        (End::Broken | End::Impossible, _) | (_, None) => Verdict::Failing,
+        (JsonEnd::Broken | JsonEnd::Impossible, _) | (_, None) => Verdict::Failing,
         (_, Some(point)) => point.verdict(),
     };
     let _ =
         write!(html, "<section class=\"result {}\"><p>{}</p>", tone(verdict), escape(&headline(document)));
-    if document.outcome.end != End::Broken {
+    if document.outcome.end != JsonEnd::Broken {
         let _ = write!(html, "<p>End of the run: {}.</p>", escape(&document.outcome.text));
     }
     if let Some(bottleneck) = &document.bottleneck {

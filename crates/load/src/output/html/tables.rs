@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::super::bottleneck;
-use super::super::document::{Document, Latency, Stage, Summary};
+use super::super::document::{Document, JsonStage, Latency, Summary};
 use super::super::figures::{brief, bytes, count, grouped, percent, span, time};
 use super::super::survival::{self, Level};
 use super::{escape, tone};
@@ -200,7 +200,7 @@ pub fn stages(document: &Document, rounds: bool) -> String {
 }
 
 /// `500`, or `0 to 500k`.
-fn load_of(stage: &Stage) -> String {
+fn load_of(stage: &JsonStage) -> String {
     if stage.from == stage.to {
         count(stage.to)
     } else {
@@ -218,7 +218,7 @@ fn failed(summary: &Summary) -> String {
 }
 
 /// What held a stage back: what is known, else what the evidence says.
-fn held_back(document: &Document, stage: &Stage) -> String {
+fn held_back(document: &Document, stage: &JsonStage) -> String {
     let index = document.stages.iter().position(|other| other == stage).unwrap_or(0);
     let known = stage.bottleneck.clone().or_else(|| bottleneck::of_stage(document, index));
     known.unwrap_or_else(|| "none found".to_owned())

@@ -1,7 +1,7 @@
 use super::super::samples;
 use super::*;
-use crate::output::document::{Server, Stage, Trial};
-use crate::output::own::Own;
+use crate::output::document::{JsonStage, JsonTrial, Server};
+use crate::output::own::MillraceSummary;
 
 /// Written where `MILLRACE_SAMPLES` says, to be looked at.
 fn keep(name: &str, html: &str) {
@@ -57,7 +57,7 @@ fn a_server_that_breaks() {
     let mut document = samples::breaking(100_000, 0.62);
     document.tester.bottlenecks.push("A thread was busy all the time: use --threads 4".to_owned());
     document.total.redirects = 4321;
-    let own = Own { cache_hits: 3, cache_misses: 1, ..Own::default() };
+    let own = MillraceSummary { cache_hits: 3, cache_misses: 1, ..MillraceSummary::default() };
     document.total.server = document.total.server.map(|server| Server { own: Some(own), ..server });
     document.bottleneck = Some("php-fpm: all 20 processes are busy (pm.max_children)".to_owned());
     let html = report(&document);
@@ -79,7 +79,7 @@ fn a_server_that_breaks() {
 #[test]
 fn rounds_name_what_held_them_back() {
     let mut document = samples::ramp(2000);
-    let round = |number: usize, stage: &Stage| Stage {
+    let round = |number: usize, stage: &JsonStage| JsonStage {
         name: format!("round {number}"),
         round: true,
         ..stage.clone()
@@ -93,8 +93,8 @@ fn rounds_name_what_held_them_back() {
     document.total.pages = 4000;
     document.total.pages_per_second = 70.0;
     document.bisection = vec![
-        Trial { load: 400.0, held: true, why: "p99 31 ms".to_owned() },
-        Trial { load: 500.0, held: false, why: "p99 1.4 s".to_owned() },
+        JsonTrial { load: 400.0, held: true, why: "p99 31 ms".to_owned() },
+        JsonTrial { load: 500.0, held: false, why: "p99 1.4 s".to_owned() },
     ];
     let html = report(&document);
     keep("rounds.html", &html);

@@ -1,6 +1,6 @@
 //! What happened when: latency, throughput, users, failures and processors over the seconds of a run.
 
-use super::super::document::{Document, Second};
+use super::super::document::{Document, JsonSecond};
 use super::super::figures::{brief, time};
 use super::axis::Axis;
 use super::chart::{Chart, Form, Mark, Series, room_for};
@@ -13,31 +13,31 @@ const MOST_POINTS: usize = 240;
 const KINDS: [&str; 6] = ["c2", "c4", "c5", "c6", "c8", "c7"];
 
 /// Some seconds in a row.
-struct Moment<'a> {
+struct TimelinePoint<'a> {
     /// Its middle.
     at: f64,
-    seconds: &'a [Second],
+    seconds: &'a [JsonSecond],
 }
 
-impl Moment<'_> {
+impl TimelinePoint<'_> {
     /// A second's worth of what is counted.
-    fn rate(&self, of: impl Fn(&Second) -> u64) -> Option<f64> {
+    fn rate(&self, of: impl Fn(&JsonSecond) -> u64) -> Option<f64> {
         let time: f64 = self.seconds.iter().map(|second| second.length).sum();
         (time > 0.0).then(|| self.seconds.iter().map(of).sum::<u64>() as f64 / time)
     }
 
-    fn mean(&self, of: impl Fn(&Second) -> Option<f64>) -> Option<f64> {
+    fn mean(&self, of: impl Fn(&JsonSecond) -> Option<f64>) -> Option<f64> {
         let all: Vec<f64> = self.seconds.iter().filter_map(of).collect();
         (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
     }
 
     /// The worst of the seconds: a spike must not vanish.
-    fn worst(&self, of: impl Fn(&Second) -> u64) -> Option<f64> {
+    fn worst(&self, of: impl Fn(&JsonSecond) -> u64) -> Option<f64> {
         self.seconds.iter().map(of).max().filter(|us| *us > 0).map(|us| us as f64)
     }
 
     /// The seconds' mean, each as heavy as its responses.
-    fn typical(&self, of: impl Fn(&Second) -> u64) -> Option<f64> {
+    fn typical(&self, of: impl Fn(&JsonSecond) -> u64) -> Option<f64> {
         let weight: u64 = self.seconds.iter().map(|second| second.first_byte.count).sum();
         let sum: f64 =
             self.seconds.iter().map(|second| of(second) as f64 * second.first_byte.count as f64).sum();
@@ -45,18 +45,18 @@ impl Moment<'_> {
     }
 }
 
-fn moments(document: &Document) -> Vec<Moment<'_>> {
+fn moments(document: &Document) -> Vec<TimelinePoint<'_>> {
     let each = document.seconds.len().div_ceil(MOST_POINTS).max(1);
-    let moment = |seconds: &'_ [Second]| {
+    let moment = |seconds: &'_ [JsonSecond]| {
         (f64::from(seconds[0].at) + f64::from(seconds[seconds.len() - 1].at) + 1.0) / 2.0
     };
-    document.seconds.chunks(each).map(|seconds| Moment { at: moment(seconds), seconds }).collect()
+    document.seconds.chunks(each).map(|seconds| TimelinePoint { at: moment(seconds), seconds }).collect()
 }
 
 /// The charts of a run.
 pub fn charts(document: &Document) -> String {
     let moments = moments(document);
-    let line = |name: &str, class, form, value: &dyn Fn(&Moment<'_>) -> Option<f64>| Series {
+    let line = |name: &str, class, form, value: &dyn Fn(&TimelinePoint<'_>) -> Option<f64>| Series {
         name: name.to_owned(),
         class,
         points: moments.iter().map(|moment| (moment.at, value(moment))).collect(),
@@ -124,7 +124,7 @@ pub fn compared(runs: &[(&Document, &str)]) -> String {
     let end = runs.iter().map(|(document, _)| document.elapsed_seconds).fold(0.0, f64::max);
     let names_room =
         room_for(runs.iter().map(|(_, name)| name.chars().count() + ", median".len()).max().unwrap_or(0));
-    let lines = |name: &str, form, value: &dyn Fn(&Moment<'_>) -> Option<f64>| -> Vec<Series> {
+    let lines = |name: &str, form, value: &dyn Fn(&TimelinePoint<'_>) -> Option<f64>| -> Vec<Series> {
         let each = runs.iter().enumerate();
         each.map(|(index, (document, run))| Series {
             name: if name.is_empty() { (*run).to_owned() } else { format!("{run}, {name}") },
@@ -159,18 +159,18 @@ pub fn compared(runs: &[(&Document, &str)]) -> String {
 }
 
 /// Failures by kind: the most frequent ones in colours of their own, the rest together.
-fn failures(document: &Document, moments: &[Moment<'_>]) -> Vec<Series> {
+fn failures(document: &Document, moments: &[TimelinePoint<'_>]) -> Vec<Series> {
     let mut kinds: Vec<(&String, u64)> =
         document.total.failures.iter().map(|(kind, count)| (kind, *count)).collect();
     kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let own = if kinds.len() > KINDS.len() { KINDS.len() - 1 } else { kinds.len() };
-    let series = |name: &str, class, of: &dyn Fn(&Second) -> u64| Series {
+    let series = |name: &str, class, of: &dyn Fn(&JsonSecond) -> u64| Series {
         name: name.to_owned(),
         class,
         points: moments.iter().map(|moment| (moment.at, moment.rate(of))).collect(),
         form: Form::Stacked,
     };
-    let number = |second: &Second, kind: &String| second.failures.get(kind).copied().unwrap_or(0);
+    let number = |second: &JsonSecond, kind: &String| second.failures.get(kind).copied().unwrap_or(0);
     let mut all: Vec<Series> = kinds[..own]
         .iter()
         .zip(KINDS)

@@ -14,7 +14,7 @@ use super::files::{Files, PurgeFile, Segment};
 
 /// The folder, which this process owns.
 #[derive(Debug)]
-pub struct Folder {
+pub struct DiskFolder {
     path: PathBuf,
     /// Identifies the boot of the machine; empty if unknown.
     boot: String,
@@ -31,13 +31,13 @@ const STATE: &str = "state";
 /// At the end of the names of files that are not finished.
 const UNFINISHED: &str = ".new";
 
-impl Folder {
+impl DiskFolder {
     /// Creates the folder if it does not exist, checks that no other user can write to it, and locks it for the life of
     /// the returned file.
     ///
     /// # Errors
     /// The folder can't be created or read, another server uses it, or other users could change it.
-    pub fn open(path: &Path) -> Result<(Folder, File), DiskError> {
+    pub fn open(path: &Path) -> Result<(DiskFolder, File), DiskError> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(DiskError::cannot("create", parent))?;
         }
@@ -64,9 +64,9 @@ impl Folder {
             fs::set_permissions(path, fs::Permissions::from_mode(0o700))
                 .map_err(DiskError::cannot("change the mode of", path))?;
         }
-        let lock = Folder::lock(path)?;
+        let lock = DiskFolder::lock(path)?;
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        Ok((Folder { path: path.to_owned(), boot: boot.trim().to_owned() }, lock))
+        Ok((DiskFolder { path: path.to_owned(), boot: boot.trim().to_owned() }, lock))
     }
 
     fn lock(path: &Path) -> Result<File, DiskError> {

@@ -10,18 +10,20 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use millrace_pages::record::{self, Entry, FILE_HEAD, FileHead, HEAD, Head, History, Holds, Kind, State};
+use millrace_pages::record::{
+    self, FILE_HEAD, FileHead, HEAD, Head, History, Holds, Kind, PurgeState, StoredEntry,
+};
 
 use super::error::DiskError;
 use super::files::{PurgeFile, Segment};
 use super::folder::private;
-use super::{Loaded, Memory, Shared, lock, purges};
+use super::{DiskShared, Loaded, MemoryStore, lock, purges};
 
 /// The niceness of the loader's thread: requests come first.
 const NICE: i32 = 10;
 
 /// Gives `memory` what is there.
-pub fn run(shared: &Shared, memory: &dyn Memory) {
+pub fn run(shared: &DiskShared, memory: &dyn MemoryStore) {
     // This thread alone; without it, it is a little less polite.
     let _ = rustix::process::setpriority_process(None, NICE);
     let began = std::time::Instant::now();
@@ -46,7 +48,7 @@ pub fn run(shared: &Shared, memory: &dyn Memory) {
 }
 
 /// The files of earlier processes.
-fn earlier(shared: &Shared) -> (Vec<Segment>, Vec<PurgeFile>) {
+fn earlier(shared: &DiskShared) -> (Vec<Segment>, Vec<PurgeFile>) {
     let files = lock(&shared.files);
     (
         files.segments.iter().filter(|file| file.number < shared.first).copied().collect(),
@@ -55,7 +57,7 @@ fn earlier(shared: &Shared) -> (Vec<Segment>, Vec<PurgeFile>) {
 }
 
 /// All purges of earlier processes, or why they are not known.
-fn history(shared: &Shared, files: &[PurgeFile]) -> Result<History, DiskError> {
+fn history(shared: &DiskShared, files: &[PurgeFile]) -> Result<History, DiskError> {
     let whole = shared.folder.is_whole();
     let noted = shared.folder.note(false);
     if !whole {
@@ -66,7 +68,7 @@ fn history(shared: &Shared, files: &[PurgeFile]) -> Result<History, DiskError> {
 }
 
 /// Deletes what earlier processes have written.
-fn clear(shared: &Shared, segments: &[Segment], purges: &[PurgeFile]) {
+fn clear(shared: &DiskShared, segments: &[Segment], purges: &[PurgeFile]) {
     {
         let mut files = lock(&shared.files);
         files.segments.retain(|file| !segments.iter().any(|gone| gone.number == file.number));
@@ -82,8 +84,8 @@ fn clear(shared: &Shared, segments: &[Segment], purges: &[PurgeFile]) {
 }
 
 struct Loader<'a> {
-    shared: &'a Shared,
-    memory: &'a dyn Memory,
+    shared: &'a DiskShared,
+    memory: &'a dyn MemoryStore,
     history: History,
     /// Fingerprints of keys and variants that were seen.
     seen: HashSet<u64>,
@@ -124,9 +126,9 @@ impl Loader<'_> {
                 continue;
             }
             let purged = match self.history.state(entry.key, &entry.terms.tags, entry.stamp) {
-                State::Kept => false,
-                State::Stale => true,
-                State::Gone => continue,
+                PurgeState::Kept => false,
+                PurgeState::Stale => true,
+                PurgeState::Gone => continue,
             };
             let (key, origin) = (entry.key.into(), entry.origin);
             if !self.memory.insert(Loaded { key, origin, kept: entry.kept(purged) }) {
@@ -148,7 +150,7 @@ pub struct Reading {
 
 /// Where a record of an entry lies.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct RecordPlace {
     at: u64,
     head: Head,
 }
@@ -168,7 +170,7 @@ impl Reading {
     }
 
     /// All entries, up to the first that is torn or whose length can't be believed.
-    pub fn places(&mut self) -> Vec<Place> {
+    pub fn places(&mut self) -> Vec<RecordPlace> {
         let mut places = Vec::new();
         let mut at = FILE_HEAD as u64;
         while let Some(most) = self.bytes.checked_sub(at + HEAD as u64) {
@@ -180,7 +182,7 @@ impl Reading {
             let Ok(head) = Head::read(&head, self.head.seed, most) else { break };
             at += HEAD as u64;
             if head.kind == Kind::Entry {
-                places.push(Place { at, head });
+                places.push(RecordPlace { at, head });
             }
             at += head.length as u64;
         }
@@ -188,10 +190,10 @@ impl Reading {
     }
 
     /// The entry there, if it is what was written.
-    pub fn entry(&mut self, place: Place) -> Option<Entry<'_>> {
+    pub fn entry(&mut self, place: RecordPlace) -> Option<StoredEntry<'_>> {
         self.buffer.resize(place.head.length, 0);
         self.file.read_exact_at(&mut self.buffer, place.at).ok()?;
         let payload = place.head.payload(&self.buffer, self.head.seed).ok()?;
-        Entry::read(payload).ok().filter(|entry| entry.stamp >= self.head.floor)
+        StoredEntry::read(payload).ok().filter(|entry| entry.stamp >= self.head.floor)
     }
 }

@@ -61,8 +61,8 @@ use millrace_pages::{Hardness, Kept, Millis, Purge};
 use crate::context::log::Log;
 use error::DiskError;
 use files::Files;
-use folder::Folder;
-use purges::Purges;
+use folder::DiskFolder;
+use purges::DiskPurges;
 
 /// Entries that may wait for the writer.
 const QUEUE: usize = 8_192;
@@ -71,7 +71,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How much, and when.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct DiskLimits {
     /// For all files together.
     pub bytes: u64,
     /// For pages that wait to be written.
@@ -83,11 +83,11 @@ pub struct Limits {
     pub least_fresh: Millis,
 }
 
-impl Limits {
+impl DiskLimits {
     /// What is usual for that much disk space.
-    pub fn new(bytes: u64) -> Limits {
+    pub fn new(bytes: u64) -> DiskLimits {
         let queue_bytes = usize::try_from(bytes / 8).unwrap_or(usize::MAX).clamp(1 << 20, 64 << 20);
-        Limits { bytes, queue_bytes, settle: Duration::from_secs(2), least_fresh: 60_000 }
+        DiskLimits { bytes, queue_bytes, settle: Duration::from_secs(2), least_fresh: 60_000 }
     }
 }
 
@@ -103,7 +103,7 @@ pub struct Loaded {
 }
 
 /// The page cache in memory.
-pub trait Memory: Send + Sync + 'static {
+pub trait MemoryStore: Send + Sync + 'static {
     /// Takes an entry, unless there is a newer one. False: memory is full, and no more are wanted.
     fn insert(&self, loaded: Loaded) -> bool;
 
@@ -138,23 +138,23 @@ pub struct Usage {
 
 /// The folder where pages outlive the process. All methods do nothing where there is none.
 pub struct Disk {
-    active: Option<Active>,
+    active: Option<ActiveDisk>,
 }
 
-struct Active {
-    shared: Arc<Shared>,
-    queue: SyncSender<Job>,
+struct ActiveDisk {
+    shared: Arc<DiskShared>,
+    queue: SyncSender<DiskJob>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What all threads share.
-struct Shared {
-    folder: Folder,
-    limits: Limits,
+struct DiskShared {
+    folder: DiskFolder,
+    limits: DiskLimits,
     log: Log,
     /// Files of earlier processes have lower numbers.
     first: u64,
-    purges: Mutex<Purges>,
+    purges: Mutex<DiskPurges>,
     files: Mutex<Files>,
     /// As in the limits; may change.
     bytes: AtomicU64,
@@ -171,7 +171,7 @@ struct Shared {
     closing: AtomicBool,
 }
 
-impl Shared {
+impl DiskShared {
     /// For all files together.
     fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
@@ -189,15 +189,15 @@ impl Shared {
 }
 
 /// What the writer is asked for.
-enum Job {
-    Entry(Box<Waiting>),
+enum DiskJob {
+    Entry(Box<QueuedEntry>),
     /// The memory that knows which entries are still in use.
-    Memory(std::sync::Weak<dyn Memory>),
+    Memory(std::sync::Weak<dyn MemoryStore>),
     Close(SyncSender<()>),
 }
 
 /// An entry to be written.
-struct Waiting {
+struct QueuedEntry {
     key: Box<[u8]>,
     kept: Kept,
     stamp: u64,
@@ -212,8 +212,8 @@ impl Disk {
     }
 
     /// Takes possession of a folder, which is made if need be. Where that is not possible, says so and goes on without.
-    pub fn open(path: &Path, limits: Limits, log: &Log) -> Disk {
-        match Active::open(path, limits, log) {
+    pub fn open(path: &Path, limits: DiskLimits, log: &Log) -> Disk {
+        match ActiveDisk::open(path, limits, log) {
             Ok(active) => Disk { active: Some(active) },
             Err(why) => {
                 log.warn(format_args!(
@@ -247,8 +247,8 @@ impl Disk {
         let sent = if queued + bytes > shared.limits.queue_bytes {
             false
         } else {
-            let entry = Waiting { key: key.into(), kept, stamp, origin, bytes };
-            active.queue.try_send(Job::Entry(Box::new(entry))).is_ok()
+            let entry = QueuedEntry { key: key.into(), kept, stamp, origin, bytes };
+            active.queue.try_send(DiskJob::Entry(Box::new(entry))).is_ok()
         };
         if !sent {
             shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -275,12 +275,12 @@ impl Disk {
 
     /// Begins to give `memory` what earlier processes have written, newest first, on a thread of its own. Nothing is
     /// given before this is called.
-    pub fn load(&self, memory: &Arc<impl Memory>) {
+    pub fn load(&self, memory: &Arc<impl MemoryStore>) {
         let Some(active) = &self.active else { return memory.is_loaded() };
-        let memory: Arc<dyn Memory> = memory.clone();
+        let memory: Arc<dyn MemoryStore> = memory.clone();
         // Before the writer knows: it leaves alone what is to be read.
         active.shared.loading.store(true, Ordering::Release);
-        let _ = active.queue.try_send(Job::Memory(Arc::downgrade(&memory)));
+        let _ = active.queue.try_send(DiskJob::Memory(Arc::downgrade(&memory)));
         let shared = active.shared.clone();
         let name = "millrace-cache-load".to_owned();
         if let Err(error) =
@@ -296,7 +296,7 @@ impl Disk {
         let Some(active) = &self.active else { return };
         active.shared.closing.store(true, Ordering::Release);
         let (done, closed) = sync_channel(1);
-        let mut job = Job::Close(done);
+        let mut job = DiskJob::Close(done);
         let began = std::time::Instant::now();
         while let Err(TrySendError::Full(same)) = active.queue.try_send(job) {
             if began.elapsed() > PATIENCE {
@@ -314,7 +314,7 @@ impl Disk {
 
     /// Figures.
     pub fn usage(&self) -> Usage {
-        let Some(Active { shared, .. }) = &self.active else { return Usage::default() };
+        let Some(ActiveDisk { shared, .. }) = &self.active else { return Usage::default() };
         let files = lock(&shared.files);
         Usage {
             bytes: files.bytes(),
@@ -328,19 +328,19 @@ impl Disk {
     }
 }
 
-impl Active {
-    fn open(path: &Path, limits: Limits, log: &Log) -> Result<Active, DiskError> {
-        let (folder, lock) = Folder::open(path)?;
+impl ActiveDisk {
+    fn open(path: &Path, limits: DiskLimits, log: &Log) -> Result<ActiveDisk, DiskError> {
+        let (folder, lock) = DiskFolder::open(path)?;
         let files = folder.list().map_err(DiskError::cannot("read", path))?;
         // No earlier process can have reached it, however often it purged.
         let first = files.next;
         let first_stamp = first << 40;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(DiskShared {
             folder,
             limits,
             log: log.clone(),
             first,
-            purges: Mutex::new(Purges::new(first_stamp)),
+            purges: Mutex::new(DiskPurges::new(first_stamp)),
             files: Mutex::new(files),
             bytes: AtomicU64::new(limits.bytes),
             settled: AtomicU64::new(first_stamp),
@@ -354,12 +354,12 @@ impl Active {
             closing: AtomicBool::new(false),
         });
         let (queue, jobs) = sync_channel(QUEUE);
-        let writer = writer::Writer::new(shared.clone(), lock);
+        let writer = writer::DiskWriter::new(shared.clone(), lock);
         let writer = std::thread::Builder::new()
             .name("millrace-cache-write".to_owned())
             .spawn(move || writer.run(&jobs))
             .map_err(|error| DiskError::Cannot("start a thread".to_owned(), error))?;
-        Ok(Active { shared, queue, writer: Mutex::new(Some(writer)) })
+        Ok(ActiveDisk { shared, queue, writer: Mutex::new(Some(writer)) })
     }
 }
 

@@ -11,7 +11,7 @@ use rustix::fs::FallocateFlags;
 use super::error::DiskError;
 use super::files::PurgeFile;
 use super::folder::private;
-use super::{Shared, lock};
+use super::{DiskShared, lock};
 
 /// Room that a new file takes at once, so that there is some when the disk is full.
 const RESERVED: u64 = 64 << 10;
@@ -20,7 +20,7 @@ const MANY: usize = 4;
 
 /// Where purges stand. Whoever holds the lock writes.
 #[derive(Debug)]
-pub struct Purges {
+pub struct DiskPurges {
     /// Of the last purge.
     last: u64,
     /// Purges that are written and not in force yet.
@@ -35,10 +35,10 @@ struct Current {
     bytes: u64,
 }
 
-impl Purges {
+impl DiskPurges {
     /// No purge yet; the first one gets a stamp above this.
-    pub fn new(stamp: u64) -> Purges {
-        Purges { last: stamp, under_way: Vec::new(), current: None }
+    pub fn new(stamp: u64) -> DiskPurges {
+        DiskPurges { last: stamp, under_way: Vec::new(), current: None }
     }
 
     /// The number of the file that is being written.
@@ -53,7 +53,7 @@ impl Purges {
 }
 
 /// Writes purges. They are under way until what this returns is dropped.
-pub fn begin<'a>(shared: &'a Shared, purges: &[(Purge, Hardness)]) -> UnderWay<'a> {
+pub fn begin<'a>(shared: &'a DiskShared, purges: &[(Purge, Hardness)]) -> UnderWay<'a> {
     let mut log = lock(&shared.purges);
     let first = log.last + 1;
     log.last += purges.len() as u64;
@@ -70,7 +70,7 @@ pub fn begin<'a>(shared: &'a Shared, purges: &[(Purge, Hardness)]) -> UnderWay<'
 
 /// Purges that are written and are being applied.
 pub struct UnderWay<'a> {
-    shared: &'a Shared,
+    shared: &'a DiskShared,
     first: u64,
 }
 
@@ -83,7 +83,12 @@ impl Drop for UnderWay<'_> {
 }
 
 /// Writes by one call. The file is opened each time: a descriptor may mean nothing in another thread.
-fn append(shared: &Shared, log: &mut Purges, first: u64, purges: &[(Purge, Hardness)]) -> io::Result<()> {
+fn append(
+    shared: &DiskShared,
+    log: &mut DiskPurges,
+    first: u64,
+    purges: &[(Purge, Hardness)],
+) -> io::Result<()> {
     if log.current.as_ref().is_none_or(|current| current.bytes > shared.purge_file()) {
         log.current = None;
         let number = lock(&shared.files).number();
@@ -116,7 +121,7 @@ fn records(mut out: Vec<u8>, seed: u64, first: u64, purges: &[(Purge, Hardness)]
 }
 
 /// A purge can't be written. What it may concern must not come back, so nothing does.
-fn give_up(shared: &Shared, stamp: u64, error: &io::Error) {
+fn give_up(shared: &DiskShared, stamp: u64, error: &io::Error) {
     shared.void.store(stamp, Ordering::Release);
     let mut left = None;
     let mut files = lock(&shared.files);
@@ -144,7 +149,7 @@ fn give_up(shared: &Shared, stamp: u64, error: &io::Error) {
 ///
 /// # Errors
 /// A file can't be read, or something in it was changed: purges may be missing.
-pub fn read(shared: &Shared, files: &[PurgeFile]) -> Result<History, DiskError> {
+pub fn read(shared: &DiskShared, files: &[PurgeFile]) -> Result<History, DiskError> {
     let mut history = History::default();
     for file in files {
         let path = shared.folder.purges(file.number);
@@ -160,7 +165,7 @@ pub fn read(shared: &Shared, files: &[PurgeFile]) -> Result<History, DiskError> 
 ///
 /// # Errors
 /// They can't be read or written.
-pub fn merge(shared: &Shared, floor: u64) -> Result<(), DiskError> {
+pub fn merge(shared: &DiskShared, floor: u64) -> Result<(), DiskError> {
     let (finished, floor) = {
         // Both at once, or one that has just been begun could be taken for a finished one.
         let (purges, files) = (lock(&shared.purges), lock(&shared.files));

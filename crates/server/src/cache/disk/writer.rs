@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 use millrace_pages::record::{self, FILE_HEAD, FileHead, Holds};
 
 use super::files::Segment;
-use super::folder::{Folder, private};
+use super::folder::{DiskFolder, private};
 use super::loader::Reading;
 use super::purges::{self, random};
-use super::{Job, Memory, Shared, Waiting, lock};
+use super::{DiskJob, DiskShared, MemoryStore, QueuedEntry, lock};
 
 /// Jobs that are taken from the queue before something is written.
 const AT_ONCE: usize = 256;
@@ -37,16 +37,16 @@ const MOST_SEGMENTS: usize = 256;
 const IDLE: Duration = Duration::from_secs(60);
 
 /// What the writer's thread owns.
-pub struct Writer {
-    shared: Arc<Shared>,
+pub struct DiskWriter {
+    shared: Arc<DiskShared>,
     /// The folder is ours as long as this lives.
     lock: File,
-    waiting: VecDeque<(Instant, Box<Waiting>)>,
-    memory: Option<Weak<dyn Memory>>,
+    waiting: VecDeque<(Instant, Box<QueuedEntry>)>,
+    memory: Option<Weak<dyn MemoryStore>>,
     current: Option<Open>,
     /// The next segment will have no entry with a lower stamp.
     next_floor: u64,
-    trouble: Option<Trouble>,
+    trouble: Option<WriteTrouble>,
     /// It is not tried again.
     merges_failed: bool,
 }
@@ -59,31 +59,31 @@ struct Open {
 }
 
 /// Writing failed.
-struct Trouble {
+struct WriteTrouble {
     since: Instant,
     told: Instant,
     lost: u64,
 }
 
-impl Writer {
+impl DiskWriter {
     /// A writer that has written nothing yet.
-    pub fn new(shared: Arc<Shared>, lock: File) -> Writer {
+    pub fn new(shared: Arc<DiskShared>, lock: File) -> DiskWriter {
         let next_floor = shared.settled.load(Ordering::Acquire);
         let waiting = VecDeque::new();
         let (memory, current, trouble) = (None, None, None);
-        Writer { shared, lock, waiting, memory, current, next_floor, trouble, merges_failed: false }
+        DiskWriter { shared, lock, waiting, memory, current, next_floor, trouble, merges_failed: false }
     }
 
     /// Works until it is asked to end.
-    pub fn run(mut self, jobs: &Receiver<Job>) {
+    pub fn run(mut self, jobs: &Receiver<DiskJob>) {
         while let Some(first) = self.wait(jobs) {
             for job in first.into_iter().chain(jobs.try_iter().take(AT_ONCE)) {
                 match job {
-                    Job::Entry(entry) => {
+                    DiskJob::Entry(entry) => {
                         self.waiting.push_back((Instant::now() + self.shared.limits.settle, entry));
                     }
-                    Job::Memory(memory) => self.memory = Some(memory),
-                    Job::Close(done) => {
+                    DiskJob::Memory(memory) => self.memory = Some(memory),
+                    DiskJob::Close(done) => {
                         self.end();
                         let _ = done.send(());
                         return;
@@ -96,7 +96,7 @@ impl Writer {
     }
 
     /// The next job, or none when an entry's moment has come. The outer `None`: nobody can send one any more.
-    fn wait(&self, jobs: &Receiver<Job>) -> Option<Option<Job>> {
+    fn wait(&self, jobs: &Receiver<DiskJob>) -> Option<Option<DiskJob>> {
         let due = self.waiting.front().map(|(due, _)| due.saturating_duration_since(Instant::now()));
         match jobs.recv_timeout(due.unwrap_or(IDLE)) {
             Ok(job) => Some(Some(job)),
@@ -128,7 +128,7 @@ impl Writer {
     }
 
     /// Encodes an entry into the batch, for the segment that is open; writes the batch if it is full.
-    fn add(&mut self, batch: &mut Batch, entry: &Waiting) {
+    fn add(&mut self, batch: &mut Batch, entry: &QueuedEntry) {
         if self.is_refused(entry) {
             return;
         }
@@ -143,15 +143,15 @@ impl Writer {
         if entry.stamp < open.head.floor {
             return;
         }
-        let Waiting { key, kept, stamp, origin, .. } = entry;
-        record::Stored { stamp: *stamp, origin: *origin, key, kept }.put(&mut batch.bytes, open.head.seed);
+        let QueuedEntry { key, kept, stamp, origin, .. } = entry;
+        record::NewEntry { stamp: *stamp, origin: *origin, key, kept }.put(&mut batch.bytes, open.head.seed);
         batch.entries += 1;
         if batch.bytes.len() >= BATCH {
             self.flush(batch);
         }
     }
 
-    fn is_refused(&mut self, entry: &Waiting) -> bool {
+    fn is_refused(&mut self, entry: &QueuedEntry) -> bool {
         let too_large = entry.bytes as u64 > self.shared.bytes() / 4;
         let void = entry.stamp < self.shared.void.load(Ordering::Acquire);
         let in_trouble = match &mut self.trouble {
@@ -229,7 +229,7 @@ impl Writer {
                 log.warn(format_args!(
                     "cannot write cached pages to {folder}: {error}; keeping them only in memory until writing succeeds"
                 ));
-                self.trouble = Some(Trouble { since: now, told: now, lost: entries });
+                self.trouble = Some(WriteTrouble { since: now, told: now, lost: entries });
             }
             Some(trouble) => {
                 trouble.since = now;
@@ -309,7 +309,7 @@ impl Writer {
     }
 
     /// Writes again what memory still has of a segment: at most `most` bytes, so that the folder becomes smaller.
-    fn rescue(&mut self, memory: &dyn Memory, mut reading: Reading, most: u64) {
+    fn rescue(&mut self, memory: &dyn MemoryStore, mut reading: Reading, most: u64) {
         let mut batch = Batch { again: true, ..Batch::default() };
         let mut left = most;
         for place in reading.places() {
@@ -318,7 +318,7 @@ impl Writer {
             let Some(entry) = reading.entry(place) else { continue };
             let Some(kept) = memory.still_has(entry.key, entry.variant, entry.came) else { continue };
             let (key, origin) = (entry.key.into(), entry.origin);
-            let entry = Waiting { bytes: kept.page.bytes(), key, kept, stamp, origin };
+            let entry = QueuedEntry { bytes: kept.page.bytes(), key, kept, stamp, origin };
             let Some(rest) = left.checked_sub(entry.bytes as u64) else { break };
             left = rest;
             self.add(&mut batch, &entry);
@@ -339,7 +339,7 @@ impl Writer {
         if let Err(error) = noted {
             self.shared.log.debug(format_args!("cannot close the cache folder properly: {error}"));
         }
-        Folder::unlock(&self.lock);
+        DiskFolder::unlock(&self.lock);
     }
 }
 

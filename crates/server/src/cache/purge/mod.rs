@@ -1,7 +1,7 @@
 //! Orders to purge pages, from outside of the scripts: `millrace purge` (through the admin address), and the methods
 //! `PURGE` and `BAN` of HTTP. What scripts order comes with their answers (see `cache::settle`).
 //!
-//! [`Order`] is what somebody wants, found to make sense; [`request`] reads one from a request. Every purge that met pages,
+//! [`PurgeOrder`] is what somebody wants, found to make sense; [`request`] reads one from a request. Every purge that met pages,
 //! whoever ordered it, is told in the error log at level info: who, what, how many. That is the purge log; `grep purge`
 //! finds it. Purges that met nothing are told at level debug.
 
@@ -14,18 +14,18 @@ use millrace_settings::plan::Level;
 
 #[cfg(test)]
 pub use order::tests;
-pub use order::{Order, OrderError, key_host, site_and_target};
+pub use order::{OrderError, PurgeOrder, key_host, site_and_target};
 pub use request::is_order;
 
-use super::{Cache, CacheThread};
+use super::{CacheThread, PageCache};
 use crate::context::Process;
 use crate::context::log::Log;
 use crate::context::stats::Registry;
 use crate::message::{Reply, Request};
-use crate::site::{Setup, Site};
+use crate::site::{Site, SiteSetup};
 
 /// The answer to a request by `PURGE` or `BAN`.
-pub fn answer(thread: &CacheThread, setup: &Setup, site: &Site, request: &Request) -> Reply {
+pub fn answer(thread: &CacheThread, setup: &SiteSetup, site: &Site, request: &Request) -> Reply {
     match request::read(site, &setup.plan.cache, request) {
         Err(refusal) => {
             if refusal.status == 403 && request::is_worth_a_line(request) {
@@ -49,7 +49,13 @@ pub fn answer(thread: &CacheThread, setup: &Setup, site: &Site, request: &Reques
 }
 
 /// Follows an order of `who`. Returns about how many pages it met.
-pub fn follow(process: &Process, cache: &Cache, setup: &Setup, order: &Order, who: &str) -> usize {
+pub fn follow(
+    process: &Process,
+    cache: &PageCache,
+    setup: &SiteSetup,
+    order: &PurgeOrder,
+    who: &str,
+) -> usize {
     let pages = cache.purge(&order.purges(setup));
     note(&process.stats, &process.log, &who, &order.shown(setup), pages);
     pages

@@ -7,14 +7,14 @@ use millrace_settings::plan::Address;
 use millrace_wire::path;
 
 use crate::message::host_of;
-use crate::site::{Setup, Site};
+use crate::site::{Site, SiteSetup};
 
 /// The most tags that one request may name.
 pub(super) const MOST_TAGS: usize = 256;
 
 /// An order to purge. Makes sense for the set-up that it was read with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct PurgeOrder {
     /// What: at least one thing.
     pub what: Vec<What>,
     /// How.
@@ -123,12 +123,12 @@ impl fmt::Display for OrderError {
 
 impl std::error::Error for OrderError {}
 
-impl Order {
+impl PurgeOrder {
     /// Reads the form that `millrace purge` sends: `url`, `tag`, `site`, `all`, `hard`.
     ///
     /// # Errors
     /// What is wrong, and what could be meant instead.
-    pub fn from_form(setup: &Setup, form: &[(String, String)]) -> Result<Order, OrderError> {
+    pub fn from_form(setup: &SiteSetup, form: &[(String, String)]) -> Result<PurgeOrder, OrderError> {
         let on = |name: &str| form.iter().any(|(n, v)| n == name && !matches!(v.as_str(), "" | "0" | "no"));
         let values =
             |name: &'static str| form.iter().filter(move |(n, _)| n == name).map(|(_, v)| v.as_str());
@@ -151,11 +151,11 @@ impl Order {
         if what.is_empty() {
             return Err(OrderError::Empty);
         }
-        Ok(Order { what, hardness: if on("hard") { Hardness::Hard } else { Hardness::Soft } })
+        Ok(PurgeOrder { what, hardness: if on("hard") { Hardness::Hard } else { Hardness::Soft } })
     }
 
     /// What the store is told.
-    pub fn purges(&self, setup: &Setup) -> Vec<(Purge, Hardness)> {
+    pub fn purges(&self, setup: &SiteSetup) -> Vec<(Purge, Hardness)> {
         let mut purges = Vec::new();
         for what in &self.what {
             what.purges(setup, &mut |purge| purges.push((purge, self.hardness)));
@@ -164,13 +164,13 @@ impl Order {
     }
 
     /// For the log: `a.example/x, tag b of a.example, hard`.
-    pub fn shown<'a>(&'a self, setup: &'a Setup) -> impl fmt::Display + 'a {
+    pub fn shown<'a>(&'a self, setup: &'a SiteSetup) -> impl fmt::Display + 'a {
         Shown { order: self, setup }
     }
 }
 
 impl What {
-    fn purges(&self, setup: &Setup, add: &mut dyn FnMut(Purge)) {
+    fn purges(&self, setup: &SiteSetup, add: &mut dyn FnMut(Purge)) {
         let site_of = |site: &usize| setup.sites.get(*site);
         match self {
             What::Everything => add(Purge::Everything),
@@ -207,7 +207,7 @@ fn page_tag(site: &Site, host: &str, path: &[u8], query: Option<&[u8]>) -> Tag {
 
 /// Under which hosts a site's pages are kept, as far as can be known: its names, or those of this machine if it has none,
 /// without port and with each that is listened on.
-fn hosts(setup: &Setup, site: &Site) -> Vec<String> {
+fn hosts(setup: &SiteSetup, site: &Site) -> Vec<String> {
     let port = |address: &Address| match address {
         Address::Tcp(address) => Some(address.port()),
         Address::Unix(_) => None,
@@ -238,7 +238,7 @@ fn key_name(site: &Site) -> &str {
 }
 
 /// A URL, or a path where there can be no doubt about the site; with `*` at its end all that begin so.
-fn from_url(setup: &Setup, site: Option<usize>, url: &str) -> Result<What, OrderError> {
+fn from_url(setup: &SiteSetup, site: Option<usize>, url: &str) -> Result<What, OrderError> {
     let (site, host, target) = site_and_target(setup, site, url)?;
     from_target(site, host, target.as_bytes()).ok_or_else(|| OrderError::PathOfUrl(url.to_owned()))
 }
@@ -248,7 +248,7 @@ fn from_url(setup: &Setup, site: Option<usize>, url: &str) -> Result<What, Order
 /// # Errors
 /// It is of no site, or not a URL.
 pub fn site_and_target<'u>(
-    setup: &Setup,
+    setup: &SiteSetup,
     site: Option<usize>,
     url: &'u str,
 ) -> Result<(usize, Option<String>, &'u str), OrderError> {
@@ -283,7 +283,7 @@ pub(super) fn from_target(site: usize, host: Option<String>, target: &[u8]) -> O
 }
 
 /// The site that answers for an authority by one of its names: not the default site for a name that it doesn't have.
-fn site_of(setup: &Setup, wanted: Option<usize>, authority: &str) -> Result<usize, OrderError> {
+fn site_of(setup: &SiteSetup, wanted: Option<usize>, authority: &str) -> Result<usize, OrderError> {
     let site = setup.site_for(authority);
     let host = host_of(authority);
     if host.is_empty() || !(site.plan.names.is_empty() || site.answers_for(&host.to_ascii_lowercase())) {
@@ -299,7 +299,7 @@ fn site_of(setup: &Setup, wanted: Option<usize>, authority: &str) -> Result<usiz
 }
 
 /// The site that is named, or the only one there is.
-fn of_which_site(setup: &Setup, site: Option<usize>, what: &str) -> Result<usize, OrderError> {
+fn of_which_site(setup: &SiteSetup, site: Option<usize>, what: &str) -> Result<usize, OrderError> {
     match (site, setup.sites.len()) {
         (Some(site), _) => Ok(site),
         (None, 1) => Ok(0),
@@ -307,7 +307,7 @@ fn of_which_site(setup: &Setup, site: Option<usize>, what: &str) -> Result<usize
     }
 }
 
-fn site_named(setup: &Setup, name: &str) -> Result<usize, OrderError> {
+fn site_named(setup: &SiteSetup, name: &str) -> Result<usize, OrderError> {
     let named = |site: &&std::sync::Arc<Site>| {
         name_of(site) == name || site.plan.names.iter().any(|one| one.eq_ignore_ascii_case(name))
     };
@@ -318,7 +318,7 @@ fn site_named(setup: &Setup, name: &str) -> Result<usize, OrderError> {
 }
 
 /// Which sites there are: what to say when somebody names another.
-fn sites(setup: &Setup) -> String {
+fn sites(setup: &SiteSetup) -> String {
     const SHOWN: usize = 20;
     let names: Vec<&str> = setup.sites.iter().take(SHOWN).map(|site| name_of(site)).collect();
     let more = if setup.sites.len() > SHOWN { ", and more" } else { "" };
@@ -344,8 +344,8 @@ pub(super) fn legal_tag(tag: &str) -> Result<&str, OrderError> {
 }
 
 struct Shown<'a> {
-    order: &'a Order,
-    setup: &'a Setup,
+    order: &'a PurgeOrder,
+    setup: &'a SiteSetup,
 }
 
 impl fmt::Display for Shown<'_> {
@@ -386,7 +386,7 @@ pub mod tests {
     use crate::context::log::tests::Dir;
 
     /// Sites a.example (with www and *.cdn) and b.example, the default; or one without a name.
-    pub fn setup(named: bool) -> Setup {
+    pub fn setup(named: bool) -> SiteSetup {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let folder = Dir::new(&format!("purge-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
         let config = folder.path("millrace.toml");
@@ -405,18 +405,18 @@ pub mod tests {
         let (plan, _) = millrace_settings::load(&source).unwrap_or_else(|problems| panic!("{problems}"));
         let sites: Vec<Arc<Site>> =
             plan.sites.iter().enumerate().map(|(n, site)| Site::new(n, site.clone())).collect();
-        Setup::new(plan.into(), sites)
+        SiteSetup::new(plan.into(), sites)
     }
 
-    fn order(setup: &Setup, form: &str) -> Result<Order, OrderError> {
+    fn order(setup: &SiteSetup, form: &str) -> Result<PurgeOrder, OrderError> {
         let pair = |pair: &str| {
             let (name, value) = pair.split_once('=').unwrap();
             (name.to_owned(), value.to_owned())
         };
-        Order::from_form(setup, &form.split_whitespace().map(pair).collect::<Vec<_>>())
+        PurgeOrder::from_form(setup, &form.split_whitespace().map(pair).collect::<Vec<_>>())
     }
 
-    fn shown(setup: &Setup, form: &str) -> String {
+    fn shown(setup: &SiteSetup, form: &str) -> String {
         match order(setup, form) {
             Ok(order) => order.shown(setup).to_string(),
             Err(why) => format!("error: {why}"),

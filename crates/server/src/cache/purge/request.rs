@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use millrace_pages::Hardness;
 use millrace_settings::plan::{Cache, Network, Secret};
 
-use super::order::{self, MOST_TAGS, Order, OrderError, What};
+use super::order::{self, MOST_TAGS, OrderError, PurgeOrder, What};
 use crate::message::Request;
 use crate::message::reply::{self, Body, Reply};
 use crate::site::Site;
@@ -56,7 +56,7 @@ pub fn is_order(site: &Site, request: &Request) -> bool {
 ///
 /// # Errors
 /// 403 to others than those whom `cache.purge_from` and `cache.purge_token` mean, 400 with a reason for what can't be understood.
-pub fn read(site: &Site, settings: &Cache, request: &Request) -> Result<Order, Box<Reply>> {
+pub fn read(site: &Site, settings: &Cache, request: &Request) -> Result<PurgeOrder, Box<Reply>> {
     if !may(&settings.purge_from, request) && !has_token(settings.purge_token.as_ref(), request) {
         return Err(Box::new(if is_near(request) { text(403, WHAT_TO_DO) } else { reply::plain(403) }));
     }
@@ -68,7 +68,7 @@ pub fn read(site: &Site, settings: &Cache, request: &Request) -> Result<Order, B
     match what {
         Ok(what) => {
             let hardness = hardness(request, &what);
-            Ok(Order { what, hardness })
+            Ok(PurgeOrder { what, hardness })
         }
         Err(why) => Err(Box::new(text(400, &why.to_string()))),
     }

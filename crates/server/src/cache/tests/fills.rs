@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use millrace_settings::plan::Profile;
 
 use super::*;
-use crate::message::reply::{Source, plain};
+use crate::message::reply::{ContentSource, plain};
 use millrace_pages::Tag;
 
 const MINUTE: (&str, &str) = ("Cache-Control", "public, max-age=60");
@@ -316,7 +316,7 @@ struct Slow {
     breaks: bool,
 }
 
-impl Source for Slow {
+impl ContentSource for Slow {
     fn length(&self) -> Option<u64> {
         None
     }

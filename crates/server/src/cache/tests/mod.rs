@@ -17,7 +17,7 @@ use millrace_settings::{Source, plan};
 use millrace_wire::head::{Head, Limits};
 use tokio::task::LocalSet;
 
-use super::{Cache, CacheThread, Consulted, Disk, DiskLimits, Maker, Waited, consult, settle};
+use super::{CacheThread, Consulted, Disk, DiskLimits, PageCache, PageMaker, Waited, consult, settle};
 use crate::context::log::Log;
 use crate::context::stats::{Counter, Registry};
 use crate::context::{Context, Process};
@@ -33,7 +33,7 @@ thread_local! {
     static RUNS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-fn maker() -> Maker {
+fn maker() -> PageMaker {
     Rc::new(make)
 }
 
@@ -130,7 +130,7 @@ fn play<F: Future<Output = ()>>(
         }
         None => Disk::off(),
     };
-    let cache = Cache::with_disk(plan.cache.memory, 1, disk);
+    let cache = PageCache::with_disk(plan.cache.memory, 1, disk);
     cache.set_rules([&*site].into_iter());
     cache.begin_to_load();
     let process = Process::new(Registry::new(1), Log::quiet(), 0);
@@ -178,18 +178,18 @@ impl Scene {
                 Consulted::Wait(reply) => match reply.await {
                     Waited::Reply(reply) => reply,
                     Waited::Again => continue,
-                    Waited::Alone => self.alone(request, same, super::Told::PASS).await,
+                    Waited::Alone => self.alone(request, same, super::CacheStatus::PASS).await,
                 },
-                Consulted::Run(told) => self.alone(request, same, told).await,
+                Consulted::Run(cache_status) => self.alone(request, same, cache_status).await,
                 Consulted::Elsewhere => unreachable!("this is no crowd loop"),
             };
         };
         read(reply, method == "HEAD").await
     }
 
-    async fn alone(&self, request: Request, asked: Request, told: super::Told) -> Reply {
+    async fn alone(&self, request: Request, asked: Request, cache_status: super::CacheStatus) -> Reply {
         let mut reply = make(asked).await;
-        settle(&self.thread, &self.site, &request, &mut reply, told);
+        settle(&self.thread, &self.site, &request, &mut reply, cache_status);
         reply
     }
 

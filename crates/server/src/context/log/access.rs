@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use millrace_settings::plan::{self, AccessFormat};
 
-use super::line::{self, Stamp};
-use super::messages::{Messages, PATIENCE};
-use super::sink::{Failed, Sink, Target};
+use super::line::{self, LogTime};
+use super::messages::{ErrorLogQueue, PATIENCE};
+use super::sink::{Failed, LogSink, LogTarget};
 use crate::context::Context;
 use crate::context::stats::Counter;
 use millrace_wire::head::Head;
@@ -28,9 +28,9 @@ const TELL_AGAIN: Duration = Duration::from_secs(60);
 
 /// A line about one request.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry<'a> {
+pub struct AccessEntry<'a> {
     /// The request.
-    pub asked: Asked<'a>,
+    pub asked: LoggedRequest<'a>,
     /// The client's address; `None` for a peer on a Unix socket.
     pub client: Option<IpAddr>,
     /// Status of the answer.
@@ -43,7 +43,7 @@ pub struct Entry<'a> {
 
 /// What a client asked.
 #[derive(Clone, Copy, Debug)]
-pub enum Asked<'a> {
+pub enum LoggedRequest<'a> {
     /// A request: its head, and host and port as the client asked for them.
     Request(&'a Head, &'a str),
     /// Something else: the beginning of what it sent, as far as it is known.
@@ -55,12 +55,12 @@ pub enum Asked<'a> {
 pub struct AccessBuffer {
     lines: RefCell<Vec<u8>>,
     count: Cell<u64>,
-    stamp: RefCell<Stamp>,
+    stamp: RefCell<LogTime>,
 }
 
 impl AccessBuffer {
     /// Adds a line, if there is an access log.
-    pub fn record(&self, context: &Context, entry: &Entry<'_>) {
+    pub fn record(&self, context: &Context, entry: &AccessEntry<'_>) {
         // Read on each request, so that a reload takes effect; otherwise nothing writes to it.
         let Some(format) = context.process.log.access().and_then(Access::format) else { return };
         let mut lines = self.lines.borrow_mut();
@@ -85,7 +85,7 @@ impl AccessBuffer {
         if count > 0 {
             let room = Vec::with_capacity(self.lines.borrow().len());
             let lines = self.lines.replace(room);
-            if access.queue.try_send(Job::Lines { lines, count }).is_err() {
+            if access.queue.try_send(AccessLogJob::Lines { lines, count }).is_err() {
                 lost += count;
                 context.process.log.warn(format_args!("dropping access log lines: the disk is too slow"));
             }
@@ -98,20 +98,20 @@ impl AccessBuffer {
 
 /// The way to the writer of the access log.
 pub struct Access {
-    queue: SyncSender<Job>,
-    shared: Arc<Shared>,
+    queue: SyncSender<AccessLogJob>,
+    shared: Arc<AccessLogShared>,
 }
 
-struct Shared {
+struct AccessLogShared {
     /// 0: off. Otherwise an [`AccessFormat`] plus 1.
     format: AtomicU8,
     /// Lines that the writer could not write, until an event loop adds them to its counters.
     lost: AtomicU64,
 }
 
-enum Job {
+enum AccessLogJob {
     Lines { lines: Vec<u8>, count: u64 },
-    Open { target: Target, done: SyncSender<io::Result<()>> },
+    Open { target: LogTarget, done: SyncSender<io::Result<()>> },
     Close { done: SyncSender<()> },
 }
 
@@ -120,13 +120,13 @@ impl Access {
     ///
     /// # Errors
     /// The file can't be opened, or no thread can be started.
-    pub fn start(plan: &plan::Log, messages: Messages) -> io::Result<Access> {
+    pub fn start(plan: &plan::Log, messages: ErrorLogQueue) -> io::Result<Access> {
         let (queue, jobs) = sync_channel(QUEUE);
-        let shared = Arc::new(Shared { format: AtomicU8::new(0), lost: AtomicU64::new(0) });
+        let shared = Arc::new(AccessLogShared { format: AtomicU8::new(0), lost: AtomicU64::new(0) });
         let access = Access { queue, shared: shared.clone() };
         thread::Builder::new().name("millrace-access".to_owned()).spawn(move || {
-            let sink = Sink::open(Target::Off).expect("nothing has to be opened");
-            Writer { sink, messages, shared, loss: None }.run(&jobs);
+            let sink = LogSink::open(LogTarget::Off).expect("nothing has to be opened");
+            AccessLogWriter { sink, messages, shared, loss: None }.run(&jobs);
         })?;
         access.reopen(plan)?;
         Ok(access)
@@ -148,8 +148,8 @@ impl Access {
     pub fn reopen(&self, plan: &plan::Log) -> io::Result<()> {
         let (done, opened) = sync_channel(1);
         let busy = || io::Error::new(io::ErrorKind::TimedOut, "the access log's disk does not respond");
-        let target = plan.access.clone().map_or(Target::Off, Target::File);
-        self.queue.try_send(Job::Open { target, done }).map_err(|_| busy())?;
+        let target = plan.access.clone().map_or(LogTarget::Off, LogTarget::File);
+        self.queue.try_send(AccessLogJob::Open { target, done }).map_err(|_| busy())?;
         opened.recv_timeout(PATIENCE).map_err(|_| busy())??;
         let format = match (&plan.access, plan.access_format) {
             (None, _) => 0,
@@ -162,15 +162,15 @@ impl Access {
 
     /// Writes what is queued and ends the writer.
     pub fn close(&self) {
-        super::end_writer(&self.queue, PATIENCE, |done| Job::Close { done });
+        super::end_writer(&self.queue, PATIENCE, |done| AccessLogJob::Close { done });
     }
 }
 
 /// What the thread of the access log owns.
-struct Writer {
-    sink: Sink,
-    messages: Messages,
-    shared: Arc<Shared>,
+struct AccessLogWriter {
+    sink: LogSink,
+    messages: ErrorLogQueue,
+    shared: Arc<AccessLogShared>,
     /// Lines are being lost.
     loss: Option<Loss>,
 }
@@ -180,19 +180,19 @@ struct Loss {
     told: Instant,
 }
 
-impl Writer {
-    fn run(mut self, jobs: &Receiver<Job>) {
+impl AccessLogWriter {
+    fn run(mut self, jobs: &Receiver<AccessLogJob>) {
         while let Ok(job) = jobs.recv() {
             match job {
-                Job::Lines { lines, count } => match self.sink.write_lines(&lines) {
+                AccessLogJob::Lines { lines, count } => match self.sink.write_lines(&lines) {
                     Ok(()) => self.recovered(),
                     Err(failed) => self.failed(&failed, count),
                 },
-                Job::Open { target, done } => {
-                    let opened = Sink::open(target).map(|sink| self.sink = sink);
+                AccessLogJob::Open { target, done } => {
+                    let opened = LogSink::open(target).map(|sink| self.sink = sink);
                     let _ = done.send(opened);
                 }
-                Job::Close { done } => {
+                AccessLogJob::Close { done } => {
                     let _ = done.send(());
                     return;
                 }
@@ -259,8 +259,8 @@ mod tests {
     }
 
     fn ask(context: &Context, what: &str) {
-        let asked = Asked::Malformed(what.as_bytes());
-        let entry = Entry { asked, client: None, status: 400, bytes: 0, duration: Duration::ZERO };
+        let asked = LoggedRequest::Malformed(what.as_bytes());
+        let entry = AccessEntry { asked, client: None, status: 400, bytes: 0, duration: Duration::ZERO };
         context.access.record(context, &entry);
     }
 

@@ -4,18 +4,18 @@
 use std::io::Write;
 use std::time::Duration;
 
-use super::access::{Asked, Entry};
+use super::access::{AccessEntry, LoggedRequest};
 use super::time::Civil;
 
 /// The present as both formats write it, formatted once a second or millisecond and not once a line.
 #[derive(Debug, Default)]
-pub struct Stamp {
+pub struct LogTime {
     since: Option<Duration>,
     common: Vec<u8>,
     rfc3339: Vec<u8>,
 }
 
-impl Stamp {
+impl LogTime {
     /// It is that long since 1970.
     pub fn set(&mut self, since: Duration) {
         let known = |d: Duration| d.as_millis() == since.as_millis();
@@ -35,20 +35,20 @@ impl Stamp {
 
 /// `client - - [time] "request line" status bytes "referer" "user agent" seconds "host"`: the combined format of
 /// Apache and nginx, whose readers ignore what follows the user agent.
-pub fn combined(out: &mut Vec<u8>, stamp: &Stamp, entry: &Entry<'_>) {
+pub fn combined(out: &mut Vec<u8>, stamp: &LogTime, entry: &AccessEntry<'_>) {
     push_client(out, entry);
     out.extend_from_slice(b" - - [");
     out.extend_from_slice(&stamp.common);
     out.extend_from_slice(b"] \"");
     match entry.asked {
-        Asked::Request(head, _) => {
+        LoggedRequest::Request(head, _) => {
             out.extend_from_slice(head.method().as_bytes());
             out.push(b' ');
             push_quoted(out, head.target());
             out.push(b' ');
             out.extend_from_slice(head.version().text().as_bytes());
         }
-        Asked::Malformed(start) => push_quoted(out, first_line(start)),
+        LoggedRequest::Malformed(start) => push_quoted(out, first_line(start)),
     }
     out.extend_from_slice(b"\" ");
     push_number(out, entry.status.into());
@@ -66,7 +66,7 @@ pub fn combined(out: &mut Vec<u8>, stamp: &Stamp, entry: &Entry<'_>) {
     push_seconds(out, entry.duration);
     out.extend_from_slice(b" \"");
     match entry.asked {
-        Asked::Request(_, authority) if !authority.is_empty() => {
+        LoggedRequest::Request(_, authority) if !authority.is_empty() => {
             push_quoted(out, authority.as_bytes());
         }
         _ => out.push(b'-'),
@@ -75,20 +75,20 @@ pub fn combined(out: &mut Vec<u8>, stamp: &Stamp, entry: &Entry<'_>) {
 }
 
 /// One JSON object (RFC 8259). Bytes that are no UTF-8 become the text `\xff`, as in the combined format.
-pub fn json(out: &mut Vec<u8>, stamp: &Stamp, entry: &Entry<'_>) {
+pub fn json(out: &mut Vec<u8>, stamp: &LogTime, entry: &AccessEntry<'_>) {
     out.extend_from_slice(b"{\"time\":\"");
     out.extend_from_slice(&stamp.rfc3339);
     out.extend_from_slice(b"\",\"client\":\"");
     push_client(out, entry);
     out.push(b'"');
     match entry.asked {
-        Asked::Request(head, authority) => {
+        LoggedRequest::Request(head, authority) => {
             push_member(out, "host", Some(authority.as_bytes()));
             push_member(out, "method", Some(head.method().as_bytes()));
             push_member(out, "target", Some(head.target()));
             push_member(out, "protocol", Some(head.version().text().as_bytes()));
         }
-        Asked::Malformed(start) => push_member(out, "malformed", Some(first_line(start))),
+        LoggedRequest::Malformed(start) => push_member(out, "malformed", Some(first_line(start))),
     }
     out.extend_from_slice(b",\"status\":");
     push_number(out, entry.status.into());
@@ -109,14 +109,14 @@ fn first_line(start: &[u8]) -> &[u8] {
     &start[..end.min(MALFORMED_SHOWN)]
 }
 
-fn field<'a>(entry: &Entry<'a>, name: &str) -> Option<&'a [u8]> {
+fn field<'a>(entry: &AccessEntry<'a>, name: &str) -> Option<&'a [u8]> {
     match entry.asked {
-        Asked::Request(head, _) => head.field(name),
-        Asked::Malformed(_) => None,
+        LoggedRequest::Request(head, _) => head.field(name),
+        LoggedRequest::Malformed(_) => None,
     }
 }
 
-fn push_client(out: &mut Vec<u8>, entry: &Entry<'_>) {
+fn push_client(out: &mut Vec<u8>, entry: &AccessEntry<'_>) {
     match entry.client {
         Some(std::net::IpAddr::V4(ip)) => {
             for (i, octet) in ip.octets().into_iter().enumerate() {
@@ -245,12 +245,12 @@ mod tests {
         parsed
     }
 
-    fn lines(asked: Asked<'_>, client: Option<&str>) -> (String, String) {
-        let mut stamp = Stamp::default();
+    fn lines(asked: LoggedRequest<'_>, client: Option<&str>) -> (String, String) {
+        let mut stamp = LogTime::default();
         stamp.set(Duration::from_millis(1_795_295_443_120));
         let client = client.map(|ip| ip.parse().unwrap());
         let duration = Duration::from_micros(12_001_234);
-        let entry = Entry { asked, client, status: 200, bytes: 10_450, duration };
+        let entry = AccessEntry { asked, client, status: 200, bytes: 10_450, duration };
         let (mut one, mut two) = (Vec::new(), Vec::new());
         combined(&mut one, &stamp, &entry);
         json(&mut two, &stamp, &entry);
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn an_ordinary_request() {
         let head = parsed(b"GET /a?b=c HTTP/1.1\r\nHost: example.com\r\nUser-Agent: x/1\r\n\r\n");
-        let (combined, json) = lines(Asked::Request(&head, head.authority()), Some("192.0.2.1"));
+        let (combined, json) = lines(LoggedRequest::Request(&head, head.authority()), Some("192.0.2.1"));
         assert_eq!(
             combined,
             "192.0.2.1 - - [21/Nov/2026:21:10:43 +0000] \"GET /a?b=c HTTP/1.1\" 200 10450 \"-\" \"x/1\" \
@@ -279,7 +279,7 @@ mod tests {
         let head = parsed(
             b"GET / HTTP/1.1\r\nHost: a\r\nReferer: \"x\\\ty\"\r\nUser-Agent: \xc3\xa9\xff\xe2\x80\xa8\xe2\x28\r\n\r\n",
         );
-        let (combined, json) = lines(Asked::Request(&head, head.authority()), Some("2001:db8::1"));
+        let (combined, json) = lines(LoggedRequest::Request(&head, head.authority()), Some("2001:db8::1"));
         assert!(combined.starts_with("2001:db8::1 - - ["), "{combined}");
         assert!(combined.contains(r#""\x22x\x5C\x09y\x22" "\xC3\xA9\xFF\xE2\x80\xA8\xE2(""#), "{combined}");
         assert!(json.contains(r#""referer":"\"x\\\ty\"""#), "{json}");
@@ -289,11 +289,11 @@ mod tests {
 
     #[test]
     fn a_malformed_request() {
-        let (combined, json) = lines(Asked::Malformed(b"\x16\x03\"GET\r\nmore"), None);
+        let (combined, json) = lines(LoggedRequest::Malformed(b"\x16\x03\"GET\r\nmore"), None);
         assert!(combined.starts_with("unix - - ["), "{combined}");
         assert!(combined.contains(r#"] "\x16\x03\x22GET" 200 10450 "-" "-" 12.001234 "-""#), "{combined}");
         assert!(json.contains(r#""client":"unix","malformed":"\u0016\u0003\"GET","status":200"#), "{json}");
-        assert!(lines(Asked::Malformed(b""), None).0.contains("] \"\" 200"));
+        assert!(lines(LoggedRequest::Malformed(b""), None).0.contains("] \"\" 200"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use millrace_settings::plan::Level;
 
-use super::sink::{Sink, Target};
+use super::sink::{LogSink, LogTarget};
 use super::time::Civil;
 
 /// Messages that may wait for the writer.
@@ -26,45 +26,45 @@ pub const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The way to the writer of the error log.
 #[derive(Clone)]
-pub struct Messages {
-    queue: SyncSender<Job>,
+pub struct ErrorLogQueue {
+    queue: SyncSender<ErrorLogJob>,
     /// Messages that did not fit into the queue and are not reported yet.
     lost: Arc<AtomicU64>,
 }
 
-enum Job {
+enum ErrorLogJob {
     Write { at: SystemTime, level: Level, text: Vec<u8> },
-    Open { target: Target, done: SyncSender<io::Result<()>> },
+    Open { target: LogTarget, done: SyncSender<io::Result<()>> },
     Close { done: SyncSender<()> },
 }
 
-impl Messages {
+impl ErrorLogQueue {
     /// Starts the writer.
     ///
     /// # Errors
     /// `target` can't be opened, or no thread can be started.
-    pub fn start(target: Target) -> io::Result<Messages> {
+    pub fn start(target: LogTarget) -> io::Result<ErrorLogQueue> {
         let (queue, jobs) = sync_channel(QUEUE);
         let (done, opened) = sync_channel(1);
         let lost = Arc::new(AtomicU64::new(0));
         let lost_by_senders = lost.clone();
         thread::Builder::new().name("millrace-log".to_owned()).spawn(move || {
-            match Sink::open(target) {
+            match LogSink::open(target) {
                 Ok(sink) => {
                     let _ = done.send(Ok(()));
-                    Writer { sink, repeats: Repeats::default(), lost: lost_by_senders }.run(&jobs);
+                    ErrorLogWriter { sink, repeats: Repeats::default(), lost: lost_by_senders }.run(&jobs);
                 }
                 Err(error) => drop(done.send(Err(error))),
             };
         })?;
         opened.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
-        Ok(Messages { queue, lost })
+        Ok(ErrorLogQueue { queue, lost })
     }
 
     /// Queues a message, or counts it as lost. Never blocks.
     pub fn send(&self, level: Level, text: &[u8]) {
         // The log belongs to no event loop, and its messages are rare: it reads the wall clock itself.
-        let job = Job::Write { at: SystemTime::now(), level, text: printable(text) };
+        let job = ErrorLogJob::Write { at: SystemTime::now(), level, text: printable(text) };
         if self.queue.try_send(job).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -84,16 +84,18 @@ impl Messages {
     ///
     /// # Errors
     /// It can't be opened, or the writer hangs in a write to the old one.
-    pub fn reopen(&self, target: Target) -> io::Result<()> {
+    pub fn reopen(&self, target: LogTarget) -> io::Result<()> {
         let (done, opened) = sync_channel(1);
         let busy = |_| io::Error::new(io::ErrorKind::TimedOut, "the error log's disk does not respond");
-        self.queue.try_send(Job::Open { target, done }).map_err(|_| busy(RecvTimeoutError::Timeout))?;
+        self.queue
+            .try_send(ErrorLogJob::Open { target, done })
+            .map_err(|_| busy(RecvTimeoutError::Timeout))?;
         opened.recv_timeout(PATIENCE).map_err(busy)?
     }
 
     /// Writes what is queued and ends the writer.
     pub fn close(&self) {
-        super::end_writer(&self.queue, PATIENCE, |done| Job::Close { done });
+        super::end_writer(&self.queue, PATIENCE, |done| ErrorLogJob::Close { done });
     }
 }
 
@@ -123,27 +125,27 @@ fn printable(text: &[u8]) -> Vec<u8> {
 }
 
 /// What the thread of the error log owns.
-struct Writer {
-    sink: Sink,
+struct ErrorLogWriter {
+    sink: LogSink,
     repeats: Repeats,
     lost: Arc<AtomicU64>,
 }
 
-impl Writer {
-    fn run(mut self, jobs: &Receiver<Job>) {
+impl ErrorLogWriter {
+    fn run(mut self, jobs: &Receiver<ErrorLogJob>) {
         loop {
             match self.next(jobs) {
-                Ok(Job::Write { at, level, text }) => {
+                Ok(ErrorLogJob::Write { at, level, text }) => {
                     if self.repeats.admit(Instant::now(), level, &text) {
                         self.write(at, level, &text);
                     }
                     self.tell_losses();
                 }
-                Ok(Job::Open { target, done }) => {
-                    let opened = Sink::open(target).map(|sink| self.sink = sink);
+                Ok(ErrorLogJob::Open { target, done }) => {
+                    let opened = LogSink::open(target).map(|sink| self.sink = sink);
                     let _ = done.send(opened);
                 }
-                Ok(Job::Close { done }) => {
+                Ok(ErrorLogJob::Close { done }) => {
                     self.tell_repeats(None);
                     self.tell_losses();
                     let _ = done.send(());
@@ -156,7 +158,7 @@ impl Writer {
         }
     }
 
-    fn next(&self, jobs: &Receiver<Job>) -> Result<Job, RecvTimeoutError> {
+    fn next(&self, jobs: &Receiver<ErrorLogJob>) -> Result<ErrorLogJob, RecvTimeoutError> {
         match self.repeats.next_due() {
             None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(due) => jobs.recv_timeout(due.saturating_duration_since(Instant::now())),
@@ -187,7 +189,7 @@ impl Writer {
             // Standard error is the last place left; if that fails too, nobody listens.
             let name = self.sink.name();
             let reason = format!("cannot write to the error log {name}: {}", failed.reason);
-            if let Ok(mut stderr) = Sink::open(Target::Stderr) {
+            if let Ok(mut stderr) = LogSink::open(LogTarget::Stderr) {
                 if self.repeats.admit(Instant::now(), Level::Error, reason.as_bytes()) {
                     let _ = stderr.write_lines(&self::line(at, Level::Error, reason.as_bytes()));
                 }

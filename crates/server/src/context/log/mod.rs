@@ -20,19 +20,19 @@ use std::time::{Duration, Instant};
 
 use millrace_settings::plan::{self, Level};
 
-pub use access::{AccessBuffer, Asked, Entry};
+pub use access::{AccessBuffer, AccessEntry, LoggedRequest};
 
 use access::Access;
-use messages::Messages;
-use sink::Target;
+use messages::ErrorLogQueue;
+use sink::LogTarget;
 
 /// Both logs; cheap to clone.
 #[derive(Clone)]
 pub struct Log {
-    shared: Arc<Shared>,
+    shared: Arc<LogShared>,
 }
 
-struct Shared {
+struct LogShared {
     /// Least [`Level`] that is logged.
     level: AtomicU8,
     /// `None`: nothing is written.
@@ -40,7 +40,7 @@ struct Shared {
 }
 
 struct Writers {
-    messages: Messages,
+    messages: ErrorLogQueue,
     access: Access,
 }
 
@@ -50,15 +50,15 @@ impl Log {
     /// # Errors
     /// A log file can't be opened for appending; the error names it.
     pub fn open(plan: &plan::Log) -> io::Result<Log> {
-        let messages = Messages::start(Target::for_messages(plan))?;
+        let messages = ErrorLogQueue::start(LogTarget::for_messages(plan))?;
         let access = Access::start(plan, messages.clone())?;
         let writers = Some(Writers { messages, access });
-        Ok(Log { shared: Arc::new(Shared { level: AtomicU8::new(plan.level as u8), writers }) })
+        Ok(Log { shared: Arc::new(LogShared { level: AtomicU8::new(plan.level as u8), writers }) })
     }
 
     /// A log that discards everything; it has no thread and no file.
     pub fn quiet() -> Log {
-        Log { shared: Arc::new(Shared { level: AtomicU8::new(u8::MAX), writers: None }) }
+        Log { shared: Arc::new(LogShared { level: AtomicU8::new(u8::MAX), writers: None }) }
     }
 
     /// Logs a message for developers of Millrace.
@@ -122,7 +122,7 @@ impl Log {
     pub fn reopen(&self, plan: &plan::Log) {
         let Some(writers) = &self.shared.writers else { return };
         self.shared.level.store(plan.level as u8, Ordering::Relaxed);
-        if let Err(error) = writers.messages.reopen(Target::for_messages(plan)) {
+        if let Err(error) = writers.messages.reopen(LogTarget::for_messages(plan)) {
             self.error(format_args!("{error}; continuing with the previous error log"));
         }
         if let Err(error) = writers.access.reopen(plan) {

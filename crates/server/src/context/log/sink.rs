@@ -10,7 +10,7 @@ use millrace_settings::plan;
 
 /// What a log is to be written to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum LogTarget {
     /// Nowhere: the log is off.
     Off,
     /// Standard error.
@@ -19,36 +19,36 @@ pub enum Target {
     File(PathBuf),
 }
 
-impl Target {
+impl LogTarget {
     /// Of the error log.
-    pub fn for_messages(plan: &plan::Log) -> Target {
-        plan.error.clone().map_or(Target::Stderr, Target::File)
+    pub fn for_messages(plan: &plan::Log) -> LogTarget {
+        plan.error.clone().map_or(LogTarget::Stderr, LogTarget::File)
     }
 }
 
 /// An open log. Owned by its writer thread.
 #[derive(Debug)]
-pub struct Sink {
-    target: Target,
+pub struct LogSink {
+    target: LogTarget,
     file: Option<File>,
     /// The last write ended within a line.
     torn: bool,
 }
 
-impl Sink {
+impl LogSink {
     /// Opens `target`.
     ///
     /// # Errors
     /// The file can't be opened for appending; the error names it.
-    pub fn open(target: Target) -> io::Result<Sink> {
+    pub fn open(target: LogTarget) -> io::Result<LogSink> {
         let file = match &target {
-            Target::Off => None,
-            Target::Stderr => Some(duplicate(io::stderr())?),
-            Target::File(path) => Some(open_file(path).map_err(|error| {
+            LogTarget::Off => None,
+            LogTarget::Stderr => Some(duplicate(io::stderr())?),
+            LogTarget::File(path) => Some(open_file(path).map_err(|error| {
                 io::Error::new(error.kind(), format!("cannot open the log file {}: {error}", path.display()))
             })?),
         };
-        Ok(Sink { target, file, torn: false })
+        Ok(LogSink { target, file, torn: false })
     }
 
     /// Writes whole lines. A line that a failed write has torn is ended before the next one begins.
@@ -76,9 +76,9 @@ impl Sink {
     /// The name of the destination, for messages.
     pub fn name(&self) -> String {
         match &self.target {
-            Target::Off => "nowhere".to_owned(),
-            Target::Stderr => "standard error".to_owned(),
-            Target::File(path) => path.display().to_string(),
+            LogTarget::Off => "nowhere".to_owned(),
+            LogTarget::Stderr => "standard error".to_owned(),
+            LogTarget::File(path) => path.display().to_string(),
         }
     }
 
@@ -122,17 +122,17 @@ mod tests {
         let dir = crate::context::log::tests::Dir::new("sink");
         let path = dir.path("a.log");
         std::fs::write(&path, "old\n").unwrap();
-        let mut sink = Sink::open(Target::File(path.clone())).unwrap();
+        let mut sink = LogSink::open(LogTarget::File(path.clone())).unwrap();
         sink.write_lines(b"one\ntwo\n").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "old\none\ntwo\n");
 
-        let error = Sink::open(Target::File(dir.path("no/such/dir.log"))).unwrap_err();
+        let error = LogSink::open(LogTarget::File(dir.path("no/such/dir.log"))).unwrap_err();
         assert!(error.to_string().contains("no/such/dir.log"), "{error}");
     }
 
     #[test]
     fn a_full_disk_costs_lines_and_no_more() {
-        let mut sink = Sink::open(Target::File("/dev/full".into())).unwrap();
+        let mut sink = LogSink::open(LogTarget::File("/dev/full".into())).unwrap();
         let failed = sink.write_lines(b"one\ntwo\nthree\n").unwrap_err();
         assert_eq!(failed.lines, 3);
         assert_eq!(failed.reason.kind(), io::ErrorKind::StorageFull);
@@ -142,7 +142,7 @@ mod tests {
     fn ends_a_torn_line_first() {
         let dir = crate::context::log::tests::Dir::new("torn");
         let path = dir.path("a.log");
-        let mut sink = Sink::open(Target::File(path.clone())).unwrap();
+        let mut sink = LogSink::open(LogTarget::File(path.clone())).unwrap();
         sink.write_lines(b"on").unwrap();
         let failed = sink.fail(b"one\ntwo\n", b"e\ntwo\n", false, io::ErrorKind::StorageFull.into());
         assert_eq!(failed.lines, 2);

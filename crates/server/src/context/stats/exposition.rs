@@ -68,7 +68,7 @@ fn escaped(value: &str) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::super::{Class, Counter, Registry, TABLE, table};
+    use super::super::{Counter, Registry, ResponseClass, TABLE, table};
     use super::*;
 
     #[test]
@@ -76,8 +76,8 @@ mod tests {
         let registry = Registry::new(2);
         registry.slot(0).add(Counter::Requests, 40);
         registry.slot(1).add(Counter::Requests, 2);
-        registry.slot(0).took(Class::Php, Duration::from_micros(240), Duration::from_millis(3));
-        registry.slot(1).took(Class::Php, Duration::from_micros(90), Duration::from_secs(60));
+        registry.slot(0).took(ResponseClass::Php, Duration::from_micros(240), Duration::from_millis(3));
+        registry.slot(1).took(ResponseClass::Php, Duration::from_micros(90), Duration::from_secs(60));
         let mut exposition = Exposition::default();
         registry.expose(&mut exposition);
         let text = exposition.into_text();

@@ -13,7 +13,7 @@ pub const BOUNDS: [u64; 17] = [
 /// What produced the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub enum Class {
+pub enum ResponseClass {
     /// The static file path.
     File,
     /// A PHP worker.
@@ -24,24 +24,25 @@ pub enum Class {
     Other,
 }
 
-impl Class {
+impl ResponseClass {
     /// Every class, in order.
-    pub const ALL: [Class; 4] = [Class::File, Class::Php, Class::Page, Class::Other];
+    pub const ALL: [ResponseClass; 4] =
+        [ResponseClass::File, ResponseClass::Php, ResponseClass::Page, ResponseClass::Other];
 
     /// The value of the label `class`.
     pub fn name(self) -> &'static str {
         match self {
-            Class::File => "file",
-            Class::Php => "php",
-            Class::Page => "page",
-            Class::Other => "other",
+            ResponseClass::File => "file",
+            ResponseClass::Php => "php",
+            ResponseClass::Page => "page",
+            ResponseClass::Other => "other",
         }
     }
 }
 
-/// Durations of one kind, by [`Class`]. One thread writes.
+/// Durations of one kind, by [`ResponseClass`]. One thread writes.
 #[derive(Debug)]
-pub struct Histograms([Histogram; Class::ALL.len()]);
+pub struct Histograms([Histogram; ResponseClass::ALL.len()]);
 
 #[derive(Debug)]
 struct Histogram {
@@ -61,7 +62,7 @@ impl Histograms {
     }
 
     /// Records a duration.
-    pub fn record(&self, class: Class, duration: Duration) {
+    pub fn record(&self, class: ResponseClass, duration: Duration) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         let histogram = &self.0[class as usize];
         let bucket = BOUNDS.partition_point(|&bound| bound < micros);
@@ -86,7 +87,7 @@ pub struct Summary {
 
 impl Summary {
     /// Adds the histograms of one thread.
-    pub fn add(&mut self, histograms: &Histograms, class: Class) {
+    pub fn add(&mut self, histograms: &Histograms, class: ResponseClass) {
         let histogram = &histograms.0[class as usize];
         for (sum, value) in self.buckets.iter_mut().zip(&histogram.buckets) {
             *sum += value.load(Ordering::Relaxed);
@@ -122,15 +123,15 @@ mod tests {
     fn a_bound_belongs_to_its_bucket() {
         let histograms = Histograms::new();
         for micros in [0, 100, 101, 30_000_000, 30_000_001] {
-            histograms.record(Class::Php, Duration::from_micros(micros));
+            histograms.record(ResponseClass::Php, Duration::from_micros(micros));
         }
         let mut summary = Summary::default();
-        summary.add(&histograms, Class::Php);
+        summary.add(&histograms, ResponseClass::Php);
         assert_eq!((summary.buckets[0], summary.buckets[1]), (2, 1));
         assert_eq!((summary.buckets[16], summary.buckets[17]), (1, 1));
         assert_eq!((summary.count(), summary.sum), (5, 60_000_202));
         let mut none = Summary::default();
-        none.add(&histograms, Class::File);
+        none.add(&histograms, ResponseClass::File);
         assert_eq!(none, Summary::default());
     }
 
@@ -139,10 +140,10 @@ mod tests {
         assert_eq!(Summary::default().quantile(0.5), None);
         let histograms = Histograms::new();
         for micros in [50, 60, 700, 4_000_000_000] {
-            histograms.record(Class::File, Duration::from_micros(micros));
+            histograms.record(ResponseClass::File, Duration::from_micros(micros));
         }
         let mut summary = Summary::default();
-        summary.add(&histograms, Class::File);
+        summary.add(&histograms, ResponseClass::File);
         assert_eq!(summary.quantile(0.5), Some(Duration::from_micros(100)));
         assert_eq!(summary.quantile(0.75), Some(Duration::from_micros(1_000)));
         assert_eq!(summary.quantile(0.99), None);

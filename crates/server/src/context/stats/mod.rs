@@ -13,15 +13,15 @@ use std::time::Duration;
 
 pub use causes::Causes;
 pub use exposition::Exposition;
-pub use latency::{Class, Summary};
-pub use pool::{BackendStatus, BusyWorker, DatabaseStatus, LaneStatus, PoolStatus, SlowScript, WorkerStatus};
+pub use latency::{ResponseClass, Summary};
+pub use pool::{BackendStatus, BusyWorker, DatabaseStatus, PhpStatus, PoolStatus, SlowScript, WorkerStatus};
 pub use table::{ALL, Counter, Row, TABLE};
 
 use latency::Histograms;
 
 /// The counters of one thread; only that thread writes them.
 #[repr(align(128))]
-pub struct Slot {
+pub struct CounterSlot {
     values: [AtomicU64; TABLE.len()],
     first_byte: Histograms,
     answer: Histograms,
@@ -29,7 +29,7 @@ pub struct Slot {
     causes: Mutex<Causes>,
 }
 
-impl Slot {
+impl CounterSlot {
     /// Adds `n` to a counter or gauge.
     pub fn add(&self, counter: Counter, n: u64) {
         // One writer: a plain load and store would do, and costs no locked instruction.
@@ -39,7 +39,7 @@ impl Slot {
 
     /// Records how long a request took, from the end of its header section to the first and to the last byte of its
     /// response.
-    pub fn took(&self, class: Class, first_byte: Duration, answer: Duration) {
+    pub fn took(&self, class: ResponseClass, first_byte: Duration, answer: Duration) {
         self.first_byte.record(class, first_byte);
         self.answer.record(class, answer);
     }
@@ -73,7 +73,7 @@ impl Slot {
     }
 }
 
-impl fmt::Debug for Slot {
+impl fmt::Debug for CounterSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Slot")
     }
@@ -82,14 +82,14 @@ impl fmt::Debug for Slot {
 /// All slots.
 #[derive(Debug)]
 pub struct Registry {
-    slots: Vec<Arc<Slot>>,
+    slots: Vec<Arc<CounterSlot>>,
     purge_orders: AtomicU64,
     purged_pages: AtomicU64,
 }
 
 /// Purges since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Purges {
+pub struct PurgeCounts {
     /// Purges carried out.
     pub orders: u64,
     /// Pages that they matched.
@@ -100,7 +100,7 @@ impl Registry {
     /// Slots for that many threads.
     pub fn new(threads: usize) -> Arc<Registry> {
         let slot = || {
-            Arc::new(Slot {
+            Arc::new(CounterSlot {
                 values: [const { AtomicU64::new(0) }; TABLE.len()],
                 first_byte: Histograms::new(),
                 answer: Histograms::new(),
@@ -112,7 +112,7 @@ impl Registry {
     }
 
     /// The slot of a thread.
-    pub fn slot(&self, thread: usize) -> Arc<Slot> {
+    pub fn slot(&self, thread: usize) -> Arc<CounterSlot> {
         self.slots[thread].clone()
     }
 
@@ -131,9 +131,9 @@ impl Registry {
     }
 
     /// Purges since the start.
-    pub fn purges(&self) -> Purges {
+    pub fn purges(&self) -> PurgeCounts {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Purges { orders: of(&self.purge_orders), pages: of(&self.purged_pages) }
+        PurgeCounts { orders: of(&self.purge_orders), pages: of(&self.purged_pages) }
     }
 
     /// Why requests bypassed the page cache.
@@ -146,14 +146,14 @@ impl Registry {
     }
 
     /// Times to the first byte, for one class.
-    pub fn first_byte(&self, class: Class) -> Summary {
+    pub fn first_byte(&self, class: ResponseClass) -> Summary {
         let mut summary = Summary::default();
         self.slots.iter().for_each(|slot| summary.add(&slot.first_byte, class));
         summary
     }
 
     /// Times to the last byte, for one class.
-    pub fn answer(&self, class: Class) -> Summary {
+    pub fn answer(&self, class: ResponseClass) -> Summary {
         let mut summary = Summary::default();
         self.slots.iter().for_each(|slot| summary.add(&slot.answer, class));
         summary
@@ -169,7 +169,7 @@ impl Registry {
             [(&table::FIRST_BYTE, Registry::first_byte as fn(&_, _) -> _), (&table::ANSWER, Registry::answer)]
         {
             out.family(row);
-            for class in Class::ALL {
+            for class in ResponseClass::ALL {
                 out.histogram(row, ("class", class.name()), &summary(self, class));
             }
         }
@@ -178,7 +178,7 @@ impl Registry {
 
 #[cfg(test)]
 mod tests {
-    use super::table::Kind;
+    use super::table::MetricKind;
     use super::*;
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
     fn every_row_keeps_the_rules_for_names() {
         let mut names: Vec<&str> = TABLE.iter().chain(table::MEASURED).map(|row| row.name).collect();
         for row in TABLE.iter().chain(table::MEASURED) {
-            assert_eq!(row.name.ends_with("_total"), row.kind == Kind::Counter, "{}", row.name);
+            assert_eq!(row.name.ends_with("_total"), row.kind == MetricKind::Counter, "{}", row.name);
             assert!(row.name.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_')), "{}", row.name);
             assert!(row.help.ends_with('.'), "{}", row.help);
         }

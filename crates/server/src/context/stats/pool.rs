@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// A snapshot of a site's PHP, for the admin address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PoolStatus {
+pub struct PhpStatus {
     /// Name of its first site; for persistent workers with the path of their script.
     pub name: String,
     /// Version of PHP; empty until the host process is ready.
@@ -26,7 +26,7 @@ pub struct PoolStatus {
     /// Requests that wait for a worker.
     pub waiting: u64,
     /// The pools that share the workers.
-    pub lanes: Vec<LaneStatus>,
+    pub pools: Vec<PoolStatus>,
     /// Resident memory of all workers, bytes; memory that they share counts for each.
     pub memory: u64,
     /// Database connections of the workers.
@@ -56,7 +56,7 @@ pub struct DatabaseStatus {
 
 /// A snapshot of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LaneStatus {
+pub struct PoolStatus {
     /// `front`, `admin`, `background`, or the name of a configured pool.
     pub name: String,
     /// Workers that run its requests.
@@ -98,7 +98,7 @@ pub struct LaneStatus {
 pub struct WorkerStatus {
     /// Its process id.
     pub pid: u32,
-    /// Its state, as in [`PoolStatus::workers`].
+    /// Its state, as in [`PhpStatus::workers`].
     pub state: &'static str,
     /// Requests that it has received.
     pub requests: u64,
@@ -157,7 +157,7 @@ pub struct BusyWorker {
     pub memory: u64,
 }
 
-impl PoolStatus {
+impl PhpStatus {
     /// Workers by the name of their state.
     pub fn workers(&self) -> [(&'static str, u64); 5] {
         [

@@ -1,10 +1,10 @@
 //! The table of counters. A row is all there is to a counter: from it come the slot, the Prometheus text, the status
-//! in JSON and the page `docs/counters.md`. To add one: a row here, a call of [`super::Slot::add`] where it happens,
+//! in JSON and the page `docs/counters.md`. To add one: a row here, a call of [`super::CounterSlot::add`] where it happens,
 //! and `MILLRACE_UPDATE=1 cargo test -p millrace-server counters_page`.
 
 /// What a value means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only grows.
     Counter,
     /// Goes up and down.
@@ -13,13 +13,13 @@ pub enum Kind {
     Histogram,
 }
 
-impl Kind {
+impl MetricKind {
     /// The type's name in Prometheus text.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
         }
     }
 }
@@ -30,7 +30,7 @@ pub struct Row {
     /// Name in Prometheus text, with the `millrace_` prefix left out.
     pub name: &'static str,
     /// What the value means.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// What it counts, in one sentence.
     pub help: &'static str,
 }
@@ -43,7 +43,7 @@ macro_rules! table {
         pub enum Counter { $(#[doc = $help] $variant),* }
 
         /// Every counter, in the order of [`Counter`].
-        pub const TABLE: &[Row] = &[$(Row { name: $name, kind: Kind::$kind, help: $help }),*];
+        pub const TABLE: &[Row] = &[$(Row { name: $name, kind: MetricKind::$kind, help: $help }),*];
 
         /// Every counter.
         pub const ALL: &[Counter] = &[$(Counter::$variant),*];
@@ -55,7 +55,7 @@ table! {
     ConnectionsRefused  Counter "connections_refused_total"  "Client connections closed on accept because a limit was reached."
     ConnectionsPassed   Counter "connections_passed_total"   "Connections moved from an event loop that only holds connections to one that runs PHP."
     ConnectionsGaveWay  Counter "connections_gave_way_total" "Idle connections closed to make room for new ones because memory or file descriptors were short."
-    ConnectionsGuests   Counter "connections_guests_total"   "Connections answered with 503 because the memory for connections was used up and none was idle."
+    ConnectionsShed   Counter "connections_guests_total"   "Connections answered with 503 because the memory for connections was used up and none was idle."
     AcceptNoDescriptors Counter "accept_no_descriptors_total" "Failed attempts to accept a connection because file descriptors ran out."
     AcceptNoMemory      Counter "accept_no_memory_total"     "Failed attempts to accept a connection because the kernel was out of memory."
     ListenDropped       Counter "listen_dropped_total"       "Connection attempts that the kernel dropped because a listen queue of this server was full."
@@ -135,7 +135,7 @@ table! {
 
 macro_rules! rows {
     ($($name:ident = $kind:ident $text:literal $help:literal)*) => {
-        $(#[doc = $help] pub const $name: Row = Row { name: $text, kind: Kind::$kind, help: $help };)*
+        $(#[doc = $help] pub const $name: Row = Row { name: $text, kind: MetricKind::$kind, help: $help };)*
 
         /// Metrics without a slot: measured on request, or with labels.
         #[cfg(test)]

@@ -74,12 +74,12 @@ fn made_once_for_all_who_wait() {
     let content = hard_text(200_000);
     site.write("/a.css", &content);
     let [first, second, third] = [(); 3].map(|()| site.ask("GET", "/a.css", &accepting("br")));
-    assert!(matches!(first, Answer::Later(_)), "it takes tens of milliseconds");
+    assert!(matches!(first, FileResponse::Later(_)), "it takes tens of milliseconds");
     // One who goes away takes nothing from the others.
     drop(first);
     let waiting = [second, third].map(|answer| match answer {
-        Answer::Later(reply) => reply,
-        Answer::Ready(reply) => Box::pin(async { reply }),
+        FileResponse::Later(reply) => reply,
+        FileResponse::Ready(reply) => Box::pin(async { reply }),
     });
     let replies = wait_for(async {
         let mut replies = Vec::new();
@@ -89,8 +89,8 @@ fn made_once_for_all_who_wait() {
         replies
     });
     let fourth = match site.ask("GET", "/a.css", &accepting("br")) {
-        Answer::Ready(reply) => reply,
-        Answer::Later(_) => panic!("it is there"),
+        FileResponse::Ready(reply) => reply,
+        FileResponse::Later(_) => panic!("it is there"),
     };
     assert_eq!(unpack(&fourth, content.len()), content);
     let place = |reply: &Reply| match &reply.body {
@@ -124,13 +124,13 @@ fn what_a_client_has_needs_no_making() {
     site.cache.reset(&limits(), 1);
     let fields = [("Accept-Encoding", "gzip"), ("If-None-Match", &*etag)];
     match site.ask("GET", "/a.css", &fields) {
-        Answer::Ready(reply) => {
+        FileResponse::Ready(reply) => {
             assert_eq!(reply.status, 304);
             assert_eq!(field(&reply, "ETag"), etag);
             assert_eq!(field(&reply, "Vary"), "Accept-Encoding");
             assert_eq!(field(&reply, "Cache-Control"), field(&whole, "Cache-Control"));
         }
-        Answer::Later(_) => panic!("there is nothing to wait for"),
+        FileResponse::Later(_) => panic!("there is nothing to wait for"),
     }
 }
 
@@ -155,7 +155,10 @@ fn what_gets_no_smaller_stays() {
         assert_eq!(field(&reply, "Vary"), "Accept-Encoding");
         assert_eq!(reply.body.length(), Some(5000));
     }
-    assert!(matches!(site.ask("GET", "/noise.txt", &accepting("br")), Answer::Ready(_)), "not tried again");
+    assert!(
+        matches!(site.ask("GET", "/noise.txt", &accepting("br")), FileResponse::Ready(_)),
+        "not tried again"
+    );
 }
 
 #[test]
@@ -184,8 +187,8 @@ fn a_large_file_is_sent_as_it_is_until_its_form_is_made() {
     let length = 2 << 20;
     site.write("/large.json", text(length));
     let first = match site.ask("GET", "/large.json", &accepting("gzip")) {
-        Answer::Ready(reply) => reply,
-        Answer::Later(_) => panic!("nobody waits for so large a file"),
+        FileResponse::Ready(reply) => reply,
+        FileResponse::Later(_) => panic!("nobody waits for so large a file"),
     };
     assert_eq!(
         (field(&first, "Content-Encoding"), first.body.length()),
@@ -336,11 +339,11 @@ fn more_jobs_than_the_queue_holds_child() {
     for n in 0..300 {
         site.write(&format!("/{n}.css"), text(20_000));
     }
-    let answers: Vec<Answer> =
+    let answers: Vec<FileResponse> =
         (0..300).map(|n| site.ask("GET", &format!("/{n}.css"), &accepting("br"))).collect();
     let mut plain = 0;
     for answer in answers {
-        plain += usize::from(matches!(answer, Answer::Ready(_)));
+        plain += usize::from(matches!(answer, FileResponse::Ready(_)));
         let reply = finish(answer);
         assert_eq!(unpack(&reply, 20_000), text(20_000));
     }

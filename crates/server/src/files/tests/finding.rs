@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::thread::set_thread_res_uid;
 
-use super::super::entry::{Content, read_unchanged};
+use super::super::entry::{FormContent, read_unchanged};
 use super::super::lookup::Root;
 use super::super::table::Cost;
 use super::*;
@@ -265,8 +265,8 @@ fn large_files_stay_on_disk() {
     let site = Site::with(|limits| limits.small_file = 1000);
     site.write("/small", text(1000));
     site.write("/large", text(1001));
-    assert!(matches!(site.entry("/small").plain().content, Content::Memory(_)));
-    assert!(matches!(site.entry("/large").plain().content, Content::Disk { length: 1001, .. }));
+    assert!(matches!(site.entry("/small").plain().content, FormContent::Memory(_)));
+    assert!(matches!(site.entry("/large").plain().content, FormContent::Disk { length: 1001, .. }));
     assert_eq!(site.cache.cost().descriptors, 1);
     assert_eq!(site.content("/large").unwrap(), text(1001));
     // Replaced while it is being sent: the open file is still the old one, whole.
@@ -306,7 +306,7 @@ fn a_growing_file_has_the_length_it_says() {
     while !writer.is_finished() {
         site.pass(1000);
         if let Node::File(entry) = site.find("/grows.txt")
-            && let Content::Memory(bytes) = &entry.plain().content
+            && let FormContent::Memory(bytes) = &entry.plain().content
         {
             assert_eq!(bytes.len() as u64, entry.stamp.size);
         }
@@ -366,10 +366,11 @@ fn a_site_is_not_taken_for_another_of_its_position() {
     let (one, two) = (Folder::new(), Folder::new());
     one.write("/a.txt", "one");
     two.write("/a.txt", "two");
-    let cache = Cache::new(&limits(), 1);
+    let cache = OpenFileCache::new(&limits(), 1);
     let look = |folder: &Folder, identity: usize| {
-        let place = Place { index: 0, identity, root: &folder.at(""), lines: b"", expires: true };
-        match cache.find_at(Moment { tick: 1, wall: 0, scripts: 0 }, &place, b"/a.txt", Purpose::Serve).0 {
+        let place = SitePlace { index: 0, identity, root: &folder.at(""), lines: b"", expires: true };
+        match cache.find_at(FileMoment { tick: 1, wall: 0, scripts: 0 }, &place, b"/a.txt", Purpose::Serve).0
+        {
             Node::File(entry) => bytes_of(&entry.plain().content.part(0, 3)),
             other => panic!("{other:?}"),
         }

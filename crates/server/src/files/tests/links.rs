@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::super::lookup::{Failure, Found, Kind, Root};
+use super::super::lookup::{FoundPath, LookupFailure, PathKind, Root};
 use super::*;
 
 /// A root beside a secret, with all sorts of links.
@@ -39,7 +39,7 @@ fn roots(folder: &Folder, symlinks: Symlinks) -> [Root; 2] {
     [new, old]
 }
 
-fn read(found: &Found) -> String {
+fn read(found: &FoundPath) -> String {
     let mut text = String::new();
     (&found.file).read_to_string(&mut text).unwrap();
     text
@@ -85,18 +85,18 @@ fn links_inside_the_root_are_followed() {
             for (path, content, target) in STAY {
                 let found = root.open(path.as_bytes()).unwrap_or_else(|e| panic!("{path}: {e:?}"));
                 assert_eq!(read(&found), content, "{path}");
-                let expected = target.map(|t| super::super::lookup::Target::Inside(t.as_bytes().into()));
+                let expected = target.map(|t| super::super::lookup::LinkTarget::Inside(t.as_bytes().into()));
                 assert_eq!(found.target, expected, "{path}");
                 let seen = root.look(path.as_bytes()).unwrap();
-                assert_eq!((seen.kind, seen.stamp), (Kind::File, found.stamp), "{path}");
+                assert_eq!((seen.kind, seen.stamp), (PathKind::File, found.stamp), "{path}");
             }
             for path in ["/", "/dir", "/dir/", "/to-dir", "/to-dir/", "/self", "/absolute-inside/"] {
-                assert_eq!(root.open(path.as_bytes()).unwrap().kind, Kind::Directory, "{path}");
-                assert_eq!(root.look(path.as_bytes()).unwrap().kind, Kind::Directory, "{path}");
+                assert_eq!(root.open(path.as_bytes()).unwrap().kind, PathKind::Directory, "{path}");
+                assert_eq!(root.look(path.as_bytes()).unwrap().kind, PathKind::Directory, "{path}");
             }
             for path in NOWHERE {
-                assert_eq!(root.open(path.as_bytes()).unwrap_err(), Failure::Missing, "{path}");
-                assert_eq!(root.look(path.as_bytes()).unwrap_err(), Failure::Missing, "{path}");
+                assert_eq!(root.open(path.as_bytes()).unwrap_err(), LookupFailure::Missing, "{path}");
+                assert_eq!(root.look(path.as_bytes()).unwrap_err(), LookupFailure::Missing, "{path}");
             }
         }
     }
@@ -108,11 +108,11 @@ fn links_out_of_the_root_lead_nowhere() {
     for root in roots(&folder, Symlinks::Inside) {
         // `out-and-in` leaves the root by name and comes back: its target is inside, so it is served.
         for (path, _) in LEAVE.iter().filter(|(path, _)| *path != "/out-and-in") {
-            assert_eq!(root.open(path.as_bytes()).unwrap_err(), Failure::Missing, "{path}");
-            assert_eq!(root.look(path.as_bytes()).unwrap_err(), Failure::Missing, "{path}");
+            assert_eq!(root.open(path.as_bytes()).unwrap_err(), LookupFailure::Missing, "{path}");
+            assert_eq!(root.look(path.as_bytes()).unwrap_err(), LookupFailure::Missing, "{path}");
         }
         for path in ["/out-relative", "/out-absolute/", "/proc", "/proc/etc/passwd"] {
-            assert_eq!(root.open(path.as_bytes()).unwrap_err(), Failure::Missing, "{path}");
+            assert_eq!(root.open(path.as_bytes()).unwrap_err(), LookupFailure::Missing, "{path}");
         }
         assert_eq!(read(&root.open(b"/out-and-in").unwrap()), "a");
     }
@@ -126,7 +126,7 @@ fn links_out_of_the_root_are_followed_if_they_may_be() {
             assert_eq!(read(&root.open(path.as_bytes()).unwrap()), content, "{path}");
         }
         for path in ["/../secret/key.txt", "/dir/../../secret/key.txt", "/out-relative/../secret/key.txt"] {
-            assert_eq!(root.open(path.as_bytes()).unwrap_err(), Failure::Missing, "{path}");
+            assert_eq!(root.open(path.as_bytes()).unwrap_err(), LookupFailure::Missing, "{path}");
         }
     }
 }
@@ -154,7 +154,10 @@ fn a_root_that_is_a_link() {
     folder.remove("alias");
     folder.link("alias", "secret");
     assert!(!root.is_still(&folder.at("alias")).unwrap());
-    assert_eq!(Root::open_at(&folder.at("root/a.txt"), Symlinks::Inside).unwrap_err(), Failure::Missing);
+    assert_eq!(
+        Root::open_at(&folder.at("root/a.txt"), Symlinks::Inside).unwrap_err(),
+        LookupFailure::Missing
+    );
 }
 
 #[test]
@@ -184,7 +187,7 @@ fn a_link_that_changes_while_we_look_lets_nobody_out() {
                     inside += 1;
                 }
                 Err(failure) => {
-                    assert_eq!(failure, Failure::Missing);
+                    assert_eq!(failure, LookupFailure::Missing);
                     refused += 1;
                 }
             }

@@ -17,9 +17,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use millrace_settings::plan::{self, Symlinks};
 use millrace_wire::head::Head;
 
-use super::answer::{Asked, respond};
-use super::cache::Place;
-use super::{Answer, Cache, Entry, Moment, Node, Purpose};
+use super::answer::{FileRequest, respond};
+use super::cache::SitePlace;
+use super::{FileEntry, FileMoment, FileResponse, Node, OpenFileCache, Purpose};
 use crate::message::reply::{Body, Reply};
 
 /// A folder that vanishes with the test.
@@ -94,7 +94,7 @@ pub fn limits() -> plan::Files {
 /// A site of one folder.
 pub struct Site {
     pub folder: Folder,
-    pub cache: Cache,
+    pub cache: OpenFileCache,
     pub root: PathBuf,
     pub lines: &'static str,
     tick: Cell<u64>,
@@ -109,7 +109,13 @@ impl Site {
         let mut limits = limits();
         change(&mut limits);
         let folder = Folder::new();
-        Site { root: folder.at(""), folder, cache: Cache::new(&limits, 1), lines: "", tick: Cell::new(5_000) }
+        Site {
+            root: folder.at(""),
+            folder,
+            cache: OpenFileCache::new(&limits, 1),
+            lines: "",
+            tick: Cell::new(5_000),
+        }
     }
 
     pub fn write(&self, path: &str, content: impl AsRef<[u8]>) {
@@ -121,15 +127,20 @@ impl Site {
         self.tick.set(self.tick.get() + milliseconds);
     }
 
-    pub fn now(&self) -> Moment {
+    pub fn now(&self) -> FileMoment {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
-        Moment { tick: self.tick.get(), wall, scripts: 0 }
+        FileMoment { tick: self.tick.get(), wall, scripts: 0 }
     }
 
     /// The node, and whether it was a hit.
     pub fn look(&self, path: impl AsRef<[u8]>, purpose: Purpose) -> (Node, bool) {
-        let place =
-            Place { index: 0, identity: 1, root: &self.root, lines: self.lines.as_bytes(), expires: true };
+        let place = SitePlace {
+            index: 0,
+            identity: 1,
+            root: &self.root,
+            lines: self.lines.as_bytes(),
+            expires: true,
+        };
         self.cache.find_at(self.now(), &place, path.as_ref(), purpose)
     }
 
@@ -137,7 +148,7 @@ impl Site {
         self.look(path, Purpose::Serve).0
     }
 
-    pub fn entry(&self, path: &str) -> Rc<Entry> {
+    pub fn entry(&self, path: &str) -> Rc<FileEntry> {
         match self.find(path) {
             Node::File(entry) => entry,
             other => panic!("{path} is {other:?}"),
@@ -156,12 +167,12 @@ impl Site {
         }
     }
 
-    pub fn ask(&self, method: &str, target: &str, fields: &[(&str, &str)]) -> Answer {
+    pub fn ask(&self, method: &str, target: &str, fields: &[(&str, &str)]) -> FileResponse {
         let (path, query) = target.split_once('?').map_or((target, None), |(p, q)| (p, Some(q.as_bytes())));
         let entry = self.entry(path);
         let fields = fields.iter().map(|(name, value)| (*name, value.as_bytes()));
         let head = Head::from_parts(method, "example.com", target, fields);
-        respond(&entry, Asked::read(&head, query, &entry), self.now())
+        respond(&entry, FileRequest::read(&head, query, &entry), self.now())
     }
 
     pub fn get(&self, target: &str, fields: &[(&str, &str)]) -> Reply {
@@ -170,10 +181,12 @@ impl Site {
 }
 
 /// The reply, waited for if it takes a moment.
-pub fn finish(answer: Answer) -> Reply {
+pub fn finish(answer: FileResponse) -> Reply {
     match answer {
-        Answer::Ready(reply) => reply,
-        Answer::Later(reply) => wait_for(async { tokio::time::timeout(PATIENCE, reply).await.unwrap() }),
+        FileResponse::Ready(reply) => reply,
+        FileResponse::Later(reply) => {
+            wait_for(async { tokio::time::timeout(PATIENCE, reply).await.unwrap() })
+        }
     }
 }
 

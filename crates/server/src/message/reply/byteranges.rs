@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use millrace_wire::ranges::Span;
+use millrace_wire::ranges::ByteSpan;
 
 use super::Body;
 
@@ -10,8 +10,8 @@ use super::Body;
 pub fn byteranges(
     media_type: &[u8],
     length: u64,
-    spans: &[Span],
-    cut: impl Fn(Span) -> Body,
+    spans: &[ByteSpan],
+    cut: impl Fn(ByteSpan) -> Body,
 ) -> (String, Body) {
     // The boundary must not be in the content: nobody who wrote it can have known this one.
     let boundary = format!("{:016x}", RandomState::new().hash_one(length));

@@ -17,10 +17,10 @@ pub const TURN: usize = 128 << 10;
 const WINDOW: u32 = 16;
 
 /// Codes one content.
-pub struct Encoder(Kind);
+pub struct Encoder(EncoderKind);
 
 /// Each writes into a buffer of its own, which is emptied after every call.
-enum Kind {
+enum EncoderKind {
     Gzip(flate2::write::GzEncoder<Vec<u8>>),
     Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
     Brotli(Box<brotli::CompressorWriter<Vec<u8>>>),
@@ -32,17 +32,21 @@ impl Encoder {
         Some(Encoder(match coding {
             Coding::Identity => return None,
             Coding::Gzip => {
-                Kind::Gzip(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()))
+                EncoderKind::Gzip(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()))
             }
             Coding::Zstd => {
                 let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).ok()?;
                 encoder.set_parameter(CParameter::WindowLog(WINDOW)).ok()?;
-                Kind::Zstd(encoder)
+                EncoderKind::Zstd(encoder)
             }
             Coding::Brotli => {
                 let parameters =
                     BrotliEncoderParams { quality: 1, lgwin: WINDOW as i32, ..Default::default() };
-                Kind::Brotli(Box::new(brotli::CompressorWriter::with_params(Vec::new(), 4096, &parameters)))
+                EncoderKind::Brotli(Box::new(brotli::CompressorWriter::with_params(
+                    Vec::new(),
+                    4096,
+                    &parameters,
+                )))
             }
         }))
     }
@@ -73,9 +77,9 @@ impl Encoder {
     /// As [`write`](Self::write).
     pub fn finish(self, out: &mut Vec<u8>) -> io::Result<()> {
         let mut rest = match self.0 {
-            Kind::Gzip(encoder) => encoder.finish()?,
-            Kind::Zstd(encoder) => encoder.finish()?,
-            Kind::Brotli(encoder) => encoder.into_inner(),
+            EncoderKind::Gzip(encoder) => encoder.finish()?,
+            EncoderKind::Zstd(encoder) => encoder.finish()?,
+            EncoderKind::Brotli(encoder) => encoder.into_inner(),
         };
         out.append(&mut rest);
         Ok(())
@@ -83,17 +87,17 @@ impl Encoder {
 
     fn writer(&mut self) -> &mut dyn Write {
         match &mut self.0 {
-            Kind::Gzip(encoder) => encoder,
-            Kind::Zstd(encoder) => encoder,
-            Kind::Brotli(encoder) => encoder,
+            EncoderKind::Gzip(encoder) => encoder,
+            EncoderKind::Zstd(encoder) => encoder,
+            EncoderKind::Brotli(encoder) => encoder,
         }
     }
 
     fn made(&mut self) -> &mut Vec<u8> {
         match &mut self.0 {
-            Kind::Gzip(encoder) => encoder.get_mut(),
-            Kind::Zstd(encoder) => encoder.get_mut(),
-            Kind::Brotli(encoder) => encoder.get_mut(),
+            EncoderKind::Gzip(encoder) => encoder.get_mut(),
+            EncoderKind::Zstd(encoder) => encoder.get_mut(),
+            EncoderKind::Brotli(encoder) => encoder.get_mut(),
         }
     }
 }

@@ -23,7 +23,7 @@ pub use coder::Coder;
 pub(crate) use encoder::tests::readable;
 pub use fields::{Fields, is_value, lines};
 pub use plain::{plain, reason_phrase, redirect};
-pub use source::Source;
+pub use source::ContentSource;
 
 /// An answer. Content-Length, Transfer-Encoding, Connection, Date and Server are not among its fields.
 #[derive(Debug)]
@@ -167,7 +167,7 @@ pub enum Body {
     /// Several parts in order (`multipart/byteranges`).
     Parts(Vec<Body>),
     /// Still being made.
-    Stream(Box<dyn Source>),
+    Stream(Box<dyn ContentSource>),
     /// To HEAD by a script: no content, and the length it would have if the script said so.
     Omitted(Option<u64>),
 }

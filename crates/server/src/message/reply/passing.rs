@@ -17,7 +17,7 @@ use millrace_wire::head::Head;
 
 use super::encoder::{Encoder, TURN};
 use super::weakened::{self, Resource};
-use super::{Body, Fields, Reply, Source, codec};
+use super::{Body, ContentSource, Fields, Reply, codec};
 
 /// The codings, the one that costs least first. A client that likes all of them equally gets the first.
 const CODINGS: [Coding; 3] = [Coding::Zstd, Coding::Gzip, Coding::Brotli];
@@ -27,7 +27,7 @@ const AT_ONCE: usize = 384 << 10;
 
 /// Who asked.
 #[derive(Clone, Copy)]
-pub struct Asked<'a> {
+pub struct CodingRequest<'a> {
     /// The head of the request.
     pub head: &'a Head,
     /// What it is for.
@@ -38,7 +38,7 @@ pub struct Asked<'a> {
 
 /// Compresses an answer of a script if it is of a kind that shrinks, has at least `least` bytes, and the client takes
 /// that. Returns whether it did.
-pub fn compress(reply: &mut Reply, asked: &Asked<'_>, least: u64) -> bool {
+pub fn compress(reply: &mut Reply, asked: &CodingRequest<'_>, least: u64) -> bool {
     if reply.status == 304 && asked.restored {
         // As the whole answer has it (RFC 9110 section 15.4.5).
         add_vary(&mut reply.fields);
@@ -48,7 +48,7 @@ pub fn compress(reply: &mut Reply, asked: &Asked<'_>, least: u64) -> bool {
     if !may_have_content(reply.status) || !is_long(&reply.body, least) {
         return false;
     }
-    let Some(kind) = Kind::of(&reply.fields) else { return false };
+    let Some(kind) = Compressible::of(&reply.fields) else { return false };
     add_vary(&mut reply.fields);
     let Some(coding) = accept(asked.head).best_of(&CODINGS) else { return false };
     if !code(&mut reply.body, coding) {
@@ -94,15 +94,15 @@ fn is_long(body: &Body, least: u64) -> bool {
 }
 
 /// An answer that may be coded.
-struct Kind {
+struct Compressible {
     /// Some of its fields are others if it is coded.
     is_changed: bool,
 }
 
-impl Kind {
+impl Compressible {
     /// `None`: it may not be, or it gains nothing.
-    fn of(fields: &Fields) -> Option<Kind> {
-        let (mut shrinks, mut kind) = (false, Kind { is_changed: false });
+    fn of(fields: &Fields) -> Option<Compressible> {
+        let (mut shrinks, mut kind) = (false, Compressible { is_changed: false });
         for (name, value) in fields.iter() {
             let is = |other: &str| name.eq_ignore_ascii_case(other);
             match name.len() {
@@ -196,7 +196,7 @@ struct Passing {
     turn: bool,
 }
 
-impl Source for Passing {
+impl ContentSource for Passing {
     fn length(&self) -> Option<u64> {
         None
     }
@@ -254,7 +254,7 @@ mod tests {
     /// The answer to who accepts `accept`, and whether it was coded.
     fn pass(mut reply: Reply, accept: &str) -> (Reply, bool) {
         let head = head(&format!("Accept-Encoding: {accept}\r\n"));
-        let asked = Asked { head: &head, resource: ("a.test", head.path_query()), restored: false };
+        let asked = CodingRequest { head: &head, resource: ("a.test", head.path_query()), restored: false };
         let coded = compress(&mut reply, &asked, 1100);
         (reply, coded)
     }
@@ -386,7 +386,7 @@ mod tests {
     fn a_script_knows_its_tag_again() {
         let mut asking = head("If-None-Match: W/\"tag\", W/\"own\"\r\n");
         assert!(!restore_tags(&mut asking, None), "not ours yet");
-        let asked = Asked {
+        let asked = CodingRequest {
             head: &head("Accept-Encoding: gzip\r\n"),
             resource: ("a.test", asking.path_query()),
             restored: false,
@@ -397,7 +397,7 @@ mod tests {
         assert!(restore_tags(&mut asking, None));
         assert_eq!(asking.field("if-none-match"), Some(&b"\"tag\", W/\"own\""[..]));
 
-        let asked = Asked { head: &asking, resource: ("a.test", &target), restored: true };
+        let asked = CodingRequest { head: &asking, resource: ("a.test", &target), restored: true };
         let mut unchanged = Reply::new(304).with("ETag", "\"tag\"");
         assert!(!compress(&mut unchanged, &asked, 0));
         assert_eq!(text(&unchanged), "ETag: W/\"tag\"\r\nVary: Accept-Encoding\r\n");

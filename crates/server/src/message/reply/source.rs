@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use millrace_wire::encoding::Coding;
 
 /// Who makes content piece by piece. Dropping it before its end tells the maker that its client has gone.
-pub trait Source: fmt::Debug {
+pub trait ContentSource: fmt::Debug {
     /// Bytes that are still to come, if that is known.
     fn length(&self) -> Option<u64>;
 
@@ -34,11 +34,11 @@ pub trait Source: fmt::Debug {
     fn take_aside(&mut self) -> Option<Box<super::Aside>>;
 }
 
-impl dyn Source + '_ {
+impl dyn ContentSource + '_ {
     /// Appends the next piece to `buffer`; `false` at the end. Cancel-safe.
     ///
     /// # Errors
-    /// As [`Source::poll_next`].
+    /// As [`ContentSource::poll_next`].
     pub async fn next(&mut self, buffer: &mut Vec<u8>) -> io::Result<bool> {
         poll_fn(|cx| self.poll_next(cx, buffer)).await
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 /// A client that was asked for a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Client {
+pub struct CertifiedClient {
     /// By whose word certificates count on its connection: the same number, the same authorities and the same strictness.
     pub policy: u64,
     /// What it has shown; `None`: it has none, and need not have one.
@@ -28,7 +28,7 @@ pub struct Certificate {
     pub pem: String,
 }
 
-impl Client {
+impl CertifiedClient {
     /// The variables that scripts find, by name.
     pub fn variables(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let verdict = if self.certificate.is_some() { "SUCCESS" } else { "NONE" };

@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 pub use body::{Collector, Content};
-pub use client::{Certificate, Client};
+pub use client::{Certificate, CertifiedClient};
 pub use hints::{Hints, TakesHints};
 use millrace_pages::visitors::Standing;
 use millrace_settings::plan::Network;
@@ -59,7 +59,7 @@ pub struct Tls {
     /// `TLS_AES_256_GCM_SHA384`: `SSL_CIPHER`.
     pub cipher: &'static str,
     /// Who the client has shown to be; `None`: it was not asked.
-    pub client: Option<Client>,
+    pub client: Option<CertifiedClient>,
 }
 
 impl Ends {

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::line::Class;
+use super::line::SuspectClass;
 use super::{Blame, Print};
 
 /// So many dead workers and a request is not run, a page suspect.
@@ -40,11 +40,11 @@ pub struct Marks {
 
 /// What is to be done with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CrashVerdict {
     /// It runs like any other.
     Free,
     /// It may kill its worker; the second is how much it is like those that did.
-    Suspect(Class, u32),
+    Suspect(SuspectClass, u32),
     /// It is not run.
     Refuse,
 }
@@ -159,13 +159,13 @@ impl Marks {
     }
 
     /// What is to be done with a request.
-    pub fn verdict(&self, print: &Print, now: u64) -> Verdict {
+    pub fn verdict(&self, print: &Print, now: u64) -> CrashVerdict {
         let exact = print.exact.unwrap_or(0);
         if self.marks.get(&exact).is_some_and(|mark| now < mark.until) {
-            return Verdict::Refuse;
+            return CrashVerdict::Refuse;
         }
         if self.trusted.contains(&exact) && self.heat(distrust(print.page)) <= KILLS {
-            return Verdict::Free;
+            return CrashVerdict::Free;
         }
         let (page, source) = (self.heat(print.page), self.deaths(print.source));
         let all = if source > 0 { source } else { self.deaths(print.page) };
@@ -176,12 +176,12 @@ impl Marks {
         let traits = print.traits.iter().map(|digest| share(*digest)).fold(again, u32::saturating_add);
         let heat = traits.saturating_add(shape);
         let class = match (source, traits, shape) {
-            (1.., 1.., _) => Class::Alike,
-            (1.., 0, 1..) => Class::Akin,
-            _ => Class::Other,
+            (1.., 1.., _) => SuspectClass::Alike,
+            (1.., 0, 1..) => SuspectClass::Akin,
+            _ => SuspectClass::Other,
         };
-        let roams = source >= ROAMS && class != Class::Other;
-        if page >= KILLS || roams { Verdict::Suspect(class, heat) } else { Verdict::Free }
+        let roams = source >= ROAMS && class != SuspectClass::Other;
+        if page >= KILLS || roams { CrashVerdict::Suspect(class, heat) } else { CrashVerdict::Free }
     }
 
     /// Whether anything is left to be watched. Forgets what is over.
@@ -261,19 +261,31 @@ mod tests {
         let mut marks = Marks::new(1_000);
         let deadly = print(1, 1, 1, &[1]);
         assert_eq!(kill(&mut marks, &deadly, 10), (None, None));
-        assert_eq!(marks.verdict(&deadly, 11), Verdict::Free, "once can happen");
+        assert_eq!(marks.verdict(&deadly, 11), CrashVerdict::Free, "once can happen");
         assert_eq!(kill(&mut marks, &deadly, 20), (Some(1_000), Some(1_000)));
-        assert_eq!(marks.verdict(&deadly, 21), Verdict::Refuse);
-        assert_eq!(marks.verdict(&print(1, 2, 1, &[1]), 21), Verdict::Refuse, "by its digest");
-        assert_eq!(marks.verdict(&print(1, 1, 2, &[2]), 21), Verdict::Suspect(Class::Akin, PARTS));
-        assert_eq!(marks.verdict(&print(1, 1, 2, &[2, 3]), 21), Verdict::Suspect(Class::Other, 0));
-        assert_eq!(marks.verdict(&print(1, 2, 3, &[1]), 21), Verdict::Suspect(Class::Other, 2 * PARTS));
-        assert_eq!(marks.verdict(&print(1, 1, 4, &[1]), 21), Verdict::Suspect(Class::Alike, 2 * PARTS));
-        assert_eq!(marks.verdict(&print(2, 1, 5, &[1]), 21), Verdict::Free, "the same script elsewhere");
+        assert_eq!(marks.verdict(&deadly, 21), CrashVerdict::Refuse);
+        assert_eq!(marks.verdict(&print(1, 2, 1, &[1]), 21), CrashVerdict::Refuse, "by its digest");
+        assert_eq!(
+            marks.verdict(&print(1, 1, 2, &[2]), 21),
+            CrashVerdict::Suspect(SuspectClass::Akin, PARTS)
+        );
+        assert_eq!(
+            marks.verdict(&print(1, 1, 2, &[2, 3]), 21),
+            CrashVerdict::Suspect(SuspectClass::Other, 0)
+        );
+        assert_eq!(
+            marks.verdict(&print(1, 2, 3, &[1]), 21),
+            CrashVerdict::Suspect(SuspectClass::Other, 2 * PARTS)
+        );
+        assert_eq!(
+            marks.verdict(&print(1, 1, 4, &[1]), 21),
+            CrashVerdict::Suspect(SuspectClass::Alike, 2 * PARTS)
+        );
+        assert_eq!(marks.verdict(&print(2, 1, 5, &[1]), 21), CrashVerdict::Free, "the same script elsewhere");
         assert!(marks.is_any_left(1_019) && marks.knows(1));
         assert_eq!(
             marks.verdict(&deadly, 1_020),
-            Verdict::Suspect(Class::Alike, 4 * PARTS),
+            CrashVerdict::Suspect(SuspectClass::Alike, 4 * PARTS),
             "it is tried again"
         );
         assert!(!marks.is_any_left(2_020) && !marks.knows(1));
@@ -285,9 +297,18 @@ mod tests {
         for number in 0..50 {
             assert_eq!(kill(&mut marks, &print(1, 1, number, &[1, 100 + number]), number).0, None);
         }
-        assert_eq!(marks.verdict(&print(1, 1, 99, &[1, 199]), 60), Verdict::Suspect(Class::Alike, 2 * PARTS));
-        assert_eq!(marks.verdict(&print(1, 1, 98, &[2, 198]), 60), Verdict::Suspect(Class::Akin, PARTS));
-        assert_eq!(marks.verdict(&print(1, 2, 97, &[1, 197]), 60), Verdict::Suspect(Class::Other, 2 * PARTS));
+        assert_eq!(
+            marks.verdict(&print(1, 1, 99, &[1, 199]), 60),
+            CrashVerdict::Suspect(SuspectClass::Alike, 2 * PARTS)
+        );
+        assert_eq!(
+            marks.verdict(&print(1, 1, 98, &[2, 198]), 60),
+            CrashVerdict::Suspect(SuspectClass::Akin, PARTS)
+        );
+        assert_eq!(
+            marks.verdict(&print(1, 2, 97, &[1, 197]), 60),
+            CrashVerdict::Suspect(SuspectClass::Other, 2 * PARTS)
+        );
     }
 
     #[test]
@@ -296,7 +317,10 @@ mod tests {
         for number in 0..50 {
             kill(&mut marks, &print(1, 1, number, &[1, 100 + number % 25]), number);
         }
-        assert_eq!(marks.verdict(&print(1, 1, 99, &[2, 110]), 60), Verdict::Suspect(Class::Akin, PARTS));
+        assert_eq!(
+            marks.verdict(&print(1, 1, 99, &[2, 110]), 60),
+            CrashVerdict::Suspect(SuspectClass::Akin, PARTS)
+        );
     }
 
     #[test]
@@ -322,9 +346,12 @@ mod tests {
         for number in 0..3 {
             kill(&mut marks, &print(number, 1, number, &[1]), number);
         }
-        assert_eq!(marks.verdict(&print(9, 1, 9, &[1]), 9), Verdict::Suspect(Class::Alike, 2 * PARTS));
-        assert_eq!(marks.verdict(&print(9, 1, 9, &[2, 3]), 9), Verdict::Free);
-        assert_eq!(marks.verdict(&print(9, 2, 9, &[1]), 9), Verdict::Free);
+        assert_eq!(
+            marks.verdict(&print(9, 1, 9, &[1]), 9),
+            CrashVerdict::Suspect(SuspectClass::Alike, 2 * PARTS)
+        );
+        assert_eq!(marks.verdict(&print(9, 1, 9, &[2, 3]), 9), CrashVerdict::Free);
+        assert_eq!(marks.verdict(&print(9, 2, 9, &[1]), 9), CrashVerdict::Free);
     }
 
     #[test]
@@ -334,16 +361,19 @@ mod tests {
             kill(&mut marks, &print(1, 1, number, &[1]), number);
         }
         let good = print(1, 1, 7, &[2]);
-        assert_eq!(marks.verdict(&good, 5), Verdict::Suspect(Class::Akin, PARTS));
+        assert_eq!(marks.verdict(&good, 5), CrashVerdict::Suspect(SuspectClass::Akin, PARTS));
         marks.ended_well(&good, 5);
-        assert_eq!(marks.verdict(&good, 5), Verdict::Free);
+        assert_eq!(marks.verdict(&good, 5), CrashVerdict::Free);
         for number in 10..13 {
             let turncoat = print(1, 1, number, &[2]);
             marks.ended_well(&turncoat, 6);
-            assert_eq!(marks.verdict(&turncoat, 6), Verdict::Free);
+            assert_eq!(marks.verdict(&turncoat, 6), CrashVerdict::Free);
             kill(&mut marks, &turncoat, 6);
         }
-        assert_eq!(marks.verdict(&good, 7), Verdict::Suspect(Class::Alike, PARTS + 3 * PARTS / 5));
+        assert_eq!(
+            marks.verdict(&good, 7),
+            CrashVerdict::Suspect(SuspectClass::Alike, PARTS + 3 * PARTS / 5)
+        );
     }
 
     #[test]
@@ -355,7 +385,7 @@ mod tests {
         for number in 1..50 {
             (0..12).for_each(|_| marks.ended_well(&page, number));
             assert_eq!(kill(&mut marks, &page, number), (None, None), "{number}");
-            assert_eq!(marks.verdict(&print(1, 2, 2, &[2]), number), Verdict::Free, "{number}");
+            assert_eq!(marks.verdict(&print(1, 2, 2, &[2]), number), CrashVerdict::Free, "{number}");
         }
     }
 
@@ -395,6 +425,6 @@ mod tests {
         }
         assert!(marks.marks.len() <= MOST && marks.trusted.len() <= TRUSTED);
         assert_eq!(marks.trusted.len(), marks.trusted_since.len());
-        assert_eq!(marks.verdict(&deadly, 9_999), Verdict::Refuse, "the last to be forgotten");
+        assert_eq!(marks.verdict(&deadly, 9_999), CrashVerdict::Refuse, "the last to be forgotten");
     }
 }

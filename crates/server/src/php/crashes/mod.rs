@@ -5,14 +5,14 @@
 //! suspect requests
 //!
 //! - a few run at a time, and those that look like the deadly ones and come from where they came from fewer still
-//!   ([`line::Class`]);
+//!   ([`line::SuspectClass`]);
 //! - each worker that dies holds its place for a moment, which bounds how many are started again in a second;
 //! - none is run twice by us;
 //! - what has been answered well since, and comes again, runs like any other.
 //!
 //! Nothing of that is ever decided by what a request looks like alone: what looks deadly waits behind the others, and runs.
 //!
-//! [`marks::Marks`] and [`line::Line`] are values without clock and lock; [`Ban`] holds them for event loops and
+//! [`marks::Marks`] and [`line::TrialQueue`] are values without clock and lock; [`Ban`] holds them for event loops and
 //! supervisor. As long as nothing has crashed, an event loop reads one flag.
 
 pub mod line;
@@ -27,13 +27,13 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::card::Task;
+use super::worker_handle::Task;
 use crate::message::Request;
 use crate::site::Script;
 
-pub use line::Class;
-use line::{Line, Turn};
-use marks::{Marks, Verdict};
+pub use line::SuspectClass;
+use line::{TrialQueue, TrialTurn};
+use marks::{CrashVerdict, Marks};
 pub use print::Print;
 
 /// What is known of requests whose workers died, under a lock.
@@ -42,15 +42,15 @@ pub struct Ban {
     /// Of digests: what a client sends can't be made to fit one.
     keys: RandomState,
     epoch: Instant,
-    inner: Mutex<Inner>,
+    inner: Mutex<BanInner>,
     /// Whether anything has crashed lately.
     any: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct BanInner {
     marks: Marks,
-    line: Line,
+    line: TrialQueue,
 }
 
 /// A request that may run while crashes are watched. Goes with the worker that runs it.
@@ -58,7 +58,7 @@ struct Inner {
 pub struct Pass {
     ban: Arc<Ban>,
     print: Print,
-    class: Option<Class>,
+    class: Option<SuspectClass>,
     lost: bool,
 }
 
@@ -86,7 +86,7 @@ impl Ban {
     /// Nothing has crashed. `pause` is how long a request that kills is not run, zero for never; `workers` how many the pool
     /// has; times are since `epoch`.
     pub fn new(pause: Duration, workers: usize, epoch: Instant) -> Arc<Ban> {
-        let inner = Inner { marks: Marks::new(pause.as_millis() as u64), line: Line::new(workers) };
+        let inner = BanInner { marks: Marks::new(pause.as_millis() as u64), line: TrialQueue::new(workers) };
         Arc::new(Ban {
             keys: RandomState::new(),
             epoch,
@@ -122,9 +122,9 @@ impl Ban {
             }
             let print = Print::of_request(&self.keys, request, script);
             match inner.marks.verdict(&print, now) {
-                Verdict::Refuse => return Err(Denied::Killer),
-                Verdict::Free => return Ok(Some(self.pass(print, None))),
-                Verdict::Suspect(class, heat) => (print, class, heat),
+                CrashVerdict::Refuse => return Err(Denied::Killer),
+                CrashVerdict::Free => return Ok(Some(self.pass(print, None))),
+                CrashVerdict::Suspect(class, heat) => (print, class, heat),
             }
         };
         Box::pin(self.wait(class, heat, patience, gone)).await?;
@@ -134,24 +134,24 @@ impl Ban {
     /// Waits until a suspect may run.
     async fn wait(
         &self,
-        class: Class,
+        class: SuspectClass,
         heat: u32,
         patience: Duration,
         mut gone: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<(), Denied> {
         let wake = Arc::new(Notify::new());
         let number = self.lock().line.queue(class, heat, wake.clone());
-        let place = Place { ban: self, number };
+        let place = TrialPlace { ban: self, number };
         let mut enough = std::pin::pin!(tokio::time::sleep(patience));
         loop {
             let turn = self.lock().line.turn(number, self.now());
             let sleep = match turn {
-                Turn::Go => {
+                TrialTurn::Go => {
                     std::mem::forget(place);
                     return Ok(());
                 }
-                Turn::Out => return Err(Denied::Crowd),
-                Turn::Wait(sleep) => sleep,
+                TrialTurn::Out => return Err(Denied::Crowd),
+                TrialTurn::Wait(sleep) => sleep,
             };
             let held = async {
                 match sleep {
@@ -182,7 +182,7 @@ impl Ban {
         Blame::default()
     }
 
-    fn pass(self: &Arc<Self>, print: Print, class: Option<Class>) -> Pass {
+    fn pass(self: &Arc<Self>, print: Print, class: Option<SuspectClass>) -> Pass {
         Pass { ban: self.clone(), print, class, lost: false }
     }
 
@@ -190,18 +190,18 @@ impl Ban {
         self.epoch.elapsed().as_millis() as u64
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, BanInner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A place in the line, left when it is dropped.
-struct Place<'a> {
+struct TrialPlace<'a> {
     ban: &'a Ban,
     number: u64,
 }
 
-impl Drop for Place<'_> {
+impl Drop for TrialPlace<'_> {
     fn drop(&mut self) {
         self.ban.lock().line.give_up(self.number);
     }

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::net::IpAddr;
 
 use crate::message::request::{Content, Request};
-use crate::php::card::Task;
+use crate::php::worker_handle::Task;
 use crate::site::Script;
 
 /// Parameters that count of one request; of more, the first.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use millrace_wire::fastcgi::{End, Head, HeadError, Record};
+use millrace_wire::fastcgi::{CgiHead, HeadError, Record, RequestEnd};
 
-use super::backends::Shared;
+use super::backends::FastcgiShared;
 use crate::php::answer::AnswerHead;
 use crate::site::Script;
 
@@ -17,26 +17,26 @@ const UNKNOWN_SCRIPT: &[u8] = b"Primary script unknown";
 
 /// An answer as far as it has come.
 #[derive(Debug)]
-pub struct Answer {
+pub struct FastcgiResponse {
     /// Its head.
     pub head: Option<AnswerHead>,
     /// Its content so far.
     pub content: Vec<u8>,
     /// How it ended.
-    pub end: Option<End>,
+    pub end: Option<RequestEnd>,
     /// What the script said to the log.
-    pub messages: Messages,
+    pub messages: ScriptMessages,
     /// The start of the head.
     start: Vec<u8>,
     /// It has no head.
     broken: Option<HeadError>,
 }
 
-impl Answer {
+impl FastcgiResponse {
     /// An answer of which nothing has come.
-    pub fn new(messages: Messages) -> Answer {
+    pub fn new(messages: ScriptMessages) -> FastcgiResponse {
         let (content, start) = (Vec::new(), Vec::new());
-        Answer { head: None, content, end: None, messages, start, broken: None }
+        FastcgiResponse { head: None, content, end: None, messages, start, broken: None }
     }
 
     /// What comes next.
@@ -71,7 +71,7 @@ impl Answer {
         if self.broken.is_some() {
             return true;
         }
-        match Head::parse(bytes, known) {
+        match CgiHead::parse(bytes, known) {
             Ok(None) => false,
             Ok(Some((head, length))) => {
                 self.head = Some(AnswerHead::read(200, b"", || head.fields()));
@@ -88,8 +88,8 @@ impl Answer {
 
 /// What scripts and php-fpm say beside the answer, for the error log.
 #[derive(Debug)]
-pub struct Messages {
-    shared: Arc<Shared>,
+pub struct ScriptMessages {
+    shared: Arc<FastcgiShared>,
     site: String,
     script: std::rc::Rc<[u8]>,
     backend: usize,
@@ -99,11 +99,16 @@ pub struct Messages {
     pub failed: bool,
 }
 
-impl Messages {
+impl ScriptMessages {
     /// Those about a script of a site, from a backend.
-    pub fn new(shared: &Arc<Shared>, site: Option<&str>, script: &Script, backend: usize) -> Messages {
+    pub fn new(
+        shared: &Arc<FastcgiShared>,
+        site: Option<&str>,
+        script: &Script,
+        backend: usize,
+    ) -> ScriptMessages {
         let site = site.unwrap_or_default().to_owned();
-        Messages {
+        ScriptMessages {
             shared: shared.clone(),
             site,
             script: script.filename.clone(),
@@ -152,7 +157,7 @@ impl Messages {
     }
 }
 
-impl Drop for Messages {
+impl Drop for ScriptMessages {
     fn drop(&mut self) {
         self.end();
     }

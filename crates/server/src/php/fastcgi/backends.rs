@@ -11,12 +11,12 @@ use super::backend::{Backend, Change};
 use super::capacity;
 use super::connection::Loose;
 use crate::context::log::Log;
-use crate::context::stats::{BackendStatus, PoolStatus};
+use crate::context::stats::{BackendStatus, PhpStatus};
 use crate::php::OnPurge;
 use crate::php::PhpThread;
-use crate::php::pool::places::Told;
+use crate::php::pool::places::KeptPlace;
 use crate::php::pool::request_queue::{Applicant, Capacity, RequestQueue};
-use crate::php::pool::waiters::Place;
+use crate::php::pool::waiters::QueuePlace;
 
 /// How long requests wait for a backend when none is up, since the last one went out: a restart takes about a second.
 const OUTAGE_MS: u64 = 3_000;
@@ -24,12 +24,12 @@ const OUTAGE_MS: u64 = 3_000;
 /// The connections of all sites whose `[php]` settings are equal. Dropping it closes those that nobody uses.
 #[derive(Debug)]
 pub struct Backends {
-    shared: Arc<Shared>,
+    shared: Arc<FastcgiShared>,
 }
 
 /// The same without its handle.
 #[derive(Debug)]
-pub struct Shared {
+pub struct FastcgiShared {
     /// Their settings.
     pub settings: plan::Php,
     /// Where they say what happens.
@@ -56,9 +56,9 @@ pub struct Shared {
 
 /// What becomes of a request for which there is no connection.
 #[derive(Debug)]
-pub enum Turn {
+pub enum FastcgiTurn {
     /// It waits.
-    Waits(Waiting),
+    Waits(QueuedRequest),
     /// It does not: as many wait as may.
     Full,
     /// It does not: more comes than can be served.
@@ -67,9 +67,9 @@ pub enum Turn {
 
 /// A request that waits.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct QueuedRequest {
     /// Its place in the queue.
-    pub place: Place,
+    pub place: QueuePlace,
     /// Its number.
     pub id: u64,
     /// Where it is told what it gets.
@@ -89,7 +89,7 @@ pub struct Wake {
 #[derive(Debug)]
 pub enum Grant {
     /// The right to make a connection.
-    Permit(Permit),
+    Permit(FastcgiPermit),
     /// A connection of another loop.
     Loose(Box<Loose>),
     /// A connection of its own loop lies ready for it.
@@ -98,16 +98,16 @@ pub enum Grant {
 
 /// The right to have one connection open. Dropped, it goes to who waits longest.
 #[derive(Debug)]
-pub struct Permit {
-    shared: Arc<Shared>,
+pub struct FastcgiPermit {
+    shared: Arc<FastcgiShared>,
     /// It is counted.
     counted: bool,
 }
 
 /// A permit, and a backend that takes one connection more.
 #[derive(Debug)]
-pub struct Way {
-    permit: Permit,
+pub struct FastcgiOpening {
+    permit: FastcgiPermit,
     /// The backend's number.
     pub backend: usize,
 }
@@ -116,7 +116,7 @@ pub struct Way {
 #[derive(Debug)]
 pub enum Choice {
     /// There.
-    Way(Way),
+    Way(FastcgiOpening),
     /// Nowhere now: those that are up have as many as they take.
     Full,
     /// Nowhere: all are out. One may be tried at that time, milliseconds.
@@ -134,7 +134,7 @@ impl Backends {
     }
 
     fn new(settings: &plan::Php, log: &Log, on_purge: OnPurge) -> Backends {
-        let shared = Shared {
+        let shared = FastcgiShared {
             settings: settings.clone(),
             log: log.clone(),
             on_purge,
@@ -165,13 +165,13 @@ impl Backends {
     }
 
     /// How they are; `name` is what people know them by.
-    pub fn status(&self, name: &str) -> PoolStatus {
+    pub fn status(&self, name: &str) -> PhpStatus {
         let shared = &self.shared;
         let backends: Vec<BackendStatus> = shared.backends.iter().map(status).collect();
         let none_is_up = shared.backends.iter().all(|backend| !backend.is_up());
         let trouble = shared.backends.iter().find_map(Backend::trouble).filter(|_| none_is_up);
         let running: u64 = backends.iter().map(|backend| backend.busy).sum();
-        PoolStatus {
+        PhpStatus {
             name: name.to_owned(),
             most: shared.most() as u64,
             idle: shared.kept.load(Relaxed) as u64,
@@ -179,7 +179,7 @@ impl Backends {
             waiting: shared.waiting() as u64,
             trouble,
             backends,
-            ..PoolStatus::default()
+            ..PhpStatus::default()
         }
     }
 
@@ -190,12 +190,12 @@ impl Backends {
     }
 
     /// A place in the waiting room for a browser whose request was refused; `None`: there are too many.
-    pub fn keep_place(&self, thread: &PhpThread, from: &Applicant) -> Option<Told> {
+    pub fn keep_place(&self, thread: &PhpThread, from: &Applicant) -> Option<KeptPlace> {
         let now = self.shared.at(thread.clock.now());
         self.shared.queue().keep_place(now, from, self.shared.capacity())
     }
 
-    pub(super) fn shared(&self) -> &Arc<Shared> {
+    pub(super) fn shared(&self) -> &Arc<FastcgiShared> {
         &self.shared
     }
 }
@@ -219,7 +219,7 @@ fn status(backend: &Backend) -> BackendStatus {
     }
 }
 
-impl Shared {
+impl FastcgiShared {
     /// Milliseconds since the pool was made, never 0.
     pub fn now(&self) -> u64 {
         self.at(Instant::now())
@@ -259,28 +259,28 @@ impl Shared {
     }
 
     /// A permit, if one is left.
-    pub fn permit(self: &Arc<Self>) -> Option<Permit> {
+    pub fn permit(self: &Arc<Self>) -> Option<FastcgiPermit> {
         let most = self.most();
         let one_more = |open: usize| (open < most).then_some(open + 1);
         self.permits.fetch_update(SeqCst, SeqCst, one_more).ok()?;
-        Some(Permit { shared: self.clone(), counted: true })
+        Some(FastcgiPermit { shared: self.clone(), counted: true })
     }
 
     /// The backend for a new connection: of those that are up the one that has least to do; if none is up, one that may be
     /// tried. The permit is given up where there is none.
-    pub fn choose(&self, permit: Permit, now: u64) -> Choice {
-        let way = |permit, backend| Choice::Way(Way { permit, backend });
+    pub fn choose(&self, permit: FastcgiPermit, now: u64) -> Choice {
+        let opening = |permit, backend| Choice::Way(FastcgiOpening { permit, backend });
         let all = || self.backends.iter().enumerate();
         let mut up: Vec<_> = all().filter(|(_, backend)| backend.is_up()).collect();
         up.sort_by_key(|(_, backend)| backend.load());
         if let Some((least, _)) = up.iter().find(|(_, backend)| backend.open_one()) {
-            return way(permit, *least);
+            return opening(permit, *least);
         }
         if !up.is_empty() {
             return Choice::Full;
         }
         if let Some((again, _)) = all().find(|(_, backend)| backend.try_again(now) && backend.open_one()) {
-            return way(permit, again);
+            return opening(permit, again);
         }
         let last = self.backends.iter().filter_map(Backend::down_since).max().unwrap_or(now);
         if last + OUTAGE_MS <= now {
@@ -323,17 +323,17 @@ impl Shared {
     }
 
     /// Makes a request of event loop `thread` wait.
-    pub fn wait(&self, thread: usize, from: &Applicant, now: u64) -> Turn {
+    pub fn wait(&self, thread: usize, from: &Applicant, now: u64) -> FastcgiTurn {
         let mut queue = self.queue();
         if queue.waiters.len() >= self.settings.queue {
-            return Turn::Full;
+            return FastcgiTurn::Full;
         }
-        let Some(turn) = queue.admit(now, from, self.capacity()) else { return Turn::Overload };
+        let Some(turn) = queue.admit(now, from, self.capacity()) else { return FastcgiTurn::Overload };
         let (sender, woken) = oneshot::channel();
         let id = self.wakes.fetch_add(1, Relaxed);
         let place = queue.waiters.push(thread, turn, now, None, None, Wake { id, sender });
         self.waiting.store(queue.waiters.len(), SeqCst);
-        Turn::Waits(Waiting { place, id, woken })
+        FastcgiTurn::Waits(QueuedRequest { place, id, woken })
     }
 
     /// A request was served; it took so many milliseconds.
@@ -347,7 +347,7 @@ impl Shared {
     }
 
     /// A request waits no longer.
-    pub fn leave(&self, place: Place) {
+    pub fn leave(&self, place: QueuePlace) {
         let mut queue = self.queue();
         queue.waiters.remove(place);
         self.waiting.store(queue.waiters.len(), SeqCst);
@@ -409,9 +409,9 @@ fn queue(settings: &plan::Php) -> RequestQueue<Wake> {
     RequestQueue::new(wait.map(|wait| wait.as_millis() as u64))
 }
 
-impl Way {
+impl FastcgiOpening {
     /// The pool.
-    pub fn shared(&self) -> &Arc<Shared> {
+    pub fn shared(&self) -> &Arc<FastcgiShared> {
         &self.permit.shared
     }
 
@@ -421,14 +421,14 @@ impl Way {
     }
 }
 
-impl Drop for Way {
+impl Drop for FastcgiOpening {
     fn drop(&mut self) {
         // Before the permit: who gets that finds room.
         self.backend().close_one();
     }
 }
 
-impl Permit {
+impl FastcgiPermit {
     /// Gives it back without a look at who waits.
     fn uncount(mut self) {
         self.counted = false;
@@ -436,7 +436,7 @@ impl Permit {
     }
 }
 
-impl Drop for Permit {
+impl Drop for FastcgiPermit {
     fn drop(&mut self) {
         if !self.counted {
             return;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use millrace_wire::fastcgi::{get_values, max_connections};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::backends::Shared;
-use super::connection::{Stream, connect};
+use super::backends::FastcgiShared;
+use super::connection::{FastcgiStream, connect};
 
 /// Who does not answer such a question within that does not know it.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const ANSWER_MAX: u64 = 4096;
 
 /// Asks all backends, before the first request comes; waits for the answers, but not for long.
-pub fn ask_all(shared: &Arc<Shared>) {
+pub fn ask_all(shared: &Arc<FastcgiShared>) {
     let asked = shared.clone();
     // On a thread of its own: the caller's may have a runtime already.
     let asking = std::thread::Builder::new().name("ask-fastcgi".to_owned()).spawn(move || {
@@ -42,12 +42,12 @@ pub fn ask_all(shared: &Arc<Shared>) {
 ///
 /// # Errors
 /// It takes none.
-pub async fn ask(shared: &Shared, backend: usize) -> io::Result<()> {
+pub async fn ask(shared: &FastcgiShared, backend: usize) -> io::Result<()> {
     let backend = &shared.backends[backend];
     let stream = connect(&backend.address, shared.settings.fastcgi_connect_timeout).await?;
     let answer = match stream {
-        Stream::Unix(stream) => tokio::time::timeout(PATIENCE, question(stream)).await,
-        Stream::Tcp(stream) => tokio::time::timeout(PATIENCE, question(stream)).await,
+        FastcgiStream::Unix(stream) => tokio::time::timeout(PATIENCE, question(stream)).await,
+        FastcgiStream::Tcp(stream) => tokio::time::timeout(PATIENCE, question(stream)).await,
     };
     if let Some(most) = answer.ok().and_then(|answer| max_connections(&answer)) {
         backend.set_most(most);
@@ -56,7 +56,7 @@ pub async fn ask(shared: &Shared, backend: usize) -> io::Result<()> {
 }
 
 /// Finds out whether a backend that is out takes connections again, while another one takes the requests.
-pub async fn probe(shared: Arc<Shared>, backend: usize) {
+pub async fn probe(shared: Arc<FastcgiShared>, backend: usize) {
     let began = shared.now();
     match ask(&shared, backend).await {
         Ok(()) => shared.tell(backend, shared.backends[backend].accepts()),

@@ -13,14 +13,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use millrace_settings::plan;
-use millrace_wire::fastcgi::{Decoder, Record, Step};
+use millrace_wire::fastcgi::{Record, RecordDecoder, RecordStep};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::{TcpStream, UnixStream};
 
-use super::backends::{Shared, Way};
+use super::backends::{FastcgiOpening, FastcgiShared};
 use crate::php::worker::{poll_receive, watch};
 
 /// Bytes read at once.
@@ -33,39 +33,39 @@ thread_local! {
 
 /// An open connection. Whoever has this value has it to himself.
 #[derive(Debug)]
-pub struct Connection {
+pub struct FastcgiConnection {
     /// The socket, also known to the loop's keeper.
-    pub socket: Rc<Socket>,
+    pub socket: Rc<WatchedSocket>,
     /// When it became idle, milliseconds since the pool was made.
     pub idle_since: u64,
     /// When its last request began.
     began: u64,
-    line: Line,
+    line: OpenConnection,
 }
 
 /// A connection on its way from one loop to another.
 #[derive(Debug)]
 pub struct Loose {
     socket: OwnedFd,
-    line: Line,
+    line: OpenConnection,
 }
 
 /// What a connection is, wherever it is.
 #[derive(Debug)]
-struct Line {
+struct OpenConnection {
     /// Taken out only when it is closed.
-    way: Option<Way>,
-    decoder: Decoder,
+    opening: Option<FastcgiOpening>,
+    decoder: RecordDecoder,
     /// The start of a record whose rest has not come.
     rest: Vec<u8>,
-    state: State,
+    state: ConnectionState,
     /// Whether anything has ever come over it, and since the last request was sent.
     answered: bool,
     heard: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ConnectionState {
     Idle,
     Busy,
     /// New, with its first request, of which nothing has come back.
@@ -74,7 +74,7 @@ enum State {
 
 /// A connection's socket and its limits: the keeper looks at them.
 #[derive(Debug)]
-pub struct Socket {
+pub struct WatchedSocket {
     descriptor: AsyncFd<OwnedFd>,
     /// When the request has to be over, milliseconds; 0: whenever.
     pub deadline: Cell<u64>,
@@ -84,25 +84,26 @@ pub struct Socket {
     late: Cell<bool>,
 }
 
-impl Connection {
-    /// Makes the connection that a [`Way`] leads to; the way is there again where that fails.
+impl FastcgiConnection {
+    /// Makes the connection that a [`FastcgiOpening`] leads to; the way is there again where that fails.
     ///
     /// # Errors
     /// Those of connecting; `TimedOut` if it took too long.
-    pub async fn open(way: Way) -> Result<Connection, (io::Error, Way)> {
-        let limit = way.shared().settings.fastcgi_connect_timeout;
-        let making = way.backend().make_one();
-        let connected = connect(&way.backend().address, limit).await.and_then(Stream::into_descriptor);
+    pub async fn open(opening: FastcgiOpening) -> Result<FastcgiConnection, (io::Error, FastcgiOpening)> {
+        let limit = opening.shared().settings.fastcgi_connect_timeout;
+        let making = opening.backend().make_one();
+        let connected =
+            connect(&opening.backend().address, limit).await.and_then(FastcgiStream::into_descriptor);
         drop(making);
         let socket = match connected {
             Ok(socket) => socket,
-            Err(error) => return Err((error, way)),
+            Err(error) => return Err((error, opening)),
         };
-        let line = Line {
-            way: Some(way),
-            decoder: Decoder::default(),
+        let line = OpenConnection {
+            opening: Some(opening),
+            decoder: RecordDecoder::default(),
             rest: Vec::new(),
-            state: State::Idle,
+            state: ConnectionState::Idle,
             answered: false,
             heard: false,
         };
@@ -110,25 +111,25 @@ impl Connection {
             Ok(descriptor) => descriptor,
             Err(error) => return Err((error, line.into_way())),
         };
-        Ok(Connection::watched(descriptor, line))
+        Ok(FastcgiConnection::watched(descriptor, line))
     }
 
     /// Has it watched by this event loop.
     ///
     /// # Errors
     /// The loop can't watch one more.
-    pub fn on_this_loop(loose: Loose) -> io::Result<Connection> {
-        Ok(Connection::watched(watch(loose.socket, Interest::READABLE)?, loose.line))
+    pub fn on_this_loop(loose: Loose) -> io::Result<FastcgiConnection> {
+        Ok(FastcgiConnection::watched(watch(loose.socket, Interest::READABLE)?, loose.line))
     }
 
-    fn watched(descriptor: AsyncFd<OwnedFd>, line: Line) -> Connection {
+    fn watched(descriptor: AsyncFd<OwnedFd>, line: OpenConnection) -> FastcgiConnection {
         let (deadline, silent_since, late) = (Cell::new(0), Cell::new(0), Cell::new(false));
-        let socket = Rc::new(Socket { descriptor, deadline, silent_since, late });
-        Connection { socket, idle_since: 0, began: 0, line }
+        let socket = Rc::new(WatchedSocket { descriptor, deadline, silent_since, late });
+        FastcgiConnection { socket, idle_since: 0, began: 0, line }
     }
 
     /// Closes it; another one may be made instead.
-    pub fn close(self) -> Way {
+    pub fn close(self) -> FastcgiOpening {
         self.line.into_way()
     }
 
@@ -140,12 +141,12 @@ impl Connection {
 
     /// Its backend's number.
     pub fn backend(&self) -> usize {
-        self.line.way().backend
+        self.line.opening().backend
     }
 
     /// The pool.
-    pub fn shared(&self) -> &Arc<Shared> {
-        self.line.way().shared()
+    pub fn shared(&self) -> &Arc<FastcgiShared> {
+        self.line.opening().shared()
     }
 
     /// Whether it was used before, and nothing has come since the last request was sent: it may have been closed before that.
@@ -162,11 +163,11 @@ impl Connection {
 
     /// A request is about to be sent, at `now`; it has to be over by `deadline`.
     pub fn begin(&mut self, now: u64, deadline: u64) {
-        let state = if self.line.answered { State::Busy } else { State::First };
-        let backend = self.line.way().backend();
+        let state = if self.line.answered { ConnectionState::Busy } else { ConnectionState::First };
+        let backend = self.line.opening().backend();
         backend.busy.fetch_add(1, Relaxed);
         backend.requests.fetch_add(1, Relaxed);
-        if state == State::First {
+        if state == ConnectionState::First {
             backend.ask_first(now);
         }
         self.line.state = state;
@@ -201,7 +202,7 @@ impl Connection {
     ) -> Poll<io::Result<()>> {
         INPUT.with_borrow_mut(|input| {
             let length = ready!(poll_receive(&self.socket.descriptor, cx, input))?;
-            if self.line.state == State::First {
+            if self.line.state == ConnectionState::First {
                 self.line.first_is_over(now);
             }
             (self.line.answered, self.line.heard) = (true, true);
@@ -210,28 +211,28 @@ impl Connection {
     }
 }
 
-impl Line {
-    fn way(&self) -> &Way {
-        self.way.as_ref().expect("it is open")
+impl OpenConnection {
+    fn opening(&self) -> &FastcgiOpening {
+        self.opening.as_ref().expect("it is open")
     }
 
-    fn into_way(mut self) -> Way {
-        let now = self.way().shared().now();
+    fn into_way(mut self) -> FastcgiOpening {
+        let now = self.opening().shared().now();
         self.rest_now(now);
-        self.way.take().expect("it was open")
+        self.opening.take().expect("it was open")
     }
 
     fn first_is_over(&mut self, now: u64) {
-        self.state = State::Busy;
-        self.way().backend().first_is_over(now);
+        self.state = ConnectionState::Busy;
+        self.opening().backend().first_is_over(now);
     }
 
     fn rest_now(&mut self, now: u64) {
-        if self.state == State::First {
+        if self.state == ConnectionState::First {
             self.first_is_over(now);
         }
-        if std::mem::replace(&mut self.state, State::Idle) == State::Busy {
-            self.way().backend().busy.fetch_sub(1, Relaxed);
+        if std::mem::replace(&mut self.state, ConnectionState::Idle) == ConnectionState::Busy {
+            self.opening().backend().busy.fetch_sub(1, Relaxed);
         }
     }
 
@@ -251,32 +252,32 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
-        if self.way.is_some() {
-            let now = self.way().shared().now();
+        if self.opening.is_some() {
+            let now = self.opening().shared().now();
             self.rest_now(now);
         }
     }
 }
 
-fn records(decoder: &mut Decoder, input: &[u8], mut take: impl FnMut(Record<'_>)) -> io::Result<usize> {
+fn records(decoder: &mut RecordDecoder, input: &[u8], mut take: impl FnMut(Record<'_>)) -> io::Result<usize> {
     let mut at = 0;
     while at < input.len() {
         match decoder.next(&input[at..]) {
-            Ok(Step::Record(record, used)) => {
+            Ok(RecordStep::Record(record, used)) => {
                 at += used;
                 take(record);
             }
-            Ok(Step::Skip(used)) => at += used,
-            Ok(Step::Partial) => break,
+            Ok(RecordStep::Skip(used)) => at += used,
+            Ok(RecordStep::Partial) => break,
             Err(broken) => return Err(io::Error::new(io::ErrorKind::InvalidData, broken)),
         }
     }
     Ok(at)
 }
 
-impl Socket {
+impl WatchedSocket {
     /// The socket.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.get_ref().as_fd()
@@ -311,19 +312,19 @@ impl Socket {
 
 /// A connected socket, as the runtime has it.
 #[derive(Debug)]
-pub enum Stream {
+pub enum FastcgiStream {
     /// A Unix socket.
     Unix(UnixStream),
     /// A TCP connection.
     Tcp(TcpStream),
 }
 
-impl Stream {
+impl FastcgiStream {
     /// The socket alone; it does not block.
     fn into_descriptor(self) -> io::Result<OwnedFd> {
         Ok(match self {
-            Stream::Unix(stream) => stream.into_std()?.into(),
-            Stream::Tcp(stream) => stream.into_std()?.into(),
+            FastcgiStream::Unix(stream) => stream.into_std()?.into(),
+            FastcgiStream::Tcp(stream) => stream.into_std()?.into(),
         })
     }
 }
@@ -332,15 +333,15 @@ impl Stream {
 ///
 /// # Errors
 /// Those of connecting; `TimedOut` if it took longer than `limit`.
-pub async fn connect(address: &plan::Backend, limit: Duration) -> io::Result<Stream> {
+pub async fn connect(address: &plan::Backend, limit: Duration) -> io::Result<FastcgiStream> {
     let connecting = async {
         Ok(match address {
-            plan::Backend::Unix(path) => Stream::Unix(UnixStream::connect(path).await?),
+            plan::Backend::Unix(path) => FastcgiStream::Unix(UnixStream::connect(path).await?),
             plan::Backend::Tcp(address) => {
                 let stream = TcpStream::connect(address).await?;
                 // A request may leave in two pieces.
                 stream.set_nodelay(true)?;
-                Stream::Tcp(stream)
+                FastcgiStream::Tcp(stream)
             }
         })
     };

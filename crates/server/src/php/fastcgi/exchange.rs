@@ -17,14 +17,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use millrace_wire::fastcgi::{End, Record, TooLong, stdin};
+use millrace_wire::fastcgi::{ParamsTooLong, Record, RequestEnd, stdin};
 
-use super::answer::{Answer, Messages};
-use super::backends::{Backends, Choice, Grant, Permit, Shared, Turn, Waiting, Way};
+use super::answer::{FastcgiResponse, ScriptMessages};
+use super::backends::{
+    Backends, Choice, FastcgiOpening, FastcgiPermit, FastcgiShared, FastcgiTurn, Grant, QueuedRequest,
+};
 use super::capacity;
-use super::connection::Connection;
+use super::connection::FastcgiConnection;
+use super::connection_pool::{ConnectionPool, Local};
 use super::input::Input;
-use super::kept::{Kept, Local};
 use super::stream::Writing;
 use crate::context::stats::Counter;
 use crate::message::reply::{Aside, Body, Reply, plain};
@@ -34,7 +36,7 @@ use crate::php::SiteWorkers;
 use crate::php::answer::AnswerHead;
 use crate::php::exchange::{applicant, as_long_as_said, unless};
 use crate::php::pool::request_queue::Applicant;
-use crate::php::pool::waiters::Place;
+use crate::php::pool::waiters::QueuePlace;
 use crate::php::{pump, variables};
 use crate::site::{Script, Site};
 
@@ -58,7 +60,7 @@ thread_local! {
 
 /// Why a request gets no connection.
 #[derive(Debug)]
-enum Refused {
+enum FastcgiRefusal {
     /// As many wait as may.
     Full,
     /// It has waited as long as it may.
@@ -73,7 +75,7 @@ enum Refused {
 
 /// Why there is no answer.
 #[derive(Debug)]
-enum Failure {
+enum FastcgiFailure {
     /// The request was not begun.
     NotBegun,
     /// The backend has too much to do: not begun, either.
@@ -100,9 +102,9 @@ pub async fn run(
     script: &Script,
     gone: impl Future<Output = ()>,
 ) -> Option<Reply> {
-    let mut gone = pin!(unless(site.lanes.outlives_its_client(site.lanes.of(request)), gone));
+    let mut gone = pin!(unless(site.pools.outlives_its_client(site.pools.of(request)), gone));
     let shared = backends.shared();
-    let local = Kept::local(thread, shared);
+    let local = ConnectionPool::local(thread, shared);
     let stats = &thread.stats;
     let (mut attempts, mut repeated) = (0, false);
     let mut outages = shared.outages();
@@ -120,7 +122,7 @@ pub async fn run(
         };
         if only_after_outage && std::mem::replace(&mut outages, shared.outages()) == shared.outages() {
             local.keep(connection, shared.at(thread.clock.now()));
-            return Some(no_answer(thread, site, script, &Failure::Begun));
+            return Some(no_answer(thread, site, script, &FastcgiFailure::Begun));
         }
         let failure = match attempt(connection, thread, &local, site, request, script).await {
             Ok(reply) => return Some(reply),
@@ -128,12 +130,12 @@ pub async fn run(
         };
         attempts += 1;
         let again = match failure {
-            Failure::NotBegun => attempts < ATTEMPTS,
-            Failure::Overloaded => {
+            FastcgiFailure::NotBegun => attempts < ATTEMPTS,
+            FastcgiFailure::Overloaded => {
                 tokio::time::sleep(BREATHER).await;
                 attempts < ATTEMPTS
             }
-            Failure::Begun if request.is_idempotent() => {
+            FastcgiFailure::Begun if request.is_idempotent() => {
                 only_after_outage = std::mem::replace(&mut repeated, true);
                 pause(thread, MOMENT).await;
                 if only_after_outage || shared.is_failing() {
@@ -155,11 +157,11 @@ pub async fn run(
 async fn acquire(
     thread: &Rc<PhpThread>,
     local: &Rc<Local>,
-    shared: &Arc<Shared>,
+    shared: &Arc<FastcgiShared>,
     site: &Site,
     request: &Request,
     fresh: bool,
-) -> Result<Connection, Refused> {
+) -> Result<FastcgiConnection, FastcgiRefusal> {
     let began = shared.at(thread.clock.now());
     if shared.backends.len() > 1 && local.is_one_sided() {
         // A connection to another backend, in the place of one of these if need be.
@@ -169,17 +171,17 @@ async fn acquire(
     } else if !fresh && let Some(connection) = local.take() {
         return Ok(connection);
     }
-    let lane = site.lanes.of(request);
-    let until = began + shared.settings.pools[lane.index()].queue_timeout.as_millis() as u64;
-    let from = || applicant(request, site.lanes.rank(request, lane));
+    let pool = site.pools.of(request);
+    let until = began + shared.settings.pools[pool.index()].queue_timeout.as_millis() as u64;
+    let from = || applicant(request, site.pools.rank(request, pool));
     loop {
         let now = shared.at(thread.clock.now());
         if now >= until && now > began {
-            return Err(Refused::Timeout);
+            return Err(FastcgiRefusal::Timeout);
         }
-        let way = match shared.permit() {
+        let opening = match shared.permit() {
             Some(permit) => match shared.choose(permit, now) {
-                Choice::Way(way) => way,
+                Choice::Way(opening) => opening,
                 Choice::Full => {
                     pause(thread, BREATHER).await;
                     continue;
@@ -189,22 +191,22 @@ async fn acquire(
                     pause(thread, Duration::from_millis(wait)).await;
                     continue;
                 }
-                Choice::Never => return Err(Refused::Down),
+                Choice::Never => return Err(FastcgiRefusal::Down),
             },
             // A new connection in the place of a kept one.
             None => match fresh.then(|| local.exchange_one()).flatten() {
-                Some(way) => way,
+                Some(opening) => opening,
                 None => match wait(thread, local, shared, &from(), until - now).await? {
                     Granted::Connection(connection) if !fresh => return Ok(connection),
                     Granted::Connection(connection) => connection.close(),
                     Granted::Permit(permit) => match shared.choose(permit, shared.at(thread.clock.now())) {
-                        Choice::Way(way) => way,
+                        Choice::Way(opening) => opening,
                         _ => continue,
                     },
                 },
             },
         };
-        match open(thread, local, shared, way).await {
+        match open(thread, local, shared, opening).await {
             Some(connection) => return Ok(connection),
             None => thread.clock.read(),
         }
@@ -218,23 +220,23 @@ async fn pause(thread: &PhpThread, time: Duration) {
 
 /// What a request has waited for.
 enum Granted {
-    Connection(Connection),
-    Permit(Permit),
+    Connection(FastcgiConnection),
+    Permit(FastcgiPermit),
 }
 
 /// Waits for a connection or the right to make one, for so many milliseconds.
 async fn wait(
     thread: &Rc<PhpThread>,
     local: &Rc<Local>,
-    shared: &Arc<Shared>,
+    shared: &Arc<FastcgiShared>,
     from: &Applicant,
     patience: u64,
-) -> Result<Granted, Refused> {
+) -> Result<Granted, FastcgiRefusal> {
     let now = shared.at(thread.clock.now());
-    let Waiting { place, id, woken } = match shared.wait(thread.index, from, now) {
-        Turn::Waits(waiting) => waiting,
-        Turn::Full => return Err(Refused::Full),
-        Turn::Overload => return Err(Refused::Overload),
+    let QueuedRequest { place, id, woken } = match shared.wait(thread.index, from, now) {
+        FastcgiTurn::Waits(waiting) => waiting,
+        FastcgiTurn::Full => return Err(FastcgiRefusal::Full),
+        FastcgiTurn::Overload => return Err(FastcgiRefusal::Overload),
     };
     let waiting = Leave { local, shared, place, id };
     shared.look_again();
@@ -243,20 +245,20 @@ async fn wait(
     match granted {
         Ok(Ok(Grant::Permit(permit))) => Ok(Granted::Permit(permit)),
         Ok(Ok(Grant::Loose(loose))) => {
-            local.take_over(*loose).map(Granted::Connection).map_err(Refused::Ours)
+            local.take_over(*loose).map(Granted::Connection).map_err(FastcgiRefusal::Ours)
         }
         Ok(Ok(Grant::Reserved)) => {
-            local.take_reserved(waiting.id).map(Granted::Connection).ok_or(Refused::Timeout)
+            local.take_reserved(waiting.id).map(Granted::Connection).ok_or(FastcgiRefusal::Timeout)
         }
-        Ok(Err(_)) | Err(_) => Err(Refused::Timeout),
+        Ok(Err(_)) | Err(_) => Err(FastcgiRefusal::Timeout),
     }
 }
 
 /// Takes a request out of the queue when it stops waiting, and what was reserved for it to the next.
 struct Leave<'a> {
     local: &'a Local,
-    shared: &'a Shared,
-    place: Place,
+    shared: &'a FastcgiShared,
+    place: QueuePlace,
     id: u64,
 }
 
@@ -270,9 +272,14 @@ impl Drop for Leave<'_> {
 }
 
 /// Makes a connection; `None` if that failed, which is noted.
-async fn open(thread: &Rc<PhpThread>, local: &Local, shared: &Arc<Shared>, way: Way) -> Option<Connection> {
-    let (backend, began) = (way.backend, shared.at(thread.clock.now()));
-    let result = Connection::open(way).await;
+async fn open(
+    thread: &Rc<PhpThread>,
+    local: &Local,
+    shared: &Arc<FastcgiShared>,
+    opening: FastcgiOpening,
+) -> Option<FastcgiConnection> {
+    let (backend, began) = (opening.backend, shared.at(thread.clock.now()));
+    let result = FastcgiConnection::open(opening).await;
     thread.clock.read();
     match result {
         Ok(connection) => {
@@ -285,13 +292,13 @@ async fn open(thread: &Rc<PhpThread>, local: &Local, shared: &Arc<Shared>, way: 
             Some(connection)
         }
         // The queue of connections that it has not accepted is full (unix(7)).
-        Err((error, way)) if error.kind() == io::ErrorKind::WouldBlock => {
-            drop(way);
+        Err((error, opening)) if error.kind() == io::ErrorKind::WouldBlock => {
+            drop(opening);
             pause(thread, BREATHER).await;
             None
         }
-        Err((error, way)) => {
-            drop(way);
+        Err((error, opening)) => {
+            drop(opening);
             thread.stats.add(Counter::FastCgiFailures, 1);
             let why = match error.kind() {
                 io::ErrorKind::TimedOut => "connecting timed out".to_owned(),
@@ -305,7 +312,7 @@ async fn open(thread: &Rc<PhpThread>, local: &Local, shared: &Arc<Shared>, way: 
 }
 
 /// A backend that is up again may be another one.
-fn ask_again(shared: &Arc<Shared>, backend: usize) {
+fn ask_again(shared: &Arc<FastcgiShared>, backend: usize) {
     let shared = shared.clone();
     // Whether it takes connections is found out by the next request.
     tokio::task::spawn_local(async move { drop(capacity::ask(&shared, backend).await) });
@@ -315,7 +322,7 @@ fn ask_again(shared: &Arc<Shared>, backend: usize) {
 pub struct Running {
     /// The event loop.
     pub thread: Rc<PhpThread>,
-    connection: Connection,
+    connection: FastcgiConnection,
     local: Rc<Local>,
     input: Input,
     /// The content, if it is not sent yet and belongs to nobody else any more.
@@ -328,7 +335,7 @@ impl Running {
     /// Sends more of the content and reads once.
     ///
     /// # Errors
-    /// Those of [`Connection::poll_read`].
+    /// Those of [`FastcgiConnection::poll_read`].
     pub fn poll(&mut self, cx: &mut Context<'_>, take: impl FnMut(Record<'_>)) -> Poll<io::Result<()>> {
         let content = std::mem::take(&mut self.content);
         let polled = self.poll_with(cx, &content, take);
@@ -400,17 +407,17 @@ impl Running {
 
 /// One attempt over one connection.
 async fn attempt(
-    connection: Connection,
+    connection: FastcgiConnection,
     thread: &Rc<PhpThread>,
     local: &Rc<Local>,
     site: &Site,
     request: &mut Request,
     script: &Script,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, FastcgiFailure> {
     let shared = connection.shared().clone();
-    let messages = Messages::new(&shared, site.name(), script, connection.backend());
+    let messages = ScriptMessages::new(&shared, site.name(), script, connection.backend());
     let mut running = send(connection, thread, local, site, request, script)?;
-    let mut answer = Answer::new(messages);
+    let mut answer = FastcgiResponse::new(messages);
     let read = poll_fn(|cx| {
         loop {
             match running.poll_with(cx, &request.content, |record| answer.take(record)) {
@@ -435,7 +442,7 @@ async fn attempt(
     if let Err(error) = read {
         return Err(failure(&running, error));
     }
-    if let Some(how) = answer.end.filter(|end| !matches!(end, End::Complete { .. })) {
+    if let Some(how) = answer.end.filter(|end| !matches!(end, RequestEnd::Complete { .. })) {
         return Err(not_run(running, how));
     }
     let Some(head) = answer.head.take() else {
@@ -449,7 +456,12 @@ async fn attempt(
 }
 
 /// Makes the reply of an answer whose head has come.
-fn reply(mut running: Running, mut answer: Answer, head: AnswerHead, request: &mut Request) -> Reply {
+fn reply(
+    mut running: Running,
+    mut answer: FastcgiResponse,
+    head: AnswerHead,
+    request: &mut Request,
+) -> Reply {
     let AnswerHead { status, reason, fields, length, ours } = head;
     let mut aside = (!ours.is_empty()).then(|| Box::new(Aside { fields: ours, ..Aside::default() }));
     let is_over = answer.end.is_some();
@@ -485,19 +497,20 @@ fn reply(mut running: Running, mut answer: Answer, head: AnswerHead, request: &m
 
 /// Sends as much of the request as goes at once; all of it, if it is short.
 fn send(
-    mut connection: Connection,
+    mut connection: FastcgiConnection,
     thread: &Rc<PhpThread>,
     local: &Rc<Local>,
     site: &Site,
     request: &Request,
     script: &Script,
-) -> Result<Running, Failure> {
+) -> Result<Running, FastcgiFailure> {
     let shared = connection.shared().clone();
-    let lane = &shared.settings.pools[site.lanes.of(request).index()];
-    let limit = lane.request_timeout.as_millis() as u64;
+    let pool = &shared.settings.pools[site.pools.of(request).index()];
+    let limit = pool.request_timeout.as_millis() as u64;
     let (input, cut) = BUFFER.with_borrow_mut(|buffer| {
         buffer.clear();
-        variables::write_params(buffer, site, request, script).map_err(|TooLong| Failure::TooLong)?;
+        variables::write_params(buffer, site, request, script)
+            .map_err(|ParamsTooLong| FastcgiFailure::TooLong)?;
         let whole = match &request.content {
             Content::Empty => Some(&b""[..]),
             Content::Memory(bytes) if bytes.len() <= SHORT => Some(&bytes[..]),
@@ -514,7 +527,7 @@ fn send(
             // Closed before it had any of it.
             Err(_) => {
                 local.close_all(connection.backend());
-                return Err(Failure::NotBegun);
+                return Err(FastcgiFailure::NotBegun);
             }
         };
         let rest = || buffer[sent..].to_vec();
@@ -539,46 +552,46 @@ fn is_closed(error: &io::Error) -> bool {
 }
 
 /// What the failure of a connection means for its request.
-fn failure(running: &Running, error: io::Error) -> Failure {
+fn failure(running: &Running, error: io::Error) -> FastcgiFailure {
     let connection = &running.connection;
     if !is_closed(&error)
         && !matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData)
     {
-        return Failure::Ours(error);
+        return FastcgiFailure::Ours(error);
     }
     running.note_loss(&error);
     if connection.socket.is_late() {
-        Failure::Late
+        FastcgiFailure::Late
     } else if error.kind() == io::ErrorKind::InvalidData {
-        Failure::Garbage
+        FastcgiFailure::Garbage
     } else {
         // Others may have been closed by the same.
         running.local.close_all(connection.backend());
-        Failure::Begun
+        FastcgiFailure::Begun
     }
 }
 
 /// What a backend means that says that it did not run a request.
-fn not_run(running: Running, how: End) -> Failure {
+fn not_run(running: Running, how: RequestEnd) -> FastcgiFailure {
     running.note_loss(&io::Error::other(match how {
-        End::Overloaded => "it is overloaded",
-        End::CantMultiplex => "it accepts only one connection",
+        RequestEnd::Overloaded => "it is overloaded",
+        RequestEnd::CantMultiplex => "it accepts only one connection",
         _ => "it does not run scripts",
     }));
     match how {
-        End::Overloaded | End::CantMultiplex => Failure::Overloaded,
-        _ => Failure::Garbage,
+        RequestEnd::Overloaded | RequestEnd::CantMultiplex => FastcgiFailure::Overloaded,
+        _ => FastcgiFailure::Garbage,
     }
 }
 
-fn refusal(thread: &PhpThread, site: &Site, refused: Refused) -> Reply {
+fn refusal(thread: &PhpThread, site: &Site, refused: FastcgiRefusal) -> Reply {
     match refused {
-        Refused::Overload => thread.stats.add(Counter::PhpOverload, 1),
-        Refused::Full => thread.stats.add(Counter::PhpQueueFull, 1),
-        Refused::Timeout => thread.stats.add(Counter::PhpQueueTimeouts, 1),
+        FastcgiRefusal::Overload => thread.stats.add(Counter::PhpOverload, 1),
+        FastcgiRefusal::Full => thread.stats.add(Counter::PhpQueueFull, 1),
+        FastcgiRefusal::Timeout => thread.stats.add(Counter::PhpQueueTimeouts, 1),
         // Waiting does not help.
-        Refused::Down => return site.unavailable(),
-        Refused::Ours(error) => {
+        FastcgiRefusal::Down => return site.unavailable(),
+        FastcgiRefusal::Ours(error) => {
             let log = &thread.process.log;
             log.error(format_args!("cannot watch a connection to php-fpm: {error}"));
             return site.unavailable();
@@ -587,23 +600,23 @@ fn refusal(thread: &PhpThread, site: &Site, refused: Refused) -> Reply {
     site.turned_away()
 }
 
-fn no_answer(thread: &PhpThread, site: &Site, script: &Script, failure: &Failure) -> Reply {
+fn no_answer(thread: &PhpThread, site: &Site, script: &Script, failure: &FastcgiFailure) -> Reply {
     let name = String::from_utf8_lossy(&script.filename);
     let log = &thread.process.log;
     match failure {
-        Failure::Late => plain(504),
-        Failure::TooLong => plain(431),
-        Failure::Overloaded => site.turned_away(),
-        Failure::Ours(error) => {
+        FastcgiFailure::Late => plain(504),
+        FastcgiFailure::TooLong => plain(431),
+        FastcgiFailure::Overloaded => site.turned_away(),
+        FastcgiFailure::Ours(error) => {
             log.error(format_args!("cannot pass a request for {name} to php-fpm: {error}"));
             plain(503)
         }
-        Failure::NotBegun => {
+        FastcgiFailure::NotBegun => {
             log.error(format_args!(
                 "{ATTEMPTS} connections to php-fpm in a row were closed before {name} ran"
             ));
             plain(502)
         }
-        Failure::Begun | Failure::Garbage => plain(502),
+        FastcgiFailure::Begun | FastcgiFailure::Garbage => plain(502),
     }
 }

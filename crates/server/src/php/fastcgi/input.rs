@@ -9,7 +9,7 @@ use millrace_wire::fastcgi::{CONTENT_MAX, HEADER_BYTES, stdin_header};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::connection::Socket;
+use super::connection::WatchedSocket;
 use crate::message::request::Content;
 use crate::php::worker::watch;
 
@@ -60,7 +60,7 @@ impl Input {
     pub fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
-        socket: &Socket,
+        socket: &WatchedSocket,
         content: &Content,
     ) -> Poll<io::Result<()>> {
         loop {

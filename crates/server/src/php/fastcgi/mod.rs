@@ -15,7 +15,7 @@
 //!
 //! - [`backends`]: what all loops share: permits, the queue, counts; [`backend`]: one address and whether it is up;
 //!   [`capacity`]: how many connections one takes;
-//! - [`kept`]: what a loop keeps, and its keeper, who looks after connections several times a second;
+//! - [`connection_pool`]: what a loop keeps, and its keeper, who looks after connections several times a second;
 //! - [`connection`]: one connection: sending, reading, time limits; [`input`]: the request's content;
 //! - [`exchange`]: one request, and what happens if its connection fails; [`stream`]: long answers;
 //! - [`answer`]: records to fields and content.
@@ -34,11 +34,11 @@ mod backend;
 mod backends;
 mod capacity;
 mod connection;
+mod connection_pool;
 mod exchange;
 mod input;
-mod kept;
 mod stream;
 
 pub use backends::Backends;
+pub use connection_pool::ConnectionPool;
 pub use exchange::run;
-pub use kept::Kept;

@@ -1,28 +1,28 @@
-//! Long answers: the connection as the [`Maker`] of what [`crate::php::pump`] moves to the client. php-fpm's process is free
+//! Long answers: the connection as the [`ContentMaker`] of what [`crate::php::pump`] moves to the client. php-fpm's process is free
 //! as soon as its script has finished, as with our own workers.
 
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, ready};
 
-use millrace_wire::fastcgi::{End, Record};
+use millrace_wire::fastcgi::{Record, RequestEnd};
 
-use super::answer::Messages;
+use super::answer::ScriptMessages;
 use super::exchange::Running;
 use crate::context::stats::Counter;
 use crate::php::PhpThread;
-use crate::php::pump::{End as Why, Maker};
+use crate::php::pump::{ContentMaker, MakerEnd};
 use crate::php::stream::Pipe;
 
 /// A script that goes on writing.
 pub struct Writing {
     running: Running,
-    messages: Messages,
+    messages: ScriptMessages,
 }
 
 impl Writing {
     /// What comes over this connection.
-    pub fn new(running: Running, messages: Messages) -> Writing {
+    pub fn new(running: Running, messages: ScriptMessages) -> Writing {
         Writing { running, messages }
     }
 
@@ -58,13 +58,13 @@ impl Writing {
         }))?;
         match end {
             None => Poll::Ready(Ok(false)),
-            Some(End::Complete { .. }) => Poll::Ready(Ok(true)),
+            Some(RequestEnd::Complete { .. }) => Poll::Ready(Ok(true)),
             Some(_) => Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
         }
     }
 }
 
-impl Maker for Writing {
+impl ContentMaker for Writing {
     fn poll_make(&mut self, cx: &mut Context<'_>, pipe: &Pipe) -> Poll<io::Result<bool>> {
         let polled = self.poll(cx, |piece| pipe.push(piece));
         if !pipe.has_room() {
@@ -74,9 +74,9 @@ impl Maker for Writing {
         polled
     }
 
-    fn end(mut self, thread: &PhpThread, pipe: &Pipe, why: Why) {
+    fn end(mut self, thread: &PhpThread, pipe: &Pipe, why: MakerEnd) {
         match why {
-            Why::Whole => {
+            MakerEnd::Whole => {
                 self.messages.end();
                 if self.messages.failed {
                     thread.stats.add(Counter::PhpFailures, 1);
@@ -84,10 +84,10 @@ impl Maker for Writing {
                 }
                 self.running.finish();
             }
-            Why::Enough => self.let_fall(),
-            Why::Lost(error) => self.running.note_loss(&error),
+            MakerEnd::Enough => self.let_fall(),
+            MakerEnd::Lost(error) => self.running.note_loss(&error),
             // php-fpm finds out that the client has gone when the connection is closed.
-            Why::Unwanted => {}
+            MakerEnd::Unwanted => {}
         }
     }
 }

@@ -24,19 +24,19 @@ const REMEMBERED: usize = 16_384;
 /// When the next request of each address and network is due, milliseconds of one clock.
 #[derive(Debug, Default)]
 pub struct AddressShares {
-    due: HashMap<Source, f64>,
+    due: HashMap<SourceNetwork, f64>,
     /// Who came lately: addresses, and networks.
-    lately: [Lately; 2],
+    lately: [LastSources; 2],
 }
 
 /// Who came last, and the last one before that was another.
 #[derive(Debug, Default)]
-struct Lately {
+struct LastSources {
     last: Option<(u128, u64)>,
     other: Option<(u128, u64)>,
 }
 
-impl Lately {
+impl LastSources {
     /// One comes; whether others have, too.
     fn note(&mut self, now: u64, prefix: u128) -> bool {
         if self.last.is_some_and(|(last, _)| last != prefix) {
@@ -60,23 +60,23 @@ pub struct Delay {
 
 /// An address or a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Source {
+struct SourceNetwork {
     prefix: u128,
     bits: u8,
     /// For what goes first.
     is_first: bool,
 }
 
-impl Source {
+impl SourceNetwork {
     /// The address - of IPv6 the /64, which is one client's - and its network: /24, and /48.
-    fn both(address: IpAddr, is_first: bool) -> [Source; 2] {
+    fn both(address: IpAddr, is_first: bool) -> [SourceNetwork; 2] {
         let (whole, bits) = match address.to_canonical() {
             IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, [32, 24]),
             // The bit tells it from an IPv4 address.
             IpAddr::V6(address) => (address.to_bits(), [64, 48]),
         };
         let family = if address.to_canonical().is_ipv6() { 128 } else { 0 };
-        bits.map(|bits| Source { prefix: whole >> (128 - bits), bits: bits as u8 | family, is_first })
+        bits.map(|bits| SourceNetwork { prefix: whole >> (128 - bits), bits: bits as u8 | family, is_first })
     }
 }
 
@@ -88,7 +88,7 @@ impl AddressShares {
         self.make_room(at);
         let mut delay = Delay::default();
         let parts = [ADDRESS_PART, NETWORK_PART].into_iter().zip(&mut self.lately);
-        for (source, (part, lately)) in Source::both(address, is_first).into_iter().zip(parts) {
+        for (source, (part, lately)) in SourceNetwork::both(address, is_first).into_iter().zip(parts) {
             let others_come = lately.note(now, source.prefix);
             let due = self.due.entry(source).or_insert(at);
             *due = due.max(at);
@@ -104,8 +104,10 @@ impl AddressShares {
 
     /// The same for an ordinary request that has been counted.
     pub fn last_delay(&self, now: u64, address: IpAddr, most: f64) -> u64 {
-        let due =
-            Source::both(address, false).into_iter().filter_map(|source| self.due.get(&source)).copied();
+        let due = SourceNetwork::both(address, false)
+            .into_iter()
+            .filter_map(|source| self.due.get(&source))
+            .copied();
         (due.fold(0.0, f64::max) - now as f64 - BURST_MS).clamp(0.0, most) as u64
     }
 

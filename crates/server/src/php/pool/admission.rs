@@ -63,7 +63,7 @@ pub struct Admission {
     /// Processor time of a request, milliseconds.
     cpu: Option<f64>,
     rate: Rate,
-    line: Line,
+    line: BusyPeriod,
     /// First and last refusal of the overload that lasts.
     refusing: Option<(u64, u64)>,
 }
@@ -78,7 +78,7 @@ impl Admission {
             quickest: f64::INFINITY,
             cpu: None,
             rate: Rate::default(),
-            line: Line::default(),
+            line: BusyPeriod::default(),
             refusing: None,
         }
     }
@@ -126,7 +126,7 @@ impl Admission {
     pub fn begins_to_wait(&mut self, now: u64, waiting: usize, there: usize) {
         if waiting == 0 {
             self.rate.since = None;
-            self.line = Line { since: now, crest: 0, grows: false };
+            self.line = BusyPeriod { since: now, crest: 0, grows: false };
         }
         if now.saturating_sub(self.line.since) <= CREST_MS {
             self.line.crest = self.line.crest.max(there);
@@ -178,7 +178,7 @@ impl Admission {
 
 /// A line since it was empty.
 #[derive(Clone, Copy, Debug, Default)]
-struct Line {
+struct BusyPeriod {
     since: u64,
     /// The most that waited or ran in its first second.
     crest: usize,

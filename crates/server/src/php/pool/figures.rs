@@ -1,8 +1,8 @@
-//! What `millrace status` says of a lane's queue, and of the slowest scripts.
+//! What `millrace status` says of a pool's queue, and of the slowest scripts.
 
 use std::time::Duration;
 
-use crate::php::card::Card;
+use crate::php::worker_handle::WorkerHandle;
 
 /// Pieces that the last minute is made of.
 const PIECES: usize = 12;
@@ -15,10 +15,10 @@ const NAMED: usize = 8;
 /// What is older is forgotten, milliseconds; what is half as old may be.
 const REMEMBERED_MS: u64 = 600_000;
 
-/// A lane's queue in the last minute, and what was refused since the start.
+/// A pool's queue in the last minute, and what was refused since the start.
 #[derive(Debug, Default)]
-pub struct Figures {
-    pieces: [Piece; PIECES],
+pub struct QueueFigures {
+    pieces: [TimeSlice; PIECES],
     /// Requests that were refused at once.
     pub refused: u64,
     /// Requests that had waited too long.
@@ -28,7 +28,7 @@ pub struct Figures {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Piece {
+struct TimeSlice {
     /// Which piece of time: milliseconds since the pool was made, divided by `PIECE_MS`.
     number: u64,
     waited: u64,
@@ -47,13 +47,13 @@ pub struct Waits {
     pub most: Duration,
 }
 
-impl Figures {
+impl QueueFigures {
     /// A request that came at `since` gets a worker now. Times are milliseconds since the pool was made.
     pub fn wait_is_over(&mut self, since: u64, now: u64) {
         let number = now / PIECE_MS;
         let piece = &mut self.pieces[(number % PIECES as u64) as usize];
         if piece.number != number {
-            *piece = Piece { number, ..Piece::default() };
+            *piece = TimeSlice { number, ..TimeSlice::default() };
         }
         let waited = now.saturating_sub(since);
         piece.waited += 1;
@@ -78,15 +78,15 @@ impl Figures {
 /// The scripts that took longest lately.
 #[derive(Debug, Default)]
 pub struct Slowest {
-    current: Vec<Slow>,
-    before: Vec<Slow>,
+    current: Vec<SlowFigure>,
+    before: Vec<SlowFigure>,
     /// When `current` was begun, milliseconds.
     since: u64,
 }
 
 /// A slow script.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slow {
+pub struct SlowFigure {
     /// Its path.
     pub script: Vec<u8>,
     /// Host and path that were asked for. One script makes many pages.
@@ -99,12 +99,12 @@ pub struct Slow {
 
 impl Slowest {
     /// A worker has finished its request.
-    pub fn note(&mut self, card: &Card, now: u64) {
-        let took = now.saturating_sub(card.busy_since().unwrap_or(now));
+    pub fn note(&mut self, handle: &WorkerHandle, now: u64) {
+        let took = now.saturating_sub(handle.busy_since().unwrap_or(now));
         if took < SLOW_MS {
             return;
         }
-        let task = card.task();
+        let task = handle.task();
         let page = [task.host.as_bytes(), task.path()].concat();
         self.note_run(&task.script, &page, took, now);
     }
@@ -117,7 +117,7 @@ impl Slowest {
             known.most = known.most.max(most);
             return;
         }
-        let slow = Slow { script: script.to_vec(), page: page.to_vec(), most, count: 1 };
+        let slow = SlowFigure { script: script.to_vec(), page: page.to_vec(), most, count: 1 };
         if self.current.len() < NAMED {
             self.current.push(slow);
         } else if let Some(quickest) = self.current.iter_mut().min_by_key(|slow| slow.most)
@@ -138,7 +138,7 @@ impl Slowest {
     }
 
     /// Them, the slowest first.
-    pub fn list(&mut self, now: u64) -> Vec<Slow> {
+    pub fn list(&mut self, now: u64) -> Vec<SlowFigure> {
         self.forget(now);
         let mut all = self.current.clone();
         for slow in &self.before {
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn waits_of_the_last_minute() {
-        let mut figures = Figures::default();
+        let mut figures = QueueFigures::default();
         assert_eq!(figures.waits(5), Waits::default());
         figures.wait_is_over(0, 1000);
         figures.wait_is_over(9_900, 10_000);

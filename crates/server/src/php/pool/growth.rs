@@ -3,25 +3,25 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Seat, Stage, State};
+use super::{Seat, ServiceStage, WorkersState};
 use crate::php::worker::Worker;
 
 /// Workers beyond `workers` that may be forked for requests that workers themselves wait for.
 pub const EXTRA: usize = 4;
 
-impl State {
+impl WorkersState {
     /// Raises the level so that there is a worker for each waiter that may run. True if the supervisor has to act.
     pub(super) fn raise(&mut self, lowers: bool) -> bool {
         let needed = self.needed(lowers);
-        self.level = self.level.max(needed.min(self.lanes.most()));
+        self.level = self.level.max(needed.min(self.pools.most()));
         needed > self.live()
     }
 
     /// Workers that there have to be now: one for each waiter that may run and finds none idle. More than there may be, if
     /// one has to end for another that gives way less.
     fn needed(&self, lowers: bool) -> usize {
-        let fitting = self.lanes.least_nice_waiting().map_or(0, |nice| self.idle.fitting(nice, lowers));
-        let missing = self.lanes.startable().saturating_sub(self.starting() + fitting);
+        let fitting = self.pools.least_nice_waiting().map_or(0, |nice| self.idle.fitting(nice, lowers));
+        let missing = self.pools.startable().saturating_sub(self.starting() + fitting);
         self.live() + missing
     }
 }
@@ -29,24 +29,24 @@ impl State {
 /// Takes out idle workers that are to end: all when the pool retires, else those that are too many, those in whose place
 /// one has to be that gives way less, and those that have been idle for too long and are not kept as spare.
 pub fn retire_idle(
-    state: &mut State,
+    state: &mut WorkersState,
     spare: usize,
     timeout: Duration,
     now: u64,
     lowers: bool,
 ) -> Vec<Box<Worker>> {
-    if state.stage != Stage::Serving {
+    if state.stage != ServiceStage::Serving {
         return state.idle.take_if(|_| true);
     }
-    let most = state.lanes.most_now();
-    let (too_many, nice) = (state.live() > most, state.lanes.least_nice_waiting());
+    let most = state.pools.most_now();
+    let (too_many, nice) = (state.live() > most, state.pools.least_nice_waiting());
     let mut surplus = state.needed(lowers).max(state.live()).saturating_sub(most);
     let mut taken = state.idle.take_if(|worker| {
         let ends = surplus > 0 && (too_many || nice.is_some_and(|nice| worker.nice > nice));
         surplus -= usize::from(ends);
         ends
     });
-    taken.extend(state.idle.take_if(|worker| worker.card.is_outgrown()));
+    taken.extend(state.idle.take_if(|worker| worker.handle.is_outgrown()));
     let mut many = state.idle.len().saturating_sub(spare);
     let Some(limit) = now.checked_sub(timeout.as_millis() as u64) else { return taken };
     let old = state.idle.take_if(|worker| {
@@ -60,17 +60,17 @@ pub fn retire_idle(
 }
 
 /// How many workers there should be.
-pub fn wanted(state: &State, lowers: bool) -> usize {
-    let needed = state.needed(lowers).min(state.lanes.most_now());
+pub fn wanted(state: &WorkersState, lowers: bool) -> usize {
+    let needed = state.needed(lowers).min(state.pools.most_now());
     match state.stage {
-        Stage::Serving => state.level.min(state.lanes.most()).max(needed),
-        Stage::Retiring => needed,
-        Stage::Stopping(_) | Stage::Over => 0,
+        ServiceStage::Serving => state.level.min(state.pools.most()).max(needed),
+        ServiceStage::Retiring => needed,
+        ServiceStage::Stopping(_) | ServiceStage::Over => 0,
     }
 }
 
 /// Free seats for the workers that are missing.
-pub fn free_seats(state: &State, wanted: usize) -> Vec<usize> {
+pub fn free_seats(state: &WorkersState, wanted: usize) -> Vec<usize> {
     let missing = wanted.saturating_sub(state.live());
     let free = state.seats().iter().enumerate().filter(|(_, seat)| matches!(seat, Seat::Free));
     free.map(|(slot, _)| slot).take(missing).collect()
@@ -84,7 +84,7 @@ const LEAST: u64 = 8 << 20;
 
 /// Memory, and how many workers it has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct MemoryRoom {
     /// Memory that workers have or could have: all but what others use. Bytes.
     free: u64,
     /// What a worker has of its own, bytes.
@@ -97,7 +97,7 @@ pub struct Room {
 
 /// What follows for the number of workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum GrowthVerdict {
     /// Nothing.
     Stay,
     /// They are too many, if it stays so for a moment.
@@ -106,11 +106,11 @@ pub enum Verdict {
     Change(usize),
 }
 
-impl Room {
+impl MemoryRoom {
     /// Room in `free` bytes for workers of these sizes.
-    pub fn new(free: u64, sizes: &[u64], ceiling: usize) -> Room {
+    pub fn new(free: u64, sizes: &[u64], ceiling: usize) -> MemoryRoom {
         let mean = sizes.iter().sum::<u64>() / (sizes.len() as u64).max(1);
-        Room { free, each: mean.max(LEAST), measured: sizes.len(), ceiling }
+        MemoryRoom { free, each: mean.max(LEAST), measured: sizes.len(), ceiling }
     }
 
     /// Bytes that workers may use together.
@@ -124,14 +124,14 @@ impl Room {
 
     /// What follows if there may be `now` workers. Small changes are none, and fewer it becomes only if that is wanted for the
     /// third time in a row.
-    pub fn verdict(&self, now: usize, lower: u32) -> Verdict {
+    pub fn verdict(&self, now: usize, lower: u32) -> GrowthVerdict {
         let most = self.by_memory().clamp(1, self.ceiling.max(1));
         if most == now || (most.abs_diff(now) < now.div_ceil(8) && most != self.ceiling) {
-            Verdict::Stay
+            GrowthVerdict::Stay
         } else if most > now || lower >= 2 {
-            Verdict::Change(most)
+            GrowthVerdict::Change(most)
         } else {
-            Verdict::Lower
+            GrowthVerdict::Lower
         }
     }
 
@@ -156,7 +156,7 @@ impl Room {
     }
 }
 
-impl fmt::Display for Room {
+impl fmt::Display for MemoryRoom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.sum())?;
         match self.by_memory() {
@@ -176,30 +176,37 @@ mod tests {
 
     #[test]
     fn as_many_as_the_memory_has_room_for() {
-        let room = Room::new(6246 * MB, &[100 * MB, 120 * MB, 110 * MB], 100);
-        assert_eq!(room.verdict(16, 0), Verdict::Change(42));
+        let room = MemoryRoom::new(6246 * MB, &[100 * MB, 120 * MB, 110 * MB], 100);
+        assert_eq!(room.verdict(16, 0), GrowthVerdict::Change(42));
         assert_eq!(room.to_string(), "75 % of 6.1 GB free / 110 MB per worker (measured over 3 workers)");
-        let room = Room::new(64 << 30, &[40 * MB], 16);
-        assert_eq!(room.verdict(8, 0), Verdict::Change(16));
+        let room = MemoryRoom::new(64 << 30, &[40 * MB], 16);
+        assert_eq!(room.verdict(8, 0), GrowthVerdict::Change(16));
         assert!(
             room.to_string()
                 .ends_with("(measured over 1 worker) would be 1228, limited to 16 for this number of cores")
         );
-        assert_eq!(Room::new(10 * MB, &[100 * MB], 16).verdict(1, 9), Verdict::Stay, "one there is always");
+        assert_eq!(
+            MemoryRoom::new(10 * MB, &[100 * MB], 16).verdict(1, 9),
+            GrowthVerdict::Stay,
+            "one there is always"
+        );
     }
 
     #[test]
     fn fewer_only_after_a_while_and_not_for_a_trifle() {
-        let room = Room::new(4000 * MB, &[100 * MB], 100);
-        assert_eq!(room.verdict(40, 0), Verdict::Lower);
-        assert_eq!((room.verdict(40, 1), room.verdict(40, 2)), (Verdict::Lower, Verdict::Change(30)));
-        assert_eq!([27, 30, 33].map(|now| room.verdict(now, 9)), [Verdict::Stay; 3]);
+        let room = MemoryRoom::new(4000 * MB, &[100 * MB], 100);
+        assert_eq!(room.verdict(40, 0), GrowthVerdict::Lower);
+        assert_eq!(
+            (room.verdict(40, 1), room.verdict(40, 2)),
+            (GrowthVerdict::Lower, GrowthVerdict::Change(30))
+        );
+        assert_eq!([27, 30, 33].map(|now| room.verdict(now, 9)), [GrowthVerdict::Stay; 3]);
     }
 
     #[test]
     fn who_decides_himself_is_warned() {
-        assert_eq!(Room::new(4000 * MB, &[100 * MB], 20).warning(), None);
-        let warning = Room::new(4000 * MB, &[100 * MB], 31).warning().unwrap();
+        assert_eq!(MemoryRoom::new(4000 * MB, &[100 * MB], 20).warning(), None);
+        let warning = MemoryRoom::new(4000 * MB, &[100 * MB], 31).warning().unwrap();
         assert!(
             warning.contains("php.workers = 31 needs more") && warning.contains("lower it to 30"),
             "{warning}"

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::Shared;
-use crate::php::worker::{Phase, Worker};
+use super::WorkersShared;
+use crate::php::worker::{Worker, WorkerPhase};
 
 /// A worker that somebody has. What happens when it is dropped depends on what the worker is doing: it goes back to
 /// the pool, is looked after by the supervisor until it has finished, or is closed.
 #[derive(Debug)]
 pub struct Lease {
     pub(super) worker: Option<Box<Worker>>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<WorkersShared>,
 }
 
 impl Lease {
@@ -23,11 +23,11 @@ impl Lease {
 
     /// Whether the worker has got the request, or was lost over that.
     pub fn is_begun(&self) -> bool {
-        self.worker.as_ref().is_some_and(|worker| worker.phase() != Phase::Ready)
+        self.worker.as_ref().is_some_and(|worker| worker.phase() != WorkerPhase::Ready)
     }
 
     /// The pool it comes from.
-    pub fn shared(&self) -> &Arc<Shared> {
+    pub fn shared(&self) -> &Arc<WorkersShared> {
         &self.shared
     }
 
@@ -42,9 +42,11 @@ impl Lease {
     fn give_back(&self, worker: Box<Worker>, now: Instant) {
         let now = self.shared.since_epoch(now);
         match worker.phase() {
-            Phase::Ready => self.shared.release(worker, now),
-            Phase::Gone => self.shared.discard(worker, now),
-            Phase::Booting | Phase::Running | Phase::Background => self.shared.leave(worker),
+            WorkerPhase::Ready => self.shared.release(worker, now),
+            WorkerPhase::Gone => self.shared.discard(worker, now),
+            WorkerPhase::Booting | WorkerPhase::Running | WorkerPhase::Background => {
+                self.shared.leave(worker)
+            }
         }
     }
 }
@@ -53,7 +55,7 @@ impl Drop for Lease {
     /// The request is given up: its client has gone.
     fn drop(&mut self) {
         if let Some(worker) = self.worker.take() {
-            if worker.phase() == Phase::Running {
+            if worker.phase() == WorkerPhase::Running {
                 worker.abort();
             }
             self.give_back(worker, Instant::now());

@@ -1,8 +1,8 @@
 //! A pool: what event loops and its supervisor share.
 //!
-//! Who holds the lock. All of [`State`] is under one mutex, held for a few moves of pointers and never over a system
+//! Who holds the lock. All of [`WorkersState`] is under one mutex, held for a few moves of pointers and never over a system
 //! call that can wait. Event loops take it twice a request: to get a worker and to give it back. They take workers
-//! out of `idle` and put them back, count what runs in which lane, add and remove waiters, and raise `level`; everything else - seats, hosts,
+//! out of `idle` and put them back, count what runs in which pool, add and remove waiters, and raise `level`; everything else - seats, hosts,
 //! ending idle workers - is the supervisor's. Whoever wants something of the supervisor changes the state and then
 //! wakes it.
 //!
@@ -11,24 +11,24 @@
 //! its process ends.
 //!
 //! What is sent ahead. A process that sleeps between two requests costs two switches of the processor, so a worker
-//! whose scripts are quick gets the next waiters' requests while it is busy ([`State::offer_next`]): a few at a time, and
-//! none if somebody of another lane has a better right to the worker. The waiters keep their places in the queue. Who comes first has
-//! a request: its worker, by taking it when it comes to it ([`Shared::place`] then gives it to the waiter), or another that
+//! whose scripts are quick gets the next waiters' requests while it is busy ([`WorkersState::offer_next`]): a few at a time, and
+//! none if somebody of another pool has a better right to the worker. The waiters keep their places in the queue. Who comes first has
+//! a request: its worker, by taking it when it comes to it ([`WorkersShared::place`] then gives it to the waiter), or another that
 //! is free before (`Waiters::next` takes the offer back). They are taken back, too, when the worker dies, ends or loses its
 //! host, and each when its waiter leaves or has waited too long. Of two that would do it at once, worker and server, a word
 //! of the scoreboard lets one win.
 
 mod address_share;
 pub mod admission;
+pub mod concurrency_limit;
 pub mod figures;
 mod frontier;
 pub mod growth;
 mod idle;
-pub mod lane;
 mod lease;
 mod nice;
-pub mod pace;
 pub mod places;
+pub mod pools;
 pub mod queue;
 pub mod request_queue;
 mod shares;
@@ -49,19 +49,19 @@ use rustix::event::EventfdFlags;
 use tokio::sync::oneshot;
 
 use super::answer::{OnPurge, Unheard};
-use super::card::{Card, Task};
 use super::crashes::Ban;
 use super::inject::Injected;
 use super::supervisor::{self, LEAVING_MS, LOST_MS};
-use super::worker::{Phase, Worker};
+use super::worker::{Worker, WorkerPhase};
+use super::worker_handle::{Task, WorkerHandle};
 use crate::context::log::Log;
 
 use admission::Rank;
-use lane::LaneId;
 pub use lease::Lease;
 use nice::Niceness;
-pub use queue::Refused;
-pub use state::{Seat, Stage, State};
+use pools::PoolId;
+pub use queue::QueueRefusal;
+pub use state::{Seat, ServiceStage, WorkersState};
 use waiters::Waiter;
 
 /// A worker whose last request took no longer than that, milliseconds, may get the next one before it is free. Tests
@@ -77,39 +77,39 @@ thread_local! {
 
 /// The workers of all sites whose `[php]` settings are equal. Dropping it retires it.
 #[derive(Debug)]
-pub struct Pool {
-    shared: Arc<Shared>,
+pub struct WorkerSet {
+    shared: Arc<WorkersShared>,
 }
 
-impl Pool {
+impl WorkerSet {
     /// Starts the host and the first workers; waits until PHP is up.
     ///
     /// # Errors
     /// PHP did not start: why, in PHP's own words where it had any, and what to do next.
-    pub fn start(settings: &plan::Php, log: &Log, on_purge: OnPurge) -> Result<Arc<Pool>, String> {
+    pub fn start(settings: &plan::Php, log: &Log, on_purge: OnPurge) -> Result<Arc<WorkerSet>, String> {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| format!("cannot start PHP: out of file descriptors: {error}"))?;
         let epoch = Instant::now();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WorkersShared {
             settings: settings.clone(),
             log: log.clone(),
             on_purge,
             epoch,
             ban: Ban::new(settings.crash_pause, settings.workers_first, epoch),
             injected: Injected::write()?,
-            state: Mutex::new(State::new(settings)),
+            state: Mutex::new(WorkersState::new(settings)),
             wake,
             over: Condvar::new(),
             niceness: Niceness::of_this_process(settings.pools.len() > 1),
         });
         supervisor::start(shared.clone())?;
-        Ok(Arc::new(Pool { shared }))
+        Ok(Arc::new(WorkerSet { shared }))
     }
 
     /// A new configuration replaces this pool: idle workers end now, the others when they have finished. Requests
     /// that still come are served. The host ends when the last one is through and the pool is dropped.
     pub fn retire(&self) {
-        self.shared.lock().stage.advance(Stage::Retiring);
+        self.shared.lock().stage.advance(ServiceStage::Retiring);
         self.shared.wake();
     }
 
@@ -118,33 +118,34 @@ impl Pool {
     pub fn stop(&self, grace: Duration) {
         let until = self.shared.since_epoch(Instant::now()) + grace.as_millis() as u64;
         let mut state = self.shared.lock();
-        state.stage.advance(Stage::Stopping(until));
+        state.stage.advance(ServiceStage::Stopping(until));
         self.shared.wake();
         let patience = grace + supervisor::HOST_END * 2;
-        let done = self.shared.over.wait_timeout_while(state, patience, |state| state.stage != Stage::Over);
+        let done =
+            self.shared.over.wait_timeout_while(state, patience, |state| state.stage != ServiceStage::Over);
         if done.is_ok_and(|(_, timeout)| timeout.timed_out()) {
             self.shared.log.error(format_args!("PHP did not stop in time; its processes keep running"));
         }
     }
 
-    pub(super) fn shared(&self) -> &Arc<Shared> {
+    pub(super) fn shared(&self) -> &Arc<WorkersShared> {
         &self.shared
     }
 }
 
-impl Drop for Pool {
+impl Drop for WorkerSet {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
-        state.stage.advance(Stage::Retiring);
+        state.stage.advance(ServiceStage::Retiring);
         state.dropped = true;
         drop(state);
         self.shared.wake();
     }
 }
 
-/// A pool without its handle.
+/// What the supervisor, the event loops and the [`WorkerSet`] share.
 #[derive(Debug)]
-pub struct Shared {
+pub struct WorkersShared {
     /// Its settings.
     pub settings: plan::Php,
     /// Where it says what happens.
@@ -156,23 +157,23 @@ pub struct Shared {
     /// The PHP files that it gives to workers.
     pub injected: Arc<Injected>,
     epoch: Instant,
-    state: Mutex<State>,
+    state: Mutex<WorkersState>,
     wake: OwnedFd,
     /// The supervisor has ended.
     over: Condvar,
     niceness: Niceness,
 }
 
-impl Shared {
+impl WorkersShared {
     /// Who listens to a worker's asides.
-    pub fn unheard<'a>(&'a self, card: &'a Card) -> Unheard<'a> {
-        Unheard { log: &self.log, on_purge: &self.on_purge, card }
+    pub fn unheard<'a>(&'a self, handle: &'a WorkerHandle) -> Unheard<'a> {
+        Unheard { log: &self.log, on_purge: &self.on_purge, handle }
     }
 }
 
-impl Shared {
+impl WorkersShared {
     /// The state. A panic under the lock would leave it usable: every change is complete in itself.
-    pub fn lock(&self) -> MutexGuard<'_, State> {
+    pub fn lock(&self) -> MutexGuard<'_, WorkersState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -195,8 +196,8 @@ impl Shared {
     /// The supervisor has ended, with whatever came for it meanwhile.
     pub fn set_over(&self) {
         let mut state = self.lock();
-        state.stage.advance(Stage::Over);
-        let waiters: Vec<_> = state.lanes.iter_mut().flat_map(|lane| lane.queue.waiters.take_all()).collect();
+        state.stage.advance(ServiceStage::Over);
+        let waiters: Vec<_> = state.pools.iter_mut().flat_map(|pool| pool.queue.waiters.take_all()).collect();
         let workers = std::mem::take(&mut state.inbox);
         let order = state.order.take();
         drop(state);
@@ -206,18 +207,18 @@ impl Shared {
 
     /// A worker has finished its request: the next waiter gets it, or it becomes idle.
     pub fn release(self: &Arc<Self>, mut worker: Box<Worker>, now: u64) {
-        debug_assert_eq!(worker.phase(), Phase::Ready);
+        debug_assert_eq!(worker.phase(), WorkerPhase::Ready);
         if let Some(pass) = worker.pass.take() {
             pass.ended_well();
         }
-        let took = worker.card.busy_since().map(|since| now.saturating_sub(since));
+        let took = worker.handle.busy_since().map(|since| now.saturating_sub(since));
         worker.quick = took.is_some_and(|took| took <= QUICK_MS);
         let mut state = self.lock();
-        state.slowest.note(&worker.card, now);
-        worker.card.end();
+        state.slowest.note(&worker.handle, now);
+        worker.handle.end();
         state.stillborn = 0;
         state.last_release = now;
-        state.lanes.get_mut(worker.lane).finished(now, took);
+        state.pools.get_mut(worker.pool).finished(now, took);
         state.end(&mut worker);
         self.place(state, worker, now);
     }
@@ -226,7 +227,7 @@ impl Shared {
     /// idle.
     pub fn place<'a>(
         self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, WorkersState>,
         mut worker: Box<Worker>,
         now: u64,
     ) {
@@ -234,17 +235,17 @@ impl Shared {
             state.retract(&mut worker);
         }
         while let Some((place, sequence)) = worker.take_offered() {
-            let lane = worker.lane;
-            let waiters = &mut state.lanes.get_mut(lane).queue.waiters;
-            if let Some(waiter) = waiters.accept(place, &worker.card, sequence) {
+            let pool = worker.pool;
+            let waiters = &mut state.pools.get_mut(pool).queue.waiters;
+            if let Some(waiter) = waiters.accept(place, &worker.handle, sequence) {
                 worker.begin_offered(sequence);
-                return self.give(state, worker, lane, waiter, now);
+                return self.give(state, worker, pool, waiter, now);
             }
-            if worker.card.scoreboard.is_taken(worker.card.slot, sequence) {
+            if worker.handle.scoreboard.is_taken(worker.handle.slot, sequence) {
                 // Its client has gone meanwhile.
                 worker.begin_offered(sequence);
-                state.begin(&mut worker, lane, Rank::Visitor);
-                worker.card.begin(|task| *task = Task::default(), now, self.limit(lane));
+                state.begin(&mut worker, pool, Rank::Visitor);
+                worker.handle.begin(|task| *task = Task::default(), now, self.limit(pool));
                 worker.abort();
                 drop(state);
                 return self.leave(worker);
@@ -253,20 +254,20 @@ impl Shared {
         }
         if worker.has_behind() {
             drop(state);
-            let card = worker.card.clone();
-            if worker.read_behind(&mut self.unheard(&card)).is_err() {
+            let handle = worker.handle.clone();
+            if worker.read_behind(&mut self.unheard(&handle)).is_err() {
                 return self.discard(worker, now);
             }
             state = self.lock();
         }
-        if !state.is_seated(&worker) || worker.card.is_outgrown() {
+        if !state.is_seated(&worker) || worker.handle.is_outgrown() {
             return self.discard_locked(state, worker, now);
         }
         let (lowers, mut except) = (self.lowers(), 0);
-        while let Some(lane) = state.lanes.next(worker.nice, lowers, except) {
-            let Some((thread, waiter)) = state.lanes.get_mut(lane).next_waiter(worker.home()) else {
+        while let Some(pool) = state.pools.next(worker.nice, lowers, except) {
+            let Some((thread, waiter)) = state.pools.get_mut(pool).next_waiter(worker.home()) else {
                 // Workers run all of them already.
-                except |= lane.bit();
+                except |= pool.bit();
                 continue;
             };
             if waiter.wake.is_closed() {
@@ -275,9 +276,9 @@ impl Shared {
             if worker.home().is_some_and(|home| home != thread) {
                 worker.loosen();
             }
-            return self.give(state, worker, lane, waiter, now);
+            return self.give(state, worker, pool, waiter, now);
         }
-        if state.stage != Stage::Serving || state.live() > state.lanes.most_now() {
+        if state.stage != ServiceStage::Serving || state.live() > state.pools.most_now() {
             return self.discard_locked(state, worker, now);
         }
         worker.idle_since = now;
@@ -287,25 +288,25 @@ impl Shared {
     /// Gives a worker to a waiter, with his request if that is short; and sends the next one's ahead.
     fn give(
         self: &Arc<Self>,
-        mut state: MutexGuard<'_, State>,
+        mut state: MutexGuard<'_, WorkersState>,
         mut worker: Box<Worker>,
-        lane: LaneId,
+        pool: PoolId,
         mut waiter: Waiter<oneshot::Sender<Lease>>,
         now: u64,
     ) {
-        state.begin(&mut worker, lane, waiter.turn.line.rank());
-        state.lanes.get_mut(lane).figures.wait_is_over(waiter.since, now);
+        state.begin(&mut worker, pool, waiter.turn.line.rank());
+        state.pools.get_mut(pool).figures.wait_is_over(waiter.since, now);
         FRAMES.with_borrow_mut(|frames| {
             frames.clear();
             if let Some(mut short) = waiter.short.take() {
-                if worker.phase() == Phase::Ready {
+                if worker.phase() == WorkerPhase::Ready {
                     worker.begin();
                     frames.extend_from_slice(&short.frame);
                     number(frames, worker.sequence(), false);
                 }
-                worker.card.begin(|task| swap(task, &mut short.task), now, self.limit(lane));
+                worker.handle.begin(|task| swap(task, &mut short.task), now, self.limit(pool));
                 short.give_back();
-                if worker.phase() == Phase::Running && worker.quick && state.may_offer(&worker) {
+                if worker.phase() == WorkerPhase::Running && worker.quick && state.may_offer(&worker) {
                     state.offer_next(&mut worker, frames);
                 }
             }
@@ -318,7 +319,7 @@ impl Shared {
         });
         let lease = Lease { worker: Some(worker), shared: self.clone() };
         if let Err(mut lease) = waiter.wake.send(lease)
-            && let Some(mut worker) = lease.worker.take_if(|worker| worker.phase() == Phase::Ready)
+            && let Some(mut worker) = lease.worker.take_if(|worker| worker.phase() == WorkerPhase::Ready)
         {
             let mut state = self.lock();
             state.end(&mut worker);
@@ -327,8 +328,8 @@ impl Shared {
     }
 
     /// A worker died over its request.
-    pub fn blame(&self, card: &Card, now: u64) {
-        let task = card.task();
+    pub fn blame(&self, handle: &WorkerHandle, now: u64) {
+        let task = handle.task();
         let blame = self.ban.died(&task, now);
         if let Some(pause) = blame.page {
             let (script, path) =
@@ -349,14 +350,14 @@ impl Shared {
         }
     }
 
-    /// Has idle workers run what waits and may run now: a lane's limit has changed, or a worker that ran for it is no more.
-    pub fn pump<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>, now: u64) {
+    /// Has idle workers run what waits and may run now: a pool's limit has changed, or a worker that ran for it is no more.
+    pub fn pump<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, WorkersState>, now: u64) {
         let mut except = 0;
         while state.idle.len() > 0
-            && let Some(id) = state.lanes.next(0, self.lowers(), except)
+            && let Some(id) = state.pools.next(0, self.lowers(), except)
         {
-            let lane = state.lanes.get(id);
-            let (nice, thread) = (lane.nice, lane.queue.waiters.first_thread().unwrap_or(0));
+            let pool = state.pools.get(id);
+            let (nice, thread) = (pool.nice, pool.queue.waiters.first_thread().unwrap_or(0));
             let Some(worker) = state.idle.take(thread, nice, self.lowers()) else {
                 except |= id.bit();
                 continue;
@@ -371,9 +372,9 @@ impl Shared {
         }
     }
 
-    /// Milliseconds that a request of this lane may take; 0: no limit.
-    pub fn limit(&self, lane: LaneId) -> u64 {
-        self.settings.pools[lane.index()].request_timeout.as_millis() as u64
+    /// Milliseconds that a request of this pool may take; 0: no limit.
+    pub fn limit(&self, pool: PoolId) -> u64 {
+        self.settings.pools[pool.index()].request_timeout.as_millis() as u64
     }
 
     /// A worker is of no more use: it is closed, and its process ends.
@@ -381,32 +382,37 @@ impl Shared {
         self.discard_locked(self.lock(), worker, now);
     }
 
-    fn discard_locked(self: &Arc<Self>, mut state: MutexGuard<'_, State>, mut worker: Box<Worker>, now: u64) {
-        let lane = worker.lane;
+    fn discard_locked(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, WorkersState>,
+        mut worker: Box<Worker>,
+        now: u64,
+    ) {
+        let pool = worker.pool;
         state.end(&mut worker);
         state.retract(&mut worker);
         while let Some((place, sequence)) = worker.take_offered() {
             if let Some(waiter) =
-                state.lanes.get_mut(lane).queue.waiters.accept(place, &worker.card, sequence)
+                state.pools.get_mut(pool).queue.waiters.accept(place, &worker.handle, sequence)
             {
                 // It had taken the next request before it was found to be of no use: who waits for that judges.
                 worker.give_up();
                 worker.begin_offered(sequence);
-                return self.give(state, worker, lane, waiter, now);
+                return self.give(state, worker, pool, waiter, now);
             }
         }
-        worker.card.end();
-        let slot = worker.card.slot as usize;
-        if worker.card.generation == state.generation {
+        worker.handle.end();
+        let slot = worker.handle.slot as usize;
+        if worker.handle.generation == state.generation {
             match state.set_seat(slot, Seat::Free) {
-                Seat::Booting(card) => drop(state.set_seat(slot, Seat::Leaving(card, now))),
-                Seat::Live(card) => {
-                    if worker.is_lost() && !card.has_worked() {
+                Seat::Booting(handle) => drop(state.set_seat(slot, Seat::Leaving(handle, now))),
+                Seat::Live(handle) => {
+                    if worker.is_lost() && !handle.has_worked() {
                         state.note_death(now);
                     }
                     // One that has closed its socket has ended, or does what it is not here for.
                     let patience = if worker.is_lost() { LOST_MS } else { LEAVING_MS };
-                    state.set_seat(slot, Seat::Leaving(card, now + patience));
+                    state.set_seat(slot, Seat::Leaving(handle, now + patience));
                 }
                 Seat::Ended(_) => (),
                 other => drop(state.set_seat(slot, other)),
@@ -420,7 +426,7 @@ impl Shared {
     /// Leaves a worker that has not finished to the supervisor.
     fn leave(&self, worker: Box<Worker>) {
         let mut state = self.lock();
-        if state.stage != Stage::Over {
+        if state.stage != ServiceStage::Over {
             state.inbox.push(worker);
         }
         drop(state);

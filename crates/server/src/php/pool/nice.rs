@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 
-use super::Shared;
+use super::WorkersShared;
 use crate::php::worker::Worker;
 
 /// What this process may do about it.
@@ -32,7 +32,7 @@ impl Niceness {
     }
 }
 
-impl Shared {
+impl WorkersShared {
     /// Whether a worker that gives way can be made to give way less.
     pub fn lowers(&self) -> bool {
         self.niceness.lowers.load(Ordering::Relaxed)
@@ -44,9 +44,9 @@ impl Shared {
         self.niceness.lowers.store(false, Ordering::Relaxed);
     }
 
-    /// Has a worker give way as much as its lane does; a system call only if it did otherwise before.
+    /// Has a worker give way as much as its pool does; a system call only if it did otherwise before.
     pub fn make_way(&self, worker: &mut Worker) {
-        let nice = self.settings.pools[worker.lane.index()].nice;
+        let nice = self.settings.pools[worker.pool.index()].nice;
         if worker.nice != nice {
             self.change(worker, nice);
         }
@@ -54,7 +54,7 @@ impl Shared {
 
     #[cold]
     fn change(&self, worker: &mut Worker, nice: u8) {
-        let Some(pid) = Pid::from_raw(worker.card.pid().cast_signed()) else { return };
+        let Some(pid) = Pid::from_raw(worker.handle.pid().cast_signed()) else { return };
         match setpriority_process(Some(pid), (self.niceness.base + i32::from(nice)).min(19)) {
             Err(_) if nice < worker.nice => self.niceness.lowers.store(false, Ordering::Relaxed),
             // It has ended, or is not ours to change: no use in trying again and again.

@@ -49,7 +49,7 @@ pub struct Ticket {
 
 /// What a browser is told that has to wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct KeptPlace {
     /// Value of its cookie.
     pub cookie: String,
     /// How long it is expected to wait, seconds.
@@ -72,7 +72,7 @@ pub struct Expected {
 /// The places of one pool. Times are milliseconds since the pool was made.
 #[derive(Debug)]
 pub struct Places {
-    live: HashMap<u64, Entry>,
+    live: HashMap<u64, PlaceEntry>,
     /// When each is late, or to be forgotten, the soonest first; entries that were renewed meanwhile are passed over.
     ends: BinaryHeap<Reverse<(u64, u64)>>,
     /// How many are not late of those that arrived in each piece of time, from piece `first` on.
@@ -86,7 +86,7 @@ pub struct Places {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct PlaceEntry {
     arrived: u64,
     /// When it is late, or when it is forgotten if it is late already.
     ends: u64,
@@ -145,7 +145,7 @@ impl Places {
         arrived: u64,
         address: Option<IpAddr>,
         expected: Expected,
-    ) -> Option<Told> {
+    ) -> Option<KeptPlace> {
         self.forget(now);
         if ticket.is_some() {
             self.note(1.0);
@@ -164,7 +164,7 @@ impl Places {
         self.renew(ticket, now + retry * 1_000 + LATE_MS);
         let Ticket { arrived, id } = ticket;
         let cookie = format!("{}.{}.{}", base36(arrived), base36(id), self.sign(ticket));
-        Some(Told { cookie, wait, retry })
+        Some(KeptPlace { cookie, wait, retry })
     }
 
     /// A browser goes from its place into the line.
@@ -187,7 +187,7 @@ impl Places {
         }
         self.next_id += 1;
         let id = self.next_id;
-        self.live.insert(id, Entry { arrived, ends: arrived, is_late: false, address });
+        self.live.insert(id, PlaceEntry { arrived, ends: arrived, is_late: false, address });
         *self.piece(arrived) += 1;
         Some(Ticket { arrived, id })
     }
@@ -307,7 +307,7 @@ mod tests {
         Some(IpAddr::from([192, 0, 2, last]))
     }
 
-    fn ticket(places: &mut Places, told: &Told, now: u64) -> Ticket {
+    fn ticket(places: &mut Places, told: &KeptPlace, now: u64) -> Ticket {
         places.read(told.cookie.as_bytes(), now).expect("its own cookie")
     }
 

@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use super::address_share::{AddressShares, Delay};
 use super::admission::{Admission, Rank, UNPROVEN_TURNS};
 use super::frontier::Frontier;
-use super::places::{Expected, Places, Ticket, Told};
-use super::waiters::{Line, Turn, Waiter, Waiters};
+use super::places::{Expected, KeptPlace, Places, Ticket};
+use super::waiters::{QueueClass, Turn, Waiter, Waiters};
 
 /// While the waiting room is in use, the queue should have this part of the length that it may have: workers must never be idle because
 /// browsers come back late.
@@ -132,7 +132,7 @@ impl<T> RequestQueue<T> {
     }
 
     /// A place in the waiting room for a browser that is refused; `None`: there are too many.
-    pub fn keep_place(&mut self, now: u64, from: &Applicant, capacity: Capacity) -> Option<Told> {
+    pub fn keep_place(&mut self, now: u64, from: &Applicant, capacity: Capacity) -> Option<KeptPlace> {
         let ticket = from.place.as_deref().and_then(|cookie| self.places.read(cookie, now));
         let rate = self.admission.rate(capacity.limit, capacity.cores).unwrap_or(1.0);
         let most = self.admission.patience(Rank::Visitor);
@@ -150,13 +150,13 @@ impl<T> RequestQueue<T> {
         let take = |waiters: &mut Waiters<T>, line| waiters.next_in(line, thread);
         if unproven
             && self.since_unproven >= UNPROVEN_TURNS - 1
-            && let Some(next) = take(&mut self.waiters, Line::Unproven)
+            && let Some(next) = take(&mut self.waiters, QueueClass::Unproven)
         {
             self.since_unproven = 0;
             return Some(next);
         }
-        let overdue = self.is_overdue().then_some(Line::Visitor);
-        for line in overdue.into_iter().chain([Line::Known, Line::Buying, Line::Visitor]) {
+        let overdue = self.is_overdue().then_some(QueueClass::Visitor);
+        for line in overdue.into_iter().chain([QueueClass::Known, QueueClass::Buying, QueueClass::Visitor]) {
             if let Some(next) = take(&mut self.waiters, line) {
                 self.since_unproven = self.since_unproven.saturating_add(1);
                 return Some(next);
@@ -165,7 +165,7 @@ impl<T> RequestQueue<T> {
         if !unproven {
             return None;
         }
-        let next = take(&mut self.waiters, Line::Unproven)?;
+        let next = take(&mut self.waiters, QueueClass::Unproven)?;
         self.since_unproven = 0;
         Some(next)
     }
@@ -173,7 +173,8 @@ impl<T> RequestQueue<T> {
     /// Whether a visitor waits for far longer than it was promised: it was let in, and requests that go first have kept coming since.
     fn is_overdue(&self) -> bool {
         let most = self.admission.patience(Rank::Visitor) as u64 * OVERDUE;
-        self.is_bounded && self.waiters.oldest_in(Line::Visitor).is_some_and(|since| since + most <= self.now)
+        self.is_bounded
+            && self.waiters.oldest_in(QueueClass::Visitor).is_some_and(|since| since + most <= self.now)
     }
 
     /// A request was served, and took so many milliseconds.
@@ -195,7 +196,7 @@ impl<T> RequestQueue<T> {
             // It goes before the requests that came while it was away, but not before one that has waited its time in the queue: there
             // is always an older browser to come back, and that request would never be served.
             let since = ticket.arrived.max(now.saturating_sub(self.admission.patience(Rank::Visitor) as u64));
-            return (Turn { line: Line::of(rank), since }, Delay::default());
+            return (Turn { line: QueueClass::of(rank), since }, Delay::default());
         }
         let rate = self.admission.rate(capacity.limit, capacity.cores);
         let most = self.admission.patience(Rank::Visitor);
@@ -206,7 +207,7 @@ impl<T> RequestQueue<T> {
         };
         // A client that goes on sending more than its share gets no priority by a cart, or by sending add-to-cart.
         let rank = if goes_first && delay.is_surplus { Rank::Visitor } else { rank };
-        (Turn { line: Line::of(rank), since: now + delay.ms }, delay)
+        (Turn { line: QueueClass::of(rank), since: now + delay.ms }, delay)
     }
 }
 

@@ -1,8 +1,8 @@
-//! How many of a pool's workers belong to which lane.
+//! How many of the workers belong to which pool.
 
 use millrace_settings::plan::PhpPool;
 
-/// A lane's part of the workers; see [`super::lane`].
+/// A pool's part of the workers; see [`super::pools`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// Its own. At least 1.
@@ -13,10 +13,10 @@ pub struct Share {
     pub borrow: usize,
 }
 
-/// The parts of these lanes, of which the first is that of visitors, in `most` workers. What is written is taken as far
+/// The parts of these pools, of which the first is that of visitors, in `most` workers. What is written is taken as far
 /// as it goes; the rest is:
 ///
-/// - of its own, `admin` and lanes that somebody has named have a quarter, `background` an eighth (two of eight), and `front`
+/// - of its own, `admin` and pools that somebody has named have a quarter, `background` an eighth (two of eight), and `front`
 ///   what is left, at least half. With less than four workers the shares overlap;
 /// - `front` keeps three quarters of its own, `background` nothing and the others all; but one worker is nobody's alone;
 /// - `front` and `admin` may borrow whatever the others do not keep, the others nothing.

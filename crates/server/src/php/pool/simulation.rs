@@ -7,7 +7,7 @@ mod waiting_room;
 use std::net::IpAddr;
 
 use super::admission::Rank;
-use super::pace::{Pace, Seen};
+use super::concurrency_limit::{ConcurrencyLimit, PoolSample};
 use super::request_queue::{Applicant, Capacity, RequestQueue};
 use limiters::Limiter;
 
@@ -102,7 +102,7 @@ const BUDGET: u64 = 2_000;
 
 impl Machine {
     fn new(workers: usize) -> Machine {
-        Machine::with(workers, Box::new(Pace::new(2, workers)))
+        Machine::with(workers, Box::new(ConcurrencyLimit::new(2, workers)))
     }
 
     fn with(workers: usize, limiter: Box<dyn Limiter>) -> Machine {
@@ -248,7 +248,7 @@ impl Machine {
     }
 
     fn look(&mut self) {
-        let seen = Seen {
+        let seen = PoolSample {
             busy: self.running.len(),
             cpu_us: Some((std::mem::take(&mut self.cpu) * 1e3) as u64),
             ready_us: Some((std::mem::take(&mut self.ready) * 1e3) as u64),

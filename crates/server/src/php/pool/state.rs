@@ -10,12 +10,12 @@ use tokio::sync::oneshot;
 use super::admission::Rank;
 use super::figures::Slowest;
 use super::idle::Idle;
-use super::lane::{LaneId, Lanes};
+use super::pools::{PoolId, Pools};
 use super::{Lease, back_off};
-use crate::php::card::Card;
 use crate::php::host::Started;
-use crate::php::renewal::Order;
+use crate::php::renewal::RenewalOrder;
 use crate::php::worker::Worker;
+use crate::php::worker_handle::WorkerHandle;
 
 /// Workers that die before they have finished one request are replaced at once that many times in a row.
 const STILLBORN: u32 = 3;
@@ -27,7 +27,7 @@ const AHEAD_LEFT: usize = 1;
 
 /// How far a pool is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
+pub enum ServiceStage {
     /// Its site is in force.
     Serving,
     /// Replaced by another: no worker stays idle.
@@ -38,11 +38,13 @@ pub enum Stage {
     Over,
 }
 
-impl Stage {
+impl ServiceStage {
     /// Goes on to `next`, never back; an end comes no later than was said before.
-    pub fn advance(&mut self, next: Stage) {
+    pub fn advance(&mut self, next: ServiceStage) {
         *self = match (*self, next) {
-            (Stage::Stopping(before), Stage::Stopping(after)) => Stage::Stopping(before.min(after)),
+            (ServiceStage::Stopping(before), ServiceStage::Stopping(after)) => {
+                ServiceStage::Stopping(before.min(after))
+            }
             (now, next) => now.max(next),
         };
     }
@@ -50,9 +52,9 @@ impl Stage {
 
 /// What is under the lock.
 #[derive(Debug)]
-pub struct State {
+pub struct WorkersState {
     /// How far the pool is.
-    pub stage: Stage,
+    pub stage: ServiceStage,
     /// The handle is gone: no new request can come.
     pub dropped: bool,
     /// Number of the current host: 1, 2, ... Workers of others are not kept.
@@ -62,7 +64,7 @@ pub struct State {
     /// When a worker became free last, milliseconds.
     pub last_release: u64,
     /// Shares of the workers, each with its waiters.
-    pub lanes: Lanes<oneshot::Sender<Lease>>,
+    pub pools: Pools<oneshot::Sender<Lease>>,
     /// The slots of the current host's scoreboard.
     seats: Vec<Seat>,
     /// How many of them have a worker that takes requests or will soon, and how many of those are being forked or boot.
@@ -87,7 +89,7 @@ pub struct State {
     /// Persistent workers in a row that did not boot.
     pub unbooted: u32,
     /// What a reload wants of the supervisor.
-    pub order: Option<Order>,
+    pub order: Option<RenewalOrder>,
 }
 
 /// A slot of the scoreboard.
@@ -98,13 +100,13 @@ pub enum Seat {
     /// The host was asked to fork; the server's end of the worker's socket, and when that was.
     Starting(OwnedFd, u64),
     /// A persistent worker whose script boots.
-    Booting(Arc<Card>),
+    Booting(Arc<WorkerHandle>),
     /// A worker that takes requests.
-    Live(Arc<Card>),
+    Live(Arc<WorkerHandle>),
     /// The worker has been closed and will end; it is killed at this time, milliseconds.
-    Leaving(Arc<Card>, u64),
+    Leaving(Arc<WorkerHandle>, u64),
     /// The process has ended, but whoever has the worker does not know yet.
-    Ended(Arc<Card>),
+    Ended(Arc<WorkerHandle>),
 }
 
 impl Seat {
@@ -117,15 +119,15 @@ impl Seat {
     }
 }
 
-impl State {
-    pub(super) fn new(settings: &plan::Php) -> State {
-        State {
-            stage: Stage::Serving,
+impl WorkersState {
+    pub(super) fn new(settings: &plan::Php) -> WorkersState {
+        WorkersState {
+            stage: ServiceStage::Serving,
             dropped: false,
             generation: 0,
             started: None,
             last_release: 0,
-            lanes: Lanes::new(&settings.pools, settings.workers_first),
+            pools: Pools::new(&settings.pools, settings.workers_first),
             seats: Vec::new(),
             live: 0,
             starting: 0,
@@ -167,7 +169,7 @@ impl State {
 
     /// Whether anybody has a use for a host: a pool that is about to end only if requests wait.
     pub fn needs_host(&self) -> bool {
-        self.stage == Stage::Serving || self.lanes.waiting() > 0
+        self.stage == ServiceStage::Serving || self.pools.waiting() > 0
     }
 
     /// A worker died without having taken a request: no script's fault. If they all do, the next ones are forked
@@ -199,24 +201,24 @@ impl State {
 
     /// Whether the worker belongs to the current host and has not ended.
     pub(super) fn is_seated(&self, worker: &Worker) -> bool {
-        let card = &worker.card;
-        card.generation == self.generation
-            && matches!(self.seats.get(card.slot as usize), Some(Seat::Live(_)))
+        let handle = &worker.handle;
+        handle.generation == self.generation
+            && matches!(self.seats.get(handle.slot as usize), Some(Seat::Live(_)))
     }
 
-    /// A worker runs a request of that rank for this lane from now on.
-    pub(super) fn begin(&mut self, worker: &mut Worker, lane: LaneId, rank: Rank) {
+    /// A worker runs a request of that rank for this pool from now on.
+    pub(super) fn begin(&mut self, worker: &mut Worker, pool: PoolId, rank: Rank) {
         debug_assert!(!worker.counted);
-        (worker.lane, worker.rank, worker.counted) = (lane, rank, true);
-        worker.card.set_lane(lane);
-        self.lanes.get_mut(lane).figures.served += 1;
-        self.lanes.begin(lane, rank);
+        (worker.pool, worker.rank, worker.counted) = (pool, rank, true);
+        worker.handle.set_pool(pool);
+        self.pools.get_mut(pool).figures.served += 1;
+        self.pools.begin(pool, rank);
     }
 
     /// It does not any more.
     pub(super) fn end(&mut self, worker: &mut Worker) {
         if std::mem::take(&mut worker.counted) {
-            self.lanes.end(worker.lane, worker.rank);
+            self.pools.end(worker.pool, worker.rank);
         }
     }
 
@@ -224,8 +226,8 @@ impl State {
     /// at once, when hardly one is left.
     pub(super) fn offer_next(&mut self, worker: &mut Worker, frames: &mut Vec<u8>) {
         let Some(thread) = worker.home().filter(|_| worker.offers() <= AHEAD_LEFT) else { return };
-        while worker.offers() < AHEAD && self.lanes.is_first(worker.lane) {
-            let waiters = &mut self.lanes.get_mut(worker.lane).queue.waiters;
+        while worker.offers() < AHEAD && self.pools.is_first(worker.pool) {
+            let waiters = &mut self.pools.get_mut(worker.pool).queue.waiters;
             let Some(place) = waiters.offer(thread, || worker.offer(), frames) else { return };
             worker.placed(place);
         }
@@ -233,15 +235,15 @@ impl State {
 
     /// Whether requests are sent ahead to it: it has a future.
     pub(super) fn may_offer(&self, worker: &Worker) -> bool {
-        self.stage == Stage::Serving && self.is_seated(worker)
+        self.stage == ServiceStage::Serving && self.is_seated(worker)
     }
 
     /// Takes back what was sent ahead to a worker. The last first: a worker goes on to the next if one is taken back. What it has
     /// taken is left.
     pub(super) fn retract(&mut self, worker: &mut Worker) {
-        let waiters = &mut self.lanes.get_mut(worker.lane).queue.waiters;
+        let waiters = &mut self.pools.get_mut(worker.pool).queue.waiters;
         while let Some((place, sequence)) = worker.last_offered()
-            && waiters.retract(place, &worker.card, sequence)
+            && waiters.retract(place, &worker.handle, sequence)
         {
             worker.forget_last_offered();
         }

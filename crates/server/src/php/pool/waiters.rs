@@ -1,6 +1,6 @@
 //! Requests that wait for a worker.
 //!
-//! They stand in four lines ([`Line`]). In each the order is that of their turns, which as a rule is that of their arrival - but a worker
+//! They stand in four lines ([`QueueClass`]). In each the order is that of their turns, which as a rule is that of their arrival - but a worker
 //! that becomes free on an event loop goes to one of that loop's own waiters if the first of all is ahead by less than [`LEAD_MS`]
 //! only: moving a worker's socket to another loop costs more than those milliseconds of order are worth.
 //!
@@ -14,8 +14,8 @@ use std::sync::Arc;
 use millrace_wire::frames::number;
 
 use super::admission::Rank;
-use crate::php::card::{Card, Task};
 use crate::php::loopback::Ports;
+use crate::php::worker_handle::{Task, WorkerHandle};
 
 /// How much older a waiter of another event loop must be to be served first, milliseconds.
 const LEAD_MS: u64 = 10;
@@ -23,7 +23,7 @@ const LEAD_MS: u64 = 10;
 /// Waiting requests with what is needed to wake them.
 #[derive(Debug)]
 pub struct Waiters<T> {
-    lines: [Queues<T>; Line::ALL.len()],
+    lines: [Queues<T>; QueueClass::ALL.len()],
     next_id: u64,
 }
 
@@ -37,7 +37,7 @@ struct Queues<T> {
 
 /// In which line a request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum QueueClass {
     /// Requests of visitors whom the application is known to know.
     Known,
     /// Steps on the way to an order.
@@ -48,27 +48,28 @@ pub enum Line {
     Unproven,
 }
 
-impl Line {
+impl QueueClass {
     /// All, the first to be served first.
-    pub const ALL: [Line; 4] = [Line::Known, Line::Buying, Line::Visitor, Line::Unproven];
+    pub const ALL: [QueueClass; 4] =
+        [QueueClass::Known, QueueClass::Buying, QueueClass::Visitor, QueueClass::Unproven];
 
     /// The rank of those who wait there. Visitors are also those who send more than their share.
     pub fn rank(self) -> Rank {
         match self {
-            Line::Known => Rank::Known,
-            Line::Buying => Rank::Buying,
-            Line::Visitor => Rank::Visitor,
-            Line::Unproven => Rank::Unproven,
+            QueueClass::Known => Rank::Known,
+            QueueClass::Buying => Rank::Buying,
+            QueueClass::Visitor => Rank::Visitor,
+            QueueClass::Unproven => Rank::Unproven,
         }
     }
 
     /// That of a rank.
-    pub fn of(rank: Rank) -> Line {
+    pub fn of(rank: Rank) -> QueueClass {
         match rank {
-            Rank::Known => Line::Known,
-            Rank::Buying => Line::Buying,
-            Rank::Visitor => Line::Visitor,
-            Rank::Unproven => Line::Unproven,
+            Rank::Known => QueueClass::Known,
+            Rank::Buying => QueueClass::Buying,
+            Rank::Visitor => QueueClass::Visitor,
+            Rank::Unproven => QueueClass::Unproven,
         }
     }
 }
@@ -77,7 +78,7 @@ impl Line {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// Its line.
-    pub line: Line,
+    pub line: QueueClass,
     /// When it counts as having come, milliseconds.
     pub since: u64,
 }
@@ -95,7 +96,7 @@ pub struct Waiter<T> {
     /// The whole of it, if that is short.
     pub short: Option<Short>,
     /// It was sent ahead.
-    offer: Option<Offer>,
+    offer: Option<SentAhead>,
     /// How it is woken.
     pub wake: T,
 }
@@ -135,28 +136,28 @@ impl Short {
 
 /// A request that was sent ahead to a worker.
 #[derive(Clone, Debug)]
-pub struct Offer {
+pub struct SentAhead {
     /// The worker's.
-    pub card: Arc<Card>,
+    pub handle: Arc<WorkerHandle>,
     /// The request's number there.
     pub sequence: u64,
 }
 
-impl Offer {
+impl SentAhead {
     /// Whether the worker has taken it.
     pub fn is_taken(&self) -> bool {
-        self.card.scoreboard.is_taken(self.card.slot, self.sequence)
+        self.handle.scoreboard.is_taken(self.handle.slot, self.sequence)
     }
 
     /// Takes it back; false if the worker has taken it.
     pub fn take_back(&self) -> bool {
-        self.card.scoreboard.take_back(self.card.slot, self.sequence)
+        self.handle.scoreboard.take_back(self.handle.slot, self.sequence)
     }
 }
 
 /// Where a waiter stands: its event loop, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct QueuePlace {
     /// The event loop.
     pub thread: usize,
     turn: Turn,
@@ -166,12 +167,14 @@ pub struct Place {
 impl<T> Waiter<T> {
     /// Whether a worker runs it already.
     fn is_taken(&self) -> bool {
-        self.offer.as_ref().is_some_and(Offer::is_taken)
+        self.offer.as_ref().is_some_and(SentAhead::is_taken)
     }
 
     /// Whether it is offered to this worker, under this number.
-    fn is_offered_to(&self, card: &Arc<Card>, sequence: u64) -> bool {
-        self.offer.as_ref().is_some_and(|offer| Arc::ptr_eq(&offer.card, card) && offer.sequence == sequence)
+    fn is_offered_to(&self, handle: &Arc<WorkerHandle>, sequence: u64) -> bool {
+        self.offer
+            .as_ref()
+            .is_some_and(|offer| Arc::ptr_eq(&offer.handle, handle) && offer.sequence == sequence)
     }
 
     /// Takes its offer back, if there is one; false if a worker has taken it.
@@ -202,7 +205,7 @@ impl<T> Waiters<T> {
     }
 
     /// How many wait in one line.
-    pub fn in_line(&self, line: Line) -> usize {
+    pub fn in_line(&self, line: QueueClass) -> usize {
         self.lines[line as usize].count
     }
 
@@ -211,7 +214,8 @@ impl<T> Waiters<T> {
         let before =
             |queue: &VecDeque<Waiter<T>>| queue.partition_point(|waiter| waiter.turn.since <= turn.since);
         let own: usize = self.lines[turn.line as usize].queues.iter().map(before).sum();
-        let earlier = if turn.line == Line::Unproven { &[][..] } else { &self.lines[..turn.line as usize] };
+        let earlier =
+            if turn.line == QueueClass::Unproven { &[][..] } else { &self.lines[..turn.line as usize] };
         own + earlier.iter().map(|line| line.count).sum::<usize>()
     }
 
@@ -221,7 +225,7 @@ impl<T> Waiters<T> {
     }
 
     /// Since when the first of a line waits, about: each event loop's first is looked at.
-    pub fn oldest_in(&self, line: Line) -> Option<u64> {
+    pub fn oldest_in(&self, line: QueueClass) -> Option<u64> {
         let queues = &self.lines[line as usize].queues;
         queues.iter().filter_map(|queue| Some(queue.front()?.since)).min()
     }
@@ -241,7 +245,7 @@ impl<T> Waiters<T> {
         local: Option<Ports>,
         short: Option<Short>,
         wake: T,
-    ) -> Place {
+    ) -> QueuePlace {
         let queues = &mut self.lines[turn.line as usize];
         if queues.queues.len() <= thread {
             queues.queues.resize_with(thread + 1, VecDeque::new);
@@ -252,24 +256,24 @@ impl<T> Waiters<T> {
         let at = queue.partition_point(|waiter| waiter.turn.since <= turn.since);
         queue.insert(at, Waiter { id, turn, since, local, short, offer: None, wake });
         queues.count += 1;
-        Place { thread, turn, id }
+        QueuePlace { thread, turn, id }
     }
 
     /// Removes a waiter that gave up; it may be gone already. Returns its offer if a worker has taken that.
-    pub fn remove(&mut self, place: Place) -> Option<Offer> {
+    pub fn remove(&mut self, place: QueuePlace) -> Option<SentAhead> {
         let mut waiter = self.take_out(place)?;
         if waiter.claim() { None } else { waiter.offer }
     }
 
     /// Takes out a waiter; `None` if it is gone.
-    pub fn take_out(&mut self, place: Place) -> Option<Waiter<T>> {
+    pub fn take_out(&mut self, place: QueuePlace) -> Option<Waiter<T>> {
         let queues = &mut self.lines[place.turn.line as usize];
         let at = queues.find(place)?;
         queues.take(place.thread, at)
     }
 
     /// Takes out the next of a line to be served by a worker that is at home on `thread` (`None`: nowhere) and free.
-    pub fn next_in(&mut self, line: Line, thread: Option<usize>) -> Option<(usize, Waiter<T>)> {
+    pub fn next_in(&mut self, line: QueueClass, thread: Option<usize>) -> Option<(usize, Waiter<T>)> {
         self.lines[line as usize].next(thread)
     }
 
@@ -279,36 +283,41 @@ impl<T> Waiters<T> {
     pub fn offer(
         &mut self,
         thread: usize,
-        offer: impl FnOnce() -> Offer,
+        offer: impl FnOnce() -> SentAhead,
         out: &mut Vec<u8>,
-    ) -> Option<Place> {
-        for line in [Line::Known, Line::Buying, Line::Visitor] {
+    ) -> Option<QueuePlace> {
+        for line in [QueueClass::Known, QueueClass::Buying, QueueClass::Visitor] {
             let queues = &mut self.lines[line as usize];
             let others = queues.queues.iter().enumerate().filter(|(other, _)| *other != thread);
             if others.flat_map(|(_, queue)| queue).any(|waiter| !waiter.is_taken()) || queues.has_open(thread)
             {
                 let (turn, id) = queues.offer(thread, offer, out)?;
-                return Some(Place { thread, turn, id });
+                return Some(QueuePlace { thread, turn, id });
             }
         }
         None
     }
 
     /// Takes out a waiter for the worker to which it was offered; `None` if it has gone elsewhere.
-    pub fn accept(&mut self, place: Place, card: &Arc<Card>, sequence: u64) -> Option<Waiter<T>> {
+    pub fn accept(
+        &mut self,
+        place: QueuePlace,
+        handle: &Arc<WorkerHandle>,
+        sequence: u64,
+    ) -> Option<Waiter<T>> {
         let queues = &mut self.lines[place.turn.line as usize];
         let at = queues.find(place)?;
-        let same = queues.queues[place.thread][at].is_offered_to(card, sequence);
+        let same = queues.queues[place.thread][at].is_offered_to(handle, sequence);
         if same { queues.take(place.thread, at) } else { None }
     }
 
     /// The worker to which a waiter was offered does not come: it waits as if it had not been. False if the worker has
     /// taken the request.
-    pub fn retract(&mut self, place: Place, card: &Arc<Card>, sequence: u64) -> bool {
+    pub fn retract(&mut self, place: QueuePlace, handle: &Arc<WorkerHandle>, sequence: u64) -> bool {
         let queues = &mut self.lines[place.turn.line as usize];
         let Some(at) = queues.find(place) else { return true };
         let waiter = &mut queues.queues[place.thread][at];
-        !waiter.is_offered_to(card, sequence) || waiter.claim()
+        !waiter.is_offered_to(handle, sequence) || waiter.claim()
     }
 
     /// Takes out all that have waited since `limit` or longer and that no worker runs.
@@ -361,7 +370,7 @@ impl<T> Queues<T> {
     fn offer(
         &mut self,
         thread: usize,
-        offer: impl FnOnce() -> Offer,
+        offer: impl FnOnce() -> SentAhead,
         out: &mut Vec<u8>,
     ) -> Option<(Turn, u64)> {
         let queue = self.queues.get(thread)?;
@@ -409,7 +418,7 @@ impl<T> Queues<T> {
         firsts.min_by_key(|(.., since, id)| (*since, *id)).map(|(thread, at, since, _)| (thread, at, since))
     }
 
-    fn find(&self, place: Place) -> Option<usize> {
+    fn find(&self, place: QueuePlace) -> Option<usize> {
         self.queues
             .get(place.thread)?
             .binary_search_by_key(&(place.turn.since, place.id), |waiter| (waiter.turn.since, waiter.id))
@@ -425,17 +434,17 @@ impl<T> Queues<T> {
 
 #[cfg(test)]
 mod tests {
-    use millrace_wire::frames::{Body, Parsed, Request};
+    use millrace_wire::frames::{Body, ParsedFrame, RequestFrame};
 
     use super::*;
     use crate::php::scoreboard::Scoreboard;
 
     fn visitor(since: u64) -> Turn {
-        Turn { line: Line::Visitor, since }
+        Turn { line: QueueClass::Visitor, since }
     }
 
     fn next(waiters: &mut Waiters<&'static str>, thread: Option<usize>) -> Option<(usize, &'static str)> {
-        Line::ALL
+        QueueClass::ALL
             .iter()
             .find_map(|line| waiters.next_in(*line, thread))
             .map(|(thread, waiter)| (thread, waiter.wake))
@@ -470,25 +479,29 @@ mod tests {
     fn lines_one_after_the_other_and_in_each_the_order_of_turns() {
         let mut waiters = Waiters::default();
         for (since, line, turn, name) in [
-            (1, Line::Unproven, 1, "unproven"),
-            (2, Line::Visitor, 2_000, "visitor 3"),
-            (3, Line::Visitor, 3, "visitor 1"),
-            (4, Line::Visitor, 100, "visitor 2"),
-            (5, Line::Known, 5, "known 1"),
-            (6, Line::Buying, 6, "buying"),
-            (7, Line::Known, 7, "known 2"),
+            (1, QueueClass::Unproven, 1, "unproven"),
+            (2, QueueClass::Visitor, 2_000, "visitor 3"),
+            (3, QueueClass::Visitor, 3, "visitor 1"),
+            (4, QueueClass::Visitor, 100, "visitor 2"),
+            (5, QueueClass::Known, 5, "known 1"),
+            (6, QueueClass::Buying, 6, "buying"),
+            (7, QueueClass::Known, 7, "known 2"),
         ] {
             waiters.push(0, Turn { line, since: turn }, since, None, short(), name);
         }
-        assert_eq!((waiters.in_line(Line::Visitor), waiters.len()), (3, 7));
+        assert_eq!((waiters.in_line(QueueClass::Visitor), waiters.len()), (3, 7));
         let ahead = |line, since| waiters.ahead(Turn { line, since });
-        assert_eq!((ahead(Line::Known, 6), ahead(Line::Visitor, 99), ahead(Line::Unproven, 9)), (1, 4, 1));
+        assert_eq!(
+            (ahead(QueueClass::Known, 6), ahead(QueueClass::Visitor, 99), ahead(QueueClass::Unproven, 9)),
+            (1, 4, 1)
+        );
         let order = ["known 1", "known 2", "buying", "visitor 1", "visitor 2", "visitor 3", "unproven"];
         for name in order {
             assert_eq!(next(&mut waiters, None).map(|(_, name)| name), Some(name));
         }
-        let (mut unproven, x) = (Waiters::default(), card());
-        let place = unproven.push(0, Turn { line: Line::Unproven, since: 1 }, 1, None, short(), "unproven");
+        let (mut unproven, x) = (Waiters::default(), handle());
+        let place =
+            unproven.push(0, Turn { line: QueueClass::Unproven, since: 1 }, 1, None, short(), "unproven");
         assert_eq!(offer(&mut unproven, &x, 1), None, "how many of these run is counted");
         assert_eq!(unproven.take_out(place).map(|waiter| waiter.wake), Some("unproven"));
         assert!(unproven.take_out(place).is_none() && unproven.len() == 0);
@@ -504,7 +517,7 @@ mod tests {
         waiters.push(1, visitor(4), 4, from(4), None, "d");
         waiters.remove(gone);
         waiters.remove(gone);
-        waiters.remove(Place { thread: 9, ..gone });
+        waiters.remove(QueuePlace { thread: 9, ..gone });
         assert_eq!(waiters.len(), 3);
         assert_eq!(waiters.local_older(3), [from(2), from(3)].into_iter().flatten().collect());
         let old: Vec<_> = waiters.take_older(3).into_iter().map(|w| w.wake).collect();
@@ -513,35 +526,39 @@ mod tests {
         assert_eq!(waiters.len(), 0);
     }
 
-    /// A card of a worker that needs no process.
-    fn card() -> Arc<Card> {
-        Card::new(0, 0, 1, Arc::new(Scoreboard::create(1).unwrap()), None)
+    /// A handle of a worker that needs no process.
+    fn handle() -> Arc<WorkerHandle> {
+        WorkerHandle::new(0, 0, 1, Arc::new(Scoreboard::create(1).unwrap()), None)
     }
 
     fn short() -> Option<Short> {
         let mut frame = Vec::new();
-        Request::begin(&mut frame, 0).finish(Body::None).unwrap();
+        RequestFrame::begin(&mut frame, 0).finish(Body::None).unwrap();
         Some(Short { frame, ..Short::default() })
     }
 
-    fn offer(waiters: &mut Waiters<&'static str>, card: &Arc<Card>, sequence: u64) -> Option<Place> {
+    fn offer(
+        waiters: &mut Waiters<&'static str>,
+        handle: &Arc<WorkerHandle>,
+        sequence: u64,
+    ) -> Option<QueuePlace> {
         let mut frames = Vec::new();
         let place = waiters.offer(
             0,
             || {
-                card.scoreboard.offer(0, sequence);
-                Offer { card: card.clone(), sequence }
+                handle.scoreboard.offer(0, sequence);
+                SentAhead { handle: handle.clone(), sequence }
             },
             &mut frames,
         );
-        let sent = Parsed::decode(&frames).unwrap().map(|(parsed, _)| (parsed.sequence, parsed.offered));
+        let sent = ParsedFrame::decode(&frames).unwrap().map(|(parsed, _)| (parsed.sequence, parsed.offered));
         assert_eq!(sent, place.map(|_| (sequence, true)));
         place
     }
 
     #[test]
     fn offers_go_to_the_first_that_has_none() {
-        let (mut waiters, x, y) = (Waiters::default(), card(), card());
+        let (mut waiters, x, y) = (Waiters::default(), handle(), handle());
         for name in ["a", "b", "c"] {
             waiters.push(0, visitor(100), 100, None, short(), name);
         }
@@ -561,7 +578,7 @@ mod tests {
 
     #[test]
     fn a_free_worker_gets_what_is_offered_to_another_unless_that_has_taken_it() {
-        let (mut waiters, x) = (Waiters::default(), card());
+        let (mut waiters, x) = (Waiters::default(), handle());
         let places = ["a", "b", "c"].map(|name| waiters.push(0, visitor(100), 100, None, short(), name));
         offer(&mut waiters, &x, 1);
         offer(&mut waiters, &x, 2);
@@ -579,7 +596,7 @@ mod tests {
 
     #[test]
     fn no_offer_passes_one_that_waits_for_long() {
-        let (mut waiters, x, y) = (Waiters::default(), card(), card());
+        let (mut waiters, x, y) = (Waiters::default(), handle(), handle());
         waiters.push(0, visitor(100), 100, None, short(), "a");
         offer(&mut waiters, &x, 1);
         waiters.push(0, visitor(100 + LEAD_MS), 100 + LEAD_MS, None, short(), "b");
@@ -594,7 +611,7 @@ mod tests {
 
     #[test]
     fn who_leaves_or_is_too_old_takes_his_offer_back() {
-        let (mut waiters, x) = (Waiters::default(), card());
+        let (mut waiters, x) = (Waiters::default(), handle());
         let a = waiters.push(0, visitor(1), 1, None, short(), "a");
         waiters.push(0, visitor(2), 2, None, short(), "b");
         offer(&mut waiters, &x, 1);

@@ -8,32 +8,33 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::super::card::{Card, Task};
-use super::super::pool::lane::LaneId;
-use super::super::pool::{Seat, Shared};
-use super::super::worker::{Phase, Worker};
+use super::super::pool::pools::PoolId;
+use super::super::pool::{Seat, WorkersShared};
+use super::super::worker::{Worker, WorkerPhase};
+use super::super::worker_handle::{Task, WorkerHandle};
 use super::Supervisor;
 
 impl Supervisor {
     /// A worker that has just been forked boots.
-    pub(super) fn boot(&mut self, card: Arc<Card>, socket: OwnedFd) {
-        self.shared.begin_boot(&card, self.clock.now());
-        self.left.push(Box::new(Worker::booting(card, socket)));
+    pub(super) fn boot(&mut self, handle: Arc<WorkerHandle>, socket: OwnedFd) {
+        self.shared.begin_boot(&handle, self.clock.now());
+        self.left.push(Box::new(Worker::booting(handle, socket)));
     }
 
     /// A worker's boot is over, for good or ill.
     pub(super) fn booted(&mut self, worker: Box<Worker>) {
         let now = self.now();
-        if worker.phase() != Phase::Ready {
+        if worker.phase() != WorkerPhase::Ready {
             return self.unbooted(worker);
         }
-        let card = worker.card.clone();
-        card.set_booted();
-        card.end();
+        let handle = worker.handle.clone();
+        handle.set_booted();
+        handle.end();
         let mut state = self.shared.lock();
-        let slot = card.slot as usize;
-        if card.generation == state.generation && matches!(state.seats().get(slot), Some(Seat::Booting(_))) {
-            state.set_seat(slot, Seat::Live(card));
+        let slot = handle.slot as usize;
+        if handle.generation == state.generation && matches!(state.seats().get(slot), Some(Seat::Booting(_)))
+        {
+            state.set_seat(slot, Seat::Live(handle));
             state.found_to_boot();
         }
         self.shared.place(state, worker, now);
@@ -41,9 +42,9 @@ impl Supervisor {
 
     fn unbooted(&mut self, worker: Box<Worker>) {
         let now = self.now();
-        let card = worker.card.clone();
+        let handle = worker.handle.clone();
         let mut state = self.shared.lock();
-        if card.generation == state.generation {
+        if handle.generation == state.generation {
             state.unbooted += 1;
             state.note_death(now);
             let trouble = why_unbooted(&worker);
@@ -53,7 +54,7 @@ impl Supervisor {
             state.trouble = Some(trouble);
         }
         let refused: Vec<_> = if state.cannot_boot() {
-            state.lanes.iter_mut().flat_map(|lane| lane.queue.waiters.take_older(u64::MAX)).collect()
+            state.pools.iter_mut().flat_map(|pool| pool.queue.waiters.take_older(u64::MAX)).collect()
         } else {
             Vec::new()
         };
@@ -63,9 +64,9 @@ impl Supervisor {
     }
 }
 
-impl Shared {
-    /// The worker's card says what it does while it boots, and how long it may.
-    pub fn begin_boot(&self, card: &Card, now: Instant) {
+impl WorkersShared {
+    /// The worker's handle says what it does while it boots, and how long it may.
+    pub fn begin_boot(&self, handle: &WorkerHandle, now: Instant) {
         let script = self.settings.worker.as_ref().map(|worker| worker.file.as_os_str().as_bytes().to_vec());
         let task = |task: &mut Task| {
             *task = Task {
@@ -74,19 +75,19 @@ impl Shared {
                 ..Task::default()
             };
         };
-        card.begin(task, self.since_epoch(now), self.limit(LaneId::FRONT));
+        handle.begin(task, self.since_epoch(now), self.limit(PoolId::FRONT));
     }
 }
 
 /// Why a worker did not boot, in words.
 pub fn why_unbooted(worker: &Worker) -> String {
-    let card = &worker.card;
-    let script = String::from_utf8_lossy(&card.task().script).into_owned();
+    let handle = &worker.handle;
+    let script = String::from_utf8_lossy(&handle.task().script).into_owned();
     match worker.unbooted() {
         Some(why) => format!("{script} failed to boot: {why}"),
-        None if card.is_killed() => {
+        None if handle.is_killed() => {
             format!("{script} failed to boot: it took too long and was killed")
         }
-        None => format!("{script} failed to boot: its process {} exited", card.pid()),
+        None => format!("{script} failed to boot: its process {} exited", handle.pid()),
     }
 }

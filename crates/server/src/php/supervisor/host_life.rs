@@ -10,7 +10,7 @@ use millrace_wire::frames::PROTOCOL;
 use millrace_wire::frames::control::{Message, Started as Text};
 
 use super::super::host::{Host, Started, ending, slots};
-use super::super::pool::{Seat, Stage, back_off};
+use super::super::pool::{Seat, ServiceStage, back_off};
 use super::{HOST_END, Supervisor};
 
 /// Bytes of the host's standard error that are kept for the message of a failed start.
@@ -65,11 +65,11 @@ impl Supervisor {
         state.generation += 1;
         let idle = state.idle.take_if(|_| true);
         for seat in state.set_seats(0) {
-            if let Seat::Live(card) | Seat::Booting(card) = seat {
-                self.orphans.push(card);
+            if let Seat::Live(handle) | Seat::Booting(handle) = seat {
+                self.orphans.push(handle);
             }
         }
-        let over = state.stage != Stage::Serving && state.dropped;
+        let over = state.stage != ServiceStage::Serving && state.dropped;
         drop(state);
         drop(idle);
         if was_up {

@@ -10,8 +10,8 @@
 
 use std::sync::Arc;
 
-use super::super::card::Card;
 use super::super::trace::Trace;
+use super::super::worker_handle::WorkerHandle;
 use super::{Chores, Supervisor};
 
 /// How long the host may take to say where a worker is, milliseconds.
@@ -20,8 +20,8 @@ const TRACE_MS: u64 = 1_000;
 const URGE_MS: u64 = 250;
 
 /// A request that takes long.
-pub(super) struct Slow {
-    card: Arc<Card>,
+pub(super) struct SlowRequest {
+    handle: Arc<WorkerHandle>,
     sequence: u64,
     since: u64,
     /// What it is, for the log.
@@ -36,22 +36,22 @@ pub(super) struct Slow {
     urged: u64,
 }
 
-impl Slow {
+impl SlowRequest {
     /// Whether the worker still has this request.
     fn goes_on(&self) -> bool {
-        self.card.sequence() == self.sequence && self.card.busy_since() == Some(self.since)
+        self.handle.sequence() == self.sequence && self.handle.busy_since() == Some(self.since)
     }
 }
 
 impl Supervisor {
     /// Whether there is something to do about a worker, under the pool's lock.
-    pub(super) fn judge(&self, card: &Arc<Card>, killing: bool, chores: &mut Chores) {
-        let Some(since) = card.busy_since() else { return };
+    pub(super) fn judge(&self, handle: &Arc<WorkerHandle>, killing: bool, chores: &mut Chores) {
+        let Some(since) = handle.busy_since() else { return };
         let age = self.now().saturating_sub(since);
         if killing {
-            chores.kill.push(card.clone());
-        } else if self.notes(card.limit()).into_iter().flatten().any(|first| first <= age) {
-            chores.slow.push(card.clone());
+            chores.kill.push(handle.clone());
+        } else if self.notes(handle.limit()).into_iter().flatten().any(|first| first <= age) {
+            chores.slow.push(handle.clone());
         }
     }
 
@@ -62,17 +62,26 @@ impl Supervisor {
     }
 
     /// Does what is due about requests that take long.
-    pub(super) fn see_to_slow(&mut self, cards: &[Arc<Card>]) {
+    pub(super) fn see_to_slow(&mut self, handles: &[Arc<WorkerHandle>]) {
         let now = self.now();
-        for card in cards {
-            // Before all that is known of it: see [`Card`].
-            let sequence = card.sequence();
-            let Some(since) = card.busy_since() else { continue };
-            if !self.slow.iter().any(|slow| Arc::ptr_eq(&slow.card, card) && slow.sequence == sequence) {
-                let note_at = self.notes(card.limit()).into_iter().flatten().min();
-                let (about, asked, ended) = (card.task().to_string(), None, None);
-                let card = card.clone();
-                self.slow.push(Slow { card, sequence, since, about, note_at, asked, ended, urged: 0 });
+        for handle in handles {
+            // Before all that is known of it: see [`WorkerHandle`].
+            let sequence = handle.sequence();
+            let Some(since) = handle.busy_since() else { continue };
+            if !self.slow.iter().any(|slow| Arc::ptr_eq(&slow.handle, handle) && slow.sequence == sequence) {
+                let note_at = self.notes(handle.limit()).into_iter().flatten().min();
+                let (about, asked, ended) = (handle.task().to_string(), None, None);
+                let handle = handle.clone();
+                self.slow.push(SlowRequest {
+                    handle,
+                    sequence,
+                    since,
+                    about,
+                    note_at,
+                    asked,
+                    ended,
+                    urged: 0,
+                });
             }
         }
         let mut all = std::mem::take(&mut self.slow);
@@ -90,14 +99,14 @@ impl Supervisor {
         self.slow = all;
     }
 
-    fn see_to(&self, slow: &mut Slow, now: u64) {
-        let (age, limit) = (now.saturating_sub(slow.since), slow.card.limit());
+    fn see_to(&self, slow: &mut SlowRequest, now: u64) {
+        let (age, limit) = (now.saturating_sub(slow.since), slow.handle.limit());
         if limit.is_some_and(|limit| limit <= age) {
             self.end(slow, now);
         } else if slow.note_at.is_some_and(|at| at <= age) {
-            slow.card.set_slow(slow.sequence);
+            slow.handle.set_slow(slow.sequence);
             slow.note_at = self.notes(limit).into_iter().flatten().filter(|at| *at > age).min();
-            match self.host_of(&slow.card).map(|host| host.trace(slow.card.slot)) {
+            match self.host_of(&slow.handle).map(|host| host.trace(slow.handle.slot)) {
                 Some(Ok(())) => slow.asked = Some(now),
                 _ => self.note(slow, now, &Trace::default()),
             }
@@ -105,8 +114,8 @@ impl Supervisor {
     }
 
     /// Its time is up.
-    fn end(&self, slow: &mut Slow, now: u64) {
-        let card = &slow.card;
+    fn end(&self, slow: &mut SlowRequest, now: u64) {
+        let handle = &slow.handle;
         let grace = self.shared.settings.terminate_grace;
         match slow.ended {
             None => {
@@ -115,35 +124,35 @@ impl Supervisor {
                      php.request_timeout",
                     slow.about,
                     seconds(now - slow.since),
-                    card.pid()
+                    handle.pid()
                 ));
                 slow.ended = Some(now);
                 slow.urged = now;
-                card.terminate(slow.sequence);
+                handle.terminate(slow.sequence);
                 if grace.is_zero() {
-                    card.kill();
+                    handle.kill();
                 }
             }
             Some(ended) if ended + grace.as_millis() as u64 <= now => {
-                if !card.is_killed() {
+                if !handle.is_killed() {
                     self.shared.log.error(format_args!(
                         "{} is still running {} after its time limit: killing PHP worker {}; see php.terminate_grace",
                         slow.about,
                         seconds(now - ended),
-                        card.pid()
+                        handle.pid()
                     ));
                 }
-                card.kill();
+                handle.kill();
             }
             Some(ended) if slow.urged + URGE_MS <= now => {
                 slow.urged = now;
-                let waits = card.scoreboard.is_terminating(card.slot, slow.sequence);
+                let waits = handle.scoreboard.is_terminating(handle.slot, slow.sequence);
                 // What it has started in its last words does not outlive it, either.
                 let at_last = ended + grace.as_millis() as u64 <= now + URGE_MS;
                 // Not both: a worker that has just been interrupted is in no call that the host could see.
-                match self.host_of(card) {
-                    Some(host) if waits || at_last => host.let_go(card.slot, at_last),
-                    None if waits => card.urge(),
+                match self.host_of(handle) {
+                    Some(host) if waits || at_last => host.let_go(handle.slot, at_last),
+                    None if waits => handle.urge(),
                     _ => (),
                 }
             }
@@ -156,8 +165,8 @@ impl Supervisor {
         let now = self.now();
         let mut all = std::mem::take(&mut self.slow);
         let asked = all.iter_mut().find(|slow| {
-            let card = &slow.card;
-            (card.slot, card.pid(), slow.sequence) == (slot, pid, sequence) && slow.asked.is_some()
+            let handle = &slow.handle;
+            (handle.slot, handle.pid(), slow.sequence) == (slot, pid, sequence) && slow.asked.is_some()
         });
         if let Some(slow) = asked {
             slow.asked = None;
@@ -167,13 +176,13 @@ impl Supervisor {
     }
 
     /// Notes a slow request.
-    fn note(&self, slow: &Slow, now: u64, trace: &Trace) {
+    fn note(&self, slow: &SlowRequest, now: u64, trace: &Trace) {
         let waits = trace.waits().map(|what| format!("; waiting {what}")).unwrap_or_default();
         self.shared.log.warn(format_args!(
             "slow: {} has been running for {} (PHP worker {}){waits}{trace}",
             slow.about,
             seconds(now.saturating_sub(slow.since)),
-            slow.card.pid()
+            slow.handle.pid()
         ));
     }
 }

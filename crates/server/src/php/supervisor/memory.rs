@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::fs;
 use std::sync::Arc;
 
-use super::super::card::Card;
 use super::super::pool::Seat;
-use super::super::pool::growth::{Room, Verdict};
+use super::super::pool::growth::{GrowthVerdict, MemoryRoom};
+use super::super::worker_handle::WorkerHandle;
 use super::Supervisor;
 use crate::context;
 
@@ -27,12 +27,12 @@ const LEAST_BOUND: u64 = 256 << 20;
 
 /// What is known of the workers' memory.
 #[derive(Default)]
-pub(super) struct Memory {
+pub(super) struct MemoryWatch {
     looked: u64,
     decided: u64,
     logged: u64,
     /// By process.
-    known: HashMap<u32, Known>,
+    known: HashMap<u32, WorkerMemory>,
     /// How many of the last decisions wanted fewer workers.
     lower: u32,
     said: usize,
@@ -42,7 +42,7 @@ pub(super) struct Memory {
 
 /// A worker.
 #[derive(Clone, Copy, Default)]
-struct Known {
+struct WorkerMemory {
     /// Requests that it had finished when it was looked at.
     requests: u64,
     /// When that was.
@@ -61,61 +61,61 @@ impl Supervisor {
             return;
         }
         self.memory.looked = now;
-        let cards = self.live_cards();
-        self.memory.known.retain(|pid, _| cards.iter().any(|card| card.pid() == *pid));
+        let handles = self.live_cards();
+        self.memory.known.retain(|pid, _| handles.iter().any(|handle| handle.pid() == *pid));
         // The one that was looked at longest ago and has had requests since; all others are as they were.
-        let known = |card: &Card| self.memory.known.get(&card.pid()).copied().unwrap_or_default();
-        let changed = cards.iter().filter(|card| card.requests() > known(card).requests);
-        if let Some(card) = changed.min_by_key(|card| known(card).at).cloned() {
-            self.weigh_one(&card, now);
+        let known = |handle: &WorkerHandle| self.memory.known.get(&handle.pid()).copied().unwrap_or_default();
+        let changed = handles.iter().filter(|handle| handle.requests() > known(handle).requests);
+        if let Some(handle) = changed.min_by_key(|handle| known(handle).at).cloned() {
+            self.weigh_one(&handle, now);
         }
         if now >= self.memory.decided + DECIDE_MS {
             self.memory.decided = now;
-            self.decide(&cards, now);
+            self.decide(&handles, now);
         }
     }
 
-    fn live_cards(&self) -> Vec<Arc<Card>> {
+    fn live_cards(&self) -> Vec<Arc<WorkerHandle>> {
         let state = self.shared.lock();
         let live = state.seats().iter().filter_map(|seat| match seat {
-            Seat::Live(card) => Some(card.clone()),
+            Seat::Live(handle) => Some(handle.clone()),
             _ => None,
         });
         live.collect()
     }
 
-    fn weigh_one(&mut self, card: &Card, now: u64) {
-        let Some(size) = Size::of(card.pid()) else { return };
-        card.set_memory(size.resident, size.own);
+    fn weigh_one(&mut self, handle: &WorkerHandle, now: u64) {
+        let Some(size) = Size::of(handle.pid()) else { return };
+        handle.set_memory(size.resident, size.own);
         let bound = self.shared.settings.worker_memory.unwrap_or(self.memory.bound);
-        let known = self.memory.known.entry(card.pid()).or_default();
+        let known = self.memory.known.entry(handle.pid()).or_default();
         let faded = known.most - known.most / 64;
         // It is looked at again when it has finished what it runs.
-        let finished = card.requests().saturating_sub(u64::from(card.is_busy()));
+        let finished = handle.requests().saturating_sub(u64::from(handle.is_busy()));
         (known.requests, known.at, known.most) = (finished, now, size.own.max(faded));
         known.over = if bound > 0 && size.own > bound { known.over + 1 } else { 0 };
         // In the middle of a request it may have much that it gives back.
-        if known.over > u32::from(card.is_busy()) && card.set_outgrown() {
+        if known.over > u32::from(handle.is_busy()) && handle.set_outgrown() {
             self.shared.log.info(format_args!(
                 "PHP worker {} uses {} MB of private memory after {} requests, more than {} MB (php.worker_memory): \
                  replacing it",
-                card.pid(),
+                handle.pid(),
                 size.own >> 20,
-                card.requests(),
+                handle.requests(),
                 bound >> 20
             ));
         }
     }
 
     /// Decides how many workers there may be.
-    fn decide(&mut self, cards: &[Arc<Card>], now: u64) {
+    fn decide(&mut self, handles: &[Arc<WorkerHandle>], now: u64) {
         let grown: Vec<u64> =
             self.memory.known.values().filter(|known| known.requests >= GROWN).map(|k| k.most).collect();
         let Some(available) = context::available_memory() else { return };
-        let ours: u64 = cards.iter().map(|card| card.own_memory()).sum();
+        let ours: u64 = handles.iter().map(|handle| handle.own_memory()).sum();
         let settings = &self.shared.settings;
-        let room = Room::new(available + ours, &grown, settings.workers);
-        self.memory.bound = (room.share() / self.shared.lock().lanes.most() as u64 * 2).max(LEAST_BOUND);
+        let room = MemoryRoom::new(available + ours, &grown, settings.workers);
+        self.memory.bound = (room.share() / self.shared.lock().pools.most() as u64 * 2).max(LEAST_BOUND);
         if grown.is_empty() {
             return;
         }
@@ -127,17 +127,17 @@ impl Supervisor {
             return;
         }
         let mut state = self.shared.lock();
-        let before = state.lanes.most();
+        let before = state.pools.most();
         match room.verdict(before, self.memory.lower) {
-            Verdict::Stay => self.memory.lower = 0,
-            Verdict::Lower => self.memory.lower += 1,
-            Verdict::Change(most) => {
+            GrowthVerdict::Stay => self.memory.lower = 0,
+            GrowthVerdict::Lower => self.memory.lower += 1,
+            GrowthVerdict::Change(most) => {
                 self.memory.lower = 0;
-                state.lanes.set_most(most);
+                state.pools.set_most(most);
                 state.level = state.level.min(most);
             }
         }
-        let most = state.lanes.most();
+        let most = state.pools.most();
         state.how = Some(room.to_string());
         self.shared.pump(state, now);
         if self.memory.said == 0

@@ -26,13 +26,13 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use limits::Slow;
+use limits::SlowRequest;
 
-use super::card::Card;
 use super::host::{Errors, Host};
 use super::pool::growth::{free_seats, retire_idle, wanted};
-use super::pool::{Seat, Shared, Stage};
+use super::pool::{Seat, ServiceStage, WorkersShared};
 use super::worker::Worker;
+use super::worker_handle::WorkerHandle;
 use crate::context::Clock;
 
 /// How long a host may take to end before it is killed.
@@ -50,7 +50,7 @@ pub const LOST_MS: u64 = 500;
 ///
 /// # Errors
 /// PHP did not start: why, and what to do. There is no thread then.
-pub fn start(shared: Arc<Shared>) -> Result<(), String> {
+pub fn start(shared: Arc<WorkersShared>) -> Result<(), String> {
     let (tell, told) = sync_channel(1);
     let supervisor = Supervisor::new(shared, tell);
     std::thread::Builder::new()
@@ -61,7 +61,7 @@ pub fn start(shared: Arc<Shared>) -> Result<(), String> {
 }
 
 struct Supervisor {
-    shared: Arc<Shared>,
+    shared: Arc<WorkersShared>,
     clock: Clock,
     /// Who waits for the first start.
     tell: Option<SyncSender<Result<(), String>>>,
@@ -70,26 +70,26 @@ struct Supervisor {
     /// The first lines that came by it since the last host was started.
     last_words: String,
     /// A host that is to take over.
-    next: Option<renew::Next>,
+    next: Option<renew::NextHost>,
     /// Hosts that were replaced and have not ended.
     fading: Vec<renew::Fading>,
     /// Workers that have not finished and that nobody waits for.
     left: Vec<Box<Worker>>,
     /// Cards of workers of earlier hosts.
-    orphans: Vec<Arc<Card>>,
+    orphans: Vec<Arc<WorkerHandle>>,
     /// Those of them that nobody has any more and whose hosts have not said yet how they ended; and since when, milliseconds.
-    departed: Vec<(u64, Arc<Card>)>,
+    departed: Vec<(u64, Arc<WorkerHandle>)>,
     /// What the kernel's count of processes killed for want of memory was when last looked at.
     oom_kills: Option<u64>,
     /// Requests that take long.
-    slow: Vec<Slow>,
+    slow: Vec<SlowRequest>,
     /// Hosts in a row that have not worked.
     failed_hosts: u32,
     /// When the next host may be started, milliseconds.
     launch_at: u64,
     /// When it was last looked whether workers wait for themselves, milliseconds.
     helped: u64,
-    memory: memory::Memory,
+    memory: memory::MemoryWatch,
     message: Vec<u8>,
     observed: observe::Observed,
 }
@@ -107,8 +107,8 @@ impl Drop for Supervisor {
 /// What one look at the state found to do.
 #[derive(Default)]
 struct Chores {
-    slow: Vec<Arc<Card>>,
-    kill: Vec<Arc<Card>>,
+    slow: Vec<Arc<WorkerHandle>>,
+    kill: Vec<Arc<WorkerHandle>>,
     discard: Vec<Box<Worker>>,
     spawn: Vec<usize>,
     hung: bool,
@@ -116,7 +116,7 @@ struct Chores {
 }
 
 impl Supervisor {
-    fn new(shared: Arc<Shared>, tell: SyncSender<Result<(), String>>) -> Supervisor {
+    fn new(shared: Arc<WorkersShared>, tell: SyncSender<Result<(), String>>) -> Supervisor {
         Supervisor {
             shared,
             clock: Clock::default(),
@@ -134,7 +134,7 @@ impl Supervisor {
             failed_hosts: 0,
             launch_at: 0,
             helped: 0,
-            memory: memory::Memory::default(),
+            memory: memory::MemoryWatch::default(),
             message: Vec::new(),
             observed: observe::Observed::default(),
         }
@@ -173,7 +173,7 @@ impl Supervisor {
         let chores = self.look();
         let now = self.now();
         self.see_to_slow(&chores.slow);
-        chores.kill.iter().for_each(|card| card.kill());
+        chores.kill.iter().for_each(|handle| handle.kill());
         for worker in chores.discard {
             self.shared.discard(worker, now);
         }
@@ -198,37 +198,37 @@ impl Supervisor {
             worker.loosen();
             self.left.push(worker);
         }
-        let killing = matches!(state.stage, Stage::Stopping(until) if until <= now);
-        let departed = self.orphans.extract_if(.., |card| Arc::strong_count(card) == 1);
-        self.departed.extend(departed.map(|card| (now, card)));
+        let killing = matches!(state.stage, ServiceStage::Stopping(until) if until <= now);
+        let departed = self.orphans.extract_if(.., |handle| Arc::strong_count(handle) == 1);
+        self.departed.extend(departed.map(|handle| (now, handle)));
         self.departed.retain(|(since, _)| since + LEAVING_MS > now);
-        for card in &self.orphans {
-            self.judge(card, killing, &mut chores);
+        for handle in &self.orphans {
+            self.judge(handle, killing, &mut chores);
         }
         for seat in state.seats() {
             match seat {
-                Seat::Live(card) | Seat::Booting(card) => self.judge(card, killing, &mut chores),
-                Seat::Leaving(card, until) if *until <= now => chores.kill.push(card.clone()),
+                Seat::Live(handle) | Seat::Booting(handle) => self.judge(handle, killing, &mut chores),
+                Seat::Leaving(handle, until) if *until <= now => chores.kill.push(handle.clone()),
                 Seat::Starting(_, since) if since + FORK_MS <= now => chores.hung = true,
                 _ => (),
             }
         }
-        let stopping = matches!(state.stage, Stage::Stopping(_));
+        let stopping = matches!(state.stage, ServiceStage::Stopping(_));
         let mut refused = Vec::new();
-        for (lane, pool) in
-            state.lanes.iter_mut().zip(&settings.pools).filter(|(lane, _)| lane.queue.waiters.len() > 0)
+        for (pool, settings) in
+            state.pools.iter_mut().zip(&settings.pools).filter(|(pool, _)| pool.queue.waiters.len() > 0)
         {
             let limit = if stopping {
                 Some(u64::MAX)
             } else {
-                now.checked_sub(pool.queue_timeout.as_millis() as u64)
+                now.checked_sub(settings.queue_timeout.as_millis() as u64)
             };
             let late: Vec<_> =
-                limit.into_iter().flat_map(|limit| lane.queue.waiters.take_older(limit)).collect();
-            lane.figures.late += late.len() as u64;
+                limit.into_iter().flat_map(|limit| pool.queue.waiters.take_older(limit)).collect();
+            pool.figures.late += late.len() as u64;
             refused.extend(late);
         }
-        let retiring = state.stage != Stage::Serving;
+        let retiring = state.stage != ServiceStage::Serving;
         chores.discard =
             retire_idle(&mut state, settings.workers_spare, settings.idle_timeout, now, shared.lowers());
         if let Some(host) = self.host.as_ref().filter(|_| state.started.is_none()) {
@@ -238,7 +238,8 @@ impl Supervisor {
             chores.spawn = free_seats(&state, wanted(&state, shared.lowers()));
         }
         let busy = state.live() > chores.discard.len() || !self.left.is_empty() || !self.orphans.is_empty();
-        let more = state.lanes.waiting() > 0 || !(state.dropped || matches!(state.stage, Stage::Stopping(_)));
+        let more =
+            state.pools.waiting() > 0 || !(state.dropped || matches!(state.stage, ServiceStage::Stopping(_)));
         chores.over = retiring && !busy && !more;
         drop(state);
         drop(refused);
@@ -284,7 +285,8 @@ impl Supervisor {
     /// How long to wait at most.
     fn tick(&self) -> Duration {
         let settings = &self.shared.settings;
-        let times = settings.pools.iter().flat_map(|pool| [pool.request_timeout, pool.queue_timeout]);
+        let times =
+            settings.pools.iter().flat_map(|settings| [settings.request_timeout, settings.queue_timeout]);
         let shortest = times
             .chain([settings.idle_timeout, settings.terminate_grace, settings.slow_log])
             .filter(|time| !time.is_zero())

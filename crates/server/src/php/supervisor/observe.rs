@@ -1,11 +1,11 @@
-//! How busy the processor is with a pool's workers, a few times a second, for [`pace`](crate::php::pool::pace); and what its
+//! How busy the processor is with a pool's workers, a few times a second, for [`concurrency`](crate::php::pool::concurrency_limit); and what its
 //! [`admission`](crate::php::pool::admission) says of that in the log.
 
 use std::collections::HashMap;
 
 use super::Supervisor;
-use crate::php::pool::pace::Seen;
-use crate::php::pool::{Seat, State};
+use crate::php::pool::concurrency_limit::PoolSample;
+use crate::php::pool::{Seat, WorkersState};
 
 /// Not more often than that, milliseconds.
 const EVERY_MS: u64 = 90;
@@ -19,7 +19,7 @@ pub(super) struct Observed {
     at: u64,
     /// Times of the workers, by process id.
     times: HashMap<u32, Times>,
-    /// Since when each lane is overloaded, and how many it had refused.
+    /// Since when each pool is overloaded, and how many it had refused.
     overloads: Vec<Option<u64>>,
 }
 
@@ -41,7 +41,7 @@ impl Times {
 }
 
 impl Supervisor {
-    /// Looks how the workers get on, and sets how many of them each lane may have at once.
+    /// Looks how the workers get on, and sets how many of them each pool may have at once.
     pub(super) fn observe(&mut self) {
         let now = self.now();
         if now < self.observed.at + EVERY_MS {
@@ -49,33 +49,33 @@ impl Supervisor {
         }
         self.observed.at = now;
         let mut state = self.shared.lock();
-        let seen = |running: usize, waiting: usize, (finished, refused): (u64, u64)| Seen {
+        let seen = |running: usize, waiting: usize, (finished, refused): (u64, u64)| PoolSample {
             busy: running,
             finished,
             pressed: waiting > 0 || refused > 0,
-            ..Seen::default()
+            ..PoolSample::default()
         };
-        let lanes = state.lanes.iter_mut();
-        let mut lanes: Vec<Seen> = lanes
-            .map(|lane| seen(lane.running, lane.queue.waiters.len(), std::mem::take(&mut lane.lately)))
+        let pools = state.pools.iter_mut();
+        let mut pools: Vec<PoolSample> = pools
+            .map(|pool| seen(pool.running, pool.queue.waiters.len(), std::mem::take(&mut pool.lately)))
             .collect();
         let live = state.seats().iter().filter_map(|seat| match seat {
-            Seat::Live(card) => Some((card.pid(), card.lane())),
+            Seat::Live(handle) => Some((handle.pid(), handle.pool())),
             _ => None,
         });
         let stuck = stuck(&state, now);
-        let active = lanes.iter().any(|seen| seen.finished > 0 || seen.busy > 0);
+        let active = pools.iter().any(|seen| seen.finished > 0 || seen.busy > 0);
         let processes: Vec<(u32, usize)> = if active { live.collect() } else { Vec::new() };
         drop(state);
-        self.measure(&processes, &mut lanes);
-        self.set_throttles(now, &lanes, &stuck);
+        self.measure(&processes, &mut pools);
+        self.set_throttles(now, &pools, &stuck);
     }
 
-    /// Adds what each lane's workers used since the last time.
-    fn measure(&mut self, processes: &[(u32, usize)], lanes: &mut [Seen]) {
+    /// Adds what each pool's workers used since the last time.
+    fn measure(&mut self, processes: &[(u32, usize)], pools: &mut [PoolSample]) {
         let mut times = HashMap::with_capacity(processes.len());
-        for (pid, lane) in processes {
-            let Some(seen) = lanes.get_mut(*lane) else { continue };
+        for (pid, pool) in processes {
+            let Some(seen) = pools.get_mut(*pool) else { continue };
             let Some(now) = Times::read(*pid) else { continue };
             let before = self.observed.times.get(pid).copied().unwrap_or(now);
             let add = |sum: &mut Option<u64>, before: u64, now: u64| {
@@ -90,25 +90,25 @@ impl Supervisor {
         }
     }
 
-    /// Each lane may have as many at once as are of use, besides those that are `stuck`.
-    fn set_throttles(&mut self, now: u64, seen: &[Seen], stuck: &[usize]) {
+    /// Each pool may have as many at once as are of use, besides those that are `stuck`.
+    fn set_throttles(&mut self, now: u64, seen: &[PoolSample], stuck: &[usize]) {
         let shared = self.shared.clone();
         let mut state = shared.lock();
         let (mut raised, mut news) = (false, Vec::new());
         self.observed.overloads.resize(seen.len(), None);
-        let lanes = state.lanes.iter_mut().zip(seen.iter().zip(stuck)).zip(&shared.settings.pools);
-        for (((lane, (seen, stuck)), pool), told) in lanes.zip(&mut self.observed.overloads) {
-            lane.pace.look(now, seen);
-            let throttle = match pool.adaptive && lane.pace.is_holding_back() {
-                true => lane.pace.limit() + stuck,
+        let pools = state.pools.iter_mut().zip(seen.iter().zip(stuck)).zip(&shared.settings.pools);
+        for (((pool, (seen, stuck)), settings), told) in pools.zip(&mut self.observed.overloads) {
+            pool.concurrency.look(now, seen);
+            let throttle = match settings.adaptive && pool.concurrency.is_holding_back() {
+                true => pool.concurrency.limit() + stuck,
                 false => usize::MAX,
             };
-            raised |= throttle > lane.throttle && lane.queue.waiters.len() > 0;
-            (lane.throttle, lane.stuck) = (throttle, *stuck);
-            lane.queue.admission.used(seen.cpu_us.unwrap_or(0), seen.finished);
-            let overload = lane.queue.admission.overloaded_since(now);
+            raised |= throttle > pool.throttle && pool.queue.waiters.len() > 0;
+            (pool.throttle, pool.stuck) = (throttle, *stuck);
+            pool.queue.admission.used(seen.cpu_us.unwrap_or(0), seen.finished);
+            let overload = pool.queue.admission.overloaded_since(now);
             if overload.is_some() != told.is_some() {
-                news.push((&pool.name, overload.or(*told).unwrap_or(now), overload.is_some()));
+                news.push((&settings.name, overload.or(*told).unwrap_or(now), overload.is_some()));
             }
             *told = overload;
         }
@@ -131,17 +131,17 @@ impl Supervisor {
     }
 }
 
-/// How many workers of each lane run something that is not like the rest: endless loops, imports, what waits for a service
+/// How many workers of each pool run something that is not like the rest: endless loops, imports, what waits for a service
 /// that does not answer. They would hold what places there are, and nobody else would be served.
-fn stuck(state: &State, now: u64) -> Vec<usize> {
-    let mut stuck = vec![0; state.lanes.iter().count()];
+fn stuck(state: &WorkersState, now: u64) -> Vec<usize> {
+    let mut stuck = vec![0; state.pools.iter().count()];
     for seat in state.seats() {
-        let Seat::Live(card) = seat else { continue };
-        let (Some(since), lane) = (card.busy_since(), card.lane()) else { continue };
-        let Some((_, of)) = state.lanes.iter().nth(lane) else { continue };
+        let Seat::Live(handle) = seat else { continue };
+        let (Some(since), pool) = (handle.busy_since(), handle.pool()) else { continue };
+        let Some((_, of)) = state.pools.iter().nth(pool) else { continue };
         let usual = of.queue.admission.mean().unwrap_or(0.0) * STUCK_MEANS;
         if since + STUCK_MS.max(usual as u64) <= now {
-            stuck[lane] += 1;
+            stuck[pool] += 1;
         }
     }
     stuck

@@ -12,12 +12,12 @@ use std::time::Duration;
 use millrace_wire::frames::control::Message;
 use rustix::event::{PollFd, PollFlags};
 
-use super::super::card::Card;
 use super::super::host::{Errors, Host, Started, ending, slots};
-use super::super::pool::lane::LaneId;
-use super::super::pool::{Seat, Stage};
-use super::super::renewal::Order;
-use super::super::worker::{Phase, Worker};
+use super::super::pool::pools::PoolId;
+use super::super::pool::{Seat, ServiceStage};
+use super::super::renewal::RenewalOrder;
+use super::super::worker::{Worker, WorkerPhase};
+use super::super::worker_handle::WorkerHandle;
 use super::boots::why_unbooted;
 use super::host_life::LAST_WORDS;
 use super::workers::Ended;
@@ -25,7 +25,7 @@ use super::{FORK_MS, HOST_END, HOST_START, LEAVING_MS, Supervisor};
 use crate::context::log::Log;
 
 /// A host that waits to take over.
-pub(super) struct Next {
+pub(super) struct NextHost {
     host: Host,
     errors: Errors,
     words: String,
@@ -64,13 +64,13 @@ impl Supervisor {
             (state.order.take(), state.stage)
         };
         match order {
-            Some(Order::Prepare(tell)) => self.prepare(tell),
-            Some(Order::Commit(tell)) => {
+            Some(RenewalOrder::Prepare(tell)) => self.prepare(tell),
+            Some(RenewalOrder::Commit(tell)) => {
                 self.commit();
                 let _ = tell.send(());
             }
-            Some(Order::Cancel) => self.cancel(None),
-            None if stage != Stage::Serving => self.cancel(Some("the server is shutting down")),
+            Some(RenewalOrder::Cancel) => self.cancel(None),
+            None if stage != ServiceStage::Serving => self.cancel(Some("the server is shutting down")),
             None => (),
         }
         if self.next.as_ref().is_some_and(|next| next.tell.is_some() && next.deadline <= self.now()) {
@@ -80,9 +80,9 @@ impl Supervisor {
     }
 
     /// The host, current or not, that forked this worker.
-    pub(super) fn host_of(&self, card: &Card) -> Option<&Host> {
+    pub(super) fn host_of(&self, handle: &WorkerHandle) -> Option<&Host> {
         let mut hosts = self.host.iter().chain(self.fading.iter().map(|fading| &fading.host));
-        hosts.find(|host| Arc::ptr_eq(&host.scoreboard, &card.scoreboard))
+        hosts.find(|host| Arc::ptr_eq(&host.scoreboard, &handle.scoreboard))
     }
 
     /// What `wait` waits for besides the current host.
@@ -121,14 +121,14 @@ impl Supervisor {
 
     /// A worker of an earlier host has ended. Whoever has it, or had it, perhaps saw its end before.
     fn orphan_ended(&mut self, generation: u64, ended: &Ended<'_>) {
-        let is_it = |card: &Arc<Card>| card.generation == generation && card.pid() == ended.pid;
-        let left = self.departed.iter().position(|(_, card)| is_it(card));
+        let is_it = |handle: &Arc<WorkerHandle>| handle.generation == generation && handle.pid() == ended.pid;
+        let left = self.departed.iter().position(|(_, handle)| is_it(handle));
         let left = left.map(|at| self.departed.swap_remove(at).1);
-        let Some(card) = left.or_else(|| self.orphans.iter().find(|card| is_it(card)).cloned()) else {
+        let Some(handle) = left.or_else(|| self.orphans.iter().find(|handle| is_it(handle)).cloned()) else {
             return;
         };
-        card.end_socket();
-        self.left_ended(&card, ended);
+        handle.end_socket();
+        self.left_ended(&handle, ended);
     }
 
     /// The pool is over: nothing of them is left.
@@ -147,8 +147,15 @@ impl Supervisor {
             Ok((host, errors)) => {
                 let deadline = self.now() + HOST_START.as_millis() as u64;
                 let (words, workers) = (String::new(), Vec::new());
-                self.next =
-                    Some(Next { host, errors, words, started: None, workers, deadline, tell: Some(tell) });
+                self.next = Some(NextHost {
+                    host,
+                    errors,
+                    words,
+                    started: None,
+                    workers,
+                    deadline,
+                    tell: Some(tell),
+                });
             }
             Err(error) => drop(tell.send(Err(error))),
         }
@@ -158,7 +165,7 @@ impl Supervisor {
     fn cancel(&mut self, why: Option<&str>) {
         let Some(mut next) = self.next.take() else { return };
         next.read_errors(&self.shared.log);
-        let Next { host, words, tell, .. } = next;
+        let NextHost { host, words, tell, .. } = next;
         host.end(Duration::from_millis(50));
         if let (Some(tell), Some(why)) = (tell, why) {
             let text =
@@ -193,11 +200,11 @@ impl Supervisor {
                     Err(why) => format!("the PHP host {why}"),
                 },
                 Ok(Some(Message::WorkerStarted { slot, pid })) => {
-                    let card = Card::new(slot, pid, 0, next.host.scoreboard.clone(), None);
+                    let handle = WorkerHandle::new(slot, pid, 0, next.host.scoreboard.clone(), None);
                     if persistent {
-                        self.shared.begin_boot(&card, self.clock.now());
+                        self.shared.begin_boot(&handle, self.clock.now());
                     }
-                    next.settle(slot, Some((card, persistent)));
+                    next.settle(slot, Some((handle, persistent)));
                     continue;
                 }
                 Ok(Some(Message::WorkerExited { slot, .. })) => {
@@ -240,18 +247,18 @@ impl Supervisor {
         let next = self.next.as_mut()?;
         for fork in &mut next.workers {
             let Fork::Boots(worker) = fork else { continue };
-            let card = worker.card.clone();
-            let mut sink = self.shared.unheard(&card);
-            while worker.phase() == Phase::Booting
+            let handle = worker.handle.clone();
+            let mut sink = self.shared.unheard(&handle);
+            while worker.phase() == WorkerPhase::Booting
                 && worker.read_now(&mut sink).unwrap_or_else(|_| {
                     worker.give_up();
                     false
                 })
             {}
             match worker.phase() {
-                Phase::Booting => (),
-                Phase::Ready => {
-                    card.end();
+                WorkerPhase::Booting => (),
+                WorkerPhase::Ready => {
+                    handle.end();
                     if let Fork::Boots(worker) = std::mem::replace(fork, Fork::None) {
                         *fork = Fork::Up(worker);
                     }
@@ -267,7 +274,7 @@ impl Supervisor {
     fn fork_next(&mut self, started: Started) {
         let mut deadline = self.now() + FORK_MS;
         if self.shared.settings.worker.is_some() {
-            deadline += self.shared.limit(LaneId::FRONT).max(FORK_MS);
+            deadline += self.shared.limit(PoolId::FRONT).max(FORK_MS);
         }
         let Some(next) = &mut self.next else { return };
         let wanted = self.shared.lock().live().max(self.shared.settings.workers_start.min(1));
@@ -282,7 +289,7 @@ impl Supervisor {
 
     /// The next host takes the current one's place.
     fn commit(&mut self) {
-        let Some(Next { host, errors, started, workers, .. }) = self.next.take() else { return };
+        let Some(NextHost { host, errors, started, workers, .. }) = self.next.take() else { return };
         let (now, shared) = (self.now(), self.shared.clone());
         let scoreboard = host.scoreboard.clone();
         let old = self.host.replace(host);
@@ -294,8 +301,8 @@ impl Supervisor {
         let before = state.generation;
         state.generation += 1;
         for seat in state.set_seats(slots(&shared.settings)) {
-            if let Seat::Live(card) | Seat::Booting(card) = seat {
-                self.orphans.push(card);
+            if let Seat::Live(handle) | Seat::Booting(handle) = seat {
+                self.orphans.push(handle);
             }
         }
         state.started = started;
@@ -308,13 +315,14 @@ impl Supervisor {
         for (slot, worker) in workers.into_iter().enumerate() {
             let Fork::Up(mut worker) = worker else { continue };
             let again = worker.descriptor().ok().and_then(|socket| socket.try_clone_to_owned().ok());
-            let card = Card::new(slot as u32, worker.card.pid(), generation, scoreboard.clone(), again);
+            let handle =
+                WorkerHandle::new(slot as u32, worker.handle.pid(), generation, scoreboard.clone(), again);
             if shared.settings.worker.is_some() {
-                card.set_booted();
+                handle.set_booted();
             }
-            worker.card = card.clone();
+            worker.handle = handle.clone();
             let mut state = shared.lock();
-            state.set_seat(slot, Seat::Live(card));
+            state.set_seat(slot, Seat::Live(handle));
             shared.place(state, worker, now);
         }
         if let Some(host) = old {
@@ -334,7 +342,7 @@ impl Supervisor {
                 return false;
             }
             fading.host.go_on();
-            if orphans.iter().any(|card| card.generation == fading.generation) {
+            if orphans.iter().any(|handle| handle.generation == fading.generation) {
                 fading.busy = now;
             } else if fading.busy + LEAVING_MS <= now && !fading.told_to_end {
                 // For the second time: it kills what has not ended by itself.
@@ -346,7 +354,7 @@ impl Supervisor {
     }
 }
 
-impl Next {
+impl NextHost {
     fn read_errors(&mut self, log: &Log) {
         let mut lines = Vec::new();
         self.errors.read(|line| lines.push(line.to_owned()));
@@ -365,12 +373,14 @@ impl Next {
     }
 
     /// A worker is up, and perhaps has to boot; or is not.
-    fn settle(&mut self, slot: u32, worker: Option<(Arc<Card>, bool)>) {
+    fn settle(&mut self, slot: u32, worker: Option<(Arc<WorkerHandle>, bool)>) {
         if let Some(fork) = self.workers.get_mut(slot as usize) {
             *fork = match (std::mem::replace(fork, Fork::None), worker) {
-                (Fork::Asked(socket), Some((card, false))) => Fork::Up(Box::new(Worker::new(card, socket))),
-                (Fork::Asked(socket), Some((card, true))) => {
-                    Fork::Boots(Box::new(Worker::booting(card, socket)))
+                (Fork::Asked(socket), Some((handle, false))) => {
+                    Fork::Up(Box::new(Worker::new(handle, socket)))
+                }
+                (Fork::Asked(socket), Some((handle, true))) => {
+                    Fork::Boots(Box::new(Worker::booting(handle, socket)))
                 }
                 // What it has said of its boot is still to be read.
                 (Fork::Boots(worker), None) => Fork::Boots(worker),

@@ -5,14 +5,14 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-use super::super::card::Card;
 use super::super::host::ending;
 use super::super::loopback;
 use super::super::pool::Seat;
 use super::super::pool::growth::{free_seats, wanted};
-use super::super::pool::lane::Lane;
+use super::super::pool::pools::Pool;
 use super::super::trace::Trace;
-use super::super::worker::{Phase, Worker};
+use super::super::worker::{Worker, WorkerPhase};
+use super::super::worker_handle::WorkerHandle;
 use super::Supervisor;
 
 /// No worker has become free for so long: a waiting request may be one that a worker waits for.
@@ -78,7 +78,7 @@ impl Supervisor {
         }
     }
 
-    /// Has one worker more run if a lane's are all busy, and one of them for a request that waits for a worker itself: an
+    /// Has one worker more run if a pool's are all busy, and one of them for a request that waits for a worker itself: an
     /// idle one that is kept for others, else another one is forked.
     pub(super) fn help_stuck(&mut self) {
         let now = self.now();
@@ -87,23 +87,23 @@ impl Supervisor {
         if self.helped > limit
             || state.starting() > 0
             || state.started.is_none()
-            || state.lanes.waiting() == 0
+            || state.pools.waiting() == 0
         {
             return;
         }
-        let stuck = |lane: &Lane<_>| {
+        let stuck = |pool: &Pool<_>| {
             // At its own limit it waits for one of its own, otherwise for anyone's.
-            let own = lane.running >= lane.limit();
-            (if own { lane.last_release } else { state.last_release }) <= limit
+            let own = pool.running >= pool.limit();
+            (if own { pool.last_release } else { state.last_release }) <= limit
         };
-        let waiting = state.lanes.iter().filter(|(id, lane)| !state.lanes.may_run(*id) && stuck(lane));
+        let waiting = state.pools.iter().filter(|(id, pool)| !state.pools.may_run(*id) && stuck(pool));
         let connections: Vec<_> =
-            waiting.map(|(id, lane)| (id, lane.queue.waiters.local_older(limit))).collect();
+            waiting.map(|(id, pool)| (id, pool.queue.waiters.local_older(limit))).collect();
         if connections.iter().all(|(_, connections)| connections.is_empty()) {
             return;
         }
         let live = state.seats().iter().filter_map(|seat| match seat {
-            Seat::Live(card) => Some(card.pid()),
+            Seat::Live(handle) => Some(handle.pid()),
             _ => None,
         });
         let processes: Vec<u32> = live.collect();
@@ -112,9 +112,9 @@ impl Supervisor {
         let held = connections.iter().find(|(_, connections)| {
             !connections.is_empty() && loopback::any_held_by(&processes, connections)
         });
-        let Some((lane, _)) = held else { return };
+        let Some((pool, _)) = held else { return };
         state = self.shared.lock();
-        if state.lanes.get(*lane).queue.waiters.len() == 0 || !state.lanes.allow_extra(*lane) {
+        if state.pools.get(*pool).queue.waiters.len() == 0 || !state.pools.allow_extra(*pool) {
             return;
         }
         self.shared.pump(state, now);
@@ -129,16 +129,16 @@ impl Supervisor {
         let mut state = self.shared.lock();
         let Some(Seat::Starting(socket, _)) = state.seats().get(slot) else { return };
         let socket = socket.try_clone().ok();
-        let card = Card::new(slot as u32, pid, state.generation, host.scoreboard.clone(), socket);
+        let handle = WorkerHandle::new(slot as u32, pid, state.generation, host.scoreboard.clone(), socket);
         if self.shared.settings.worker.is_some() {
-            if let Seat::Starting(socket, _) = state.set_seat(slot, Seat::Booting(card.clone())) {
+            if let Seat::Starting(socket, _) = state.set_seat(slot, Seat::Booting(handle.clone())) {
                 drop(state);
-                self.boot(card, socket);
+                self.boot(handle, socket);
             }
             return;
         }
-        if let Seat::Starting(socket, _) = state.set_seat(slot, Seat::Live(card.clone())) {
-            let worker = Box::new(Worker::new(card, socket));
+        if let Seat::Starting(socket, _) = state.set_seat(slot, Seat::Live(handle.clone())) {
+            let worker = Box::new(Worker::new(handle, socket));
             self.shared.place(state, worker, self.now());
         }
     }
@@ -154,28 +154,29 @@ impl Supervisor {
         let generation = state.generation;
         let mut gone = Vec::new();
         match state.set_seat(slot, Seat::Free) {
-            Seat::Live(card) => {
-                gone =
-                    state.idle.take_if(|w| w.card.slot as usize == slot && w.card.generation == generation);
-                self.tell_ending(&card, &ended, gone.is_empty());
-                self.blame(&card, status);
-                if !card.has_worked() {
+            Seat::Live(handle) => {
+                gone = state
+                    .idle
+                    .take_if(|w| w.handle.slot as usize == slot && w.handle.generation == generation);
+                self.tell_ending(&handle, &ended, gone.is_empty());
+                self.blame(&handle, status);
+                if !handle.has_worked() {
                     state.note_death(now);
                 }
                 if gone.is_empty() {
-                    card.end_socket();
-                    state.set_seat(slot, Seat::Ended(card));
+                    handle.end_socket();
+                    state.set_seat(slot, Seat::Ended(handle));
                 }
             }
             // What it has said is still to be read.
-            Seat::Booting(card) => {
-                card.end_socket();
-                state.set_seat(slot, Seat::Ended(card));
+            Seat::Booting(handle) => {
+                handle.end_socket();
+                state.set_seat(slot, Seat::Ended(handle));
             }
             // Whoever had it saw its end before.
-            Seat::Leaving(card, _) => self.left_ended(&card, &ended),
+            Seat::Leaving(handle, _) => self.left_ended(&handle, &ended),
             Seat::Starting(..) => state.note_death(now),
-            Seat::Ended(card) => drop(state.set_seat(slot, Seat::Ended(card))),
+            Seat::Ended(handle) => drop(state.set_seat(slot, Seat::Ended(handle))),
             Seat::Free => (),
         }
         drop(state);
@@ -183,20 +184,20 @@ impl Supervisor {
     }
 
     /// A worker has ended of which others knew already that it was going.
-    pub(super) fn left_ended(&self, card: &Card, ended: &Ended<'_>) {
+    pub(super) fn left_ended(&self, handle: &WorkerHandle, ended: &Ended<'_>) {
         if !ended.status.success() {
-            self.tell_ending(card, ended, true);
+            self.tell_ending(handle, ended, true);
         }
-        self.blame(card, ended.status);
+        self.blame(handle, ended.status);
     }
 
     /// Lays a worker's end to what it ran, if it was in the middle of that, and lets those go on who waited for it to be known
     /// whose doing it was. Who is short of memory kills whom he finds.
-    fn blame(&self, card: &Card, status: ExitStatus) {
-        if status.signal() != Some(9) && !card.is_killed() && !card.scoreboard.has_answered(card.slot) {
-            self.shared.blame(card, self.now());
+    fn blame(&self, handle: &WorkerHandle, status: ExitStatus) {
+        if status.signal() != Some(9) && !handle.is_killed() && !handle.scoreboard.has_answered(handle.slot) {
+            self.shared.blame(handle, self.now());
         }
-        card.tell_end();
+        handle.tell_end();
     }
 
     /// How a worker ended, and why.
@@ -214,15 +215,15 @@ impl Supervisor {
     }
 
     /// A worker has ended, and nobody had told it to.
-    pub(super) fn tell_ending(&self, card: &Card, ended: &Ended<'_>, busy: bool) {
-        if card.is_killed() {
+    pub(super) fn tell_ending(&self, handle: &WorkerHandle, ended: &Ended<'_>, busy: bool) {
+        if handle.is_killed() {
             return;
         }
         let (pid, status) = (ended.pid, ended.status);
-        let task = card.task();
+        let task = handle.task();
         let log = &self.shared.log;
         // Its END may still lie in the socket: it had answered, and ended as it should.
-        let busy = busy && !(status.success() && card.scoreboard.has_answered(card.slot));
+        let busy = busy && !(status.success() && handle.scoreboard.has_answered(handle.slot));
         match (busy, status.success()) {
             (true, _) => {
                 log.error(format_args!("PHP worker {pid} {ended} while running {task}{}", ended.frames()))
@@ -237,9 +238,10 @@ impl Supervisor {
 
     /// Reads what a worker says that nobody waits for; false when it is done with. What comes then is not for us.
     fn attend(&self, worker: &mut Worker) -> bool {
-        let card = worker.card.clone();
-        let mut sink = self.shared.unheard(&card);
-        let goes_on = |phase| matches!(phase, Phase::Booting | Phase::Running | Phase::Background);
+        let handle = worker.handle.clone();
+        let mut sink = self.shared.unheard(&handle);
+        let goes_on =
+            |phase| matches!(phase, WorkerPhase::Booting | WorkerPhase::Running | WorkerPhase::Background);
         while goes_on(worker.phase()) {
             match worker.read_now(&mut sink) {
                 Ok(true) => (),
@@ -249,8 +251,8 @@ impl Supervisor {
                     if error.kind() == io::ErrorKind::InvalidData {
                         self.shared
                             .log
-                            .error(format_args!("PHP worker {} sent invalid data: {error}", card.pid()));
-                        card.kill();
+                            .error(format_args!("PHP worker {} sent invalid data: {error}", handle.pid()));
+                        handle.kill();
                     }
                     return false;
                 }
@@ -263,13 +265,13 @@ impl Supervisor {
         let now = self.now();
         let left = std::mem::take(&mut self.left);
         for (at, mut worker) in left.into_iter().enumerate() {
-            let boots = worker.phase() == Phase::Booting;
+            let boots = worker.phase() == WorkerPhase::Booting;
             let readable = readable.get(at).copied().unwrap_or(false) || worker.has_behind();
             if !readable || self.attend(&mut worker) {
                 self.left.push(worker);
             } else if boots {
                 self.booted(worker);
-            } else if worker.phase() == Phase::Ready {
+            } else if worker.phase() == WorkerPhase::Ready {
                 self.shared.release(worker, now);
             } else {
                 self.shared.discard(worker, now);

@@ -23,15 +23,15 @@ impl Scene {
     /// Waits until a worker of the pool has that state in the scoreboard's words.
     async fn until_offered(&self, taken: bool) {
         let began = Instant::now();
-        let pool = self.site.pool.as_ref().unwrap();
+        let pool = self.site.service.as_ref().unwrap();
         loop {
             let found = pool.shared().lock().seats().iter().any(|seat| match seat {
-                Seat::Live(card) => (1..50).any(|number| {
-                    let board = &card.scoreboard;
+                Seat::Live(handle) => (1..50).any(|number| {
+                    let board = &handle.scoreboard;
                     if taken {
-                        board.is_taken(card.slot, number)
+                        board.is_taken(handle.slot, number)
                     } else {
-                        board.is_offered(card.slot, number)
+                        board.is_offered(handle.slot, number)
                     }
                 }),
                 _ => false,
@@ -290,7 +290,7 @@ fn a_retired_pool_serves_what_was_sent_ahead() {
         let next = scene.begin("POST", AHEAD);
         assert_eq!(text(first).await.0, 200);
         scene.until_offered(false).await;
-        scene.site.pool.as_ref().unwrap().retire();
+        scene.site.service.as_ref().unwrap().retire();
         assert_eq!(text(slow).await.0, 200);
         assert_eq!(text(next).await, ok("true"));
     });
@@ -320,7 +320,7 @@ fn a_lost_host_loses_no_request_that_was_sent_ahead() {
         let next = scene.begin("POST", "head:200;body:next;end");
         assert_eq!(text(first).await.0, 200);
         scene.until_offered(false).await;
-        let worker = scene.site.pool.as_ref().unwrap().pids()[0];
+        let worker = scene.site.service.as_ref().unwrap().pids()[0];
         let parent = std::fs::read_to_string(format!("/proc/{worker}/stat")).unwrap();
         let host: u32 = parent.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
         millrace_sys::Process::open(host).unwrap().kill().unwrap();

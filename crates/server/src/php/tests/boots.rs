@@ -110,13 +110,13 @@ fn a_worker_that_ends_while_it_is_idle_is_no_death() {
     rig.play(async |scene| {
         for _ in 0..6 {
             scene.until(20.0, "booted", |pool| pool.idle == 1).await;
-            let pid = scene.site.pool.as_ref().unwrap().pids()[0];
+            let pid = scene.site.service.as_ref().unwrap().pids()[0];
             rustix::process::kill_process(
                 rustix::process::Pid::from_raw(pid as i32).unwrap(),
                 rustix::process::Signal::TERM,
             )
             .unwrap();
-            while scene.site.pool.as_ref().unwrap().pids() == [pid] {
+            while scene.site.service.as_ref().unwrap().pids() == [pid] {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         }
@@ -126,7 +126,7 @@ fn a_worker_that_ends_while_it_is_idle_is_no_death() {
 
 /// As the control thread does it: not on an event loop.
 async fn renew(scene: &Scene) -> Result<(), String> {
-    let pool = scene.site.pool.clone().unwrap();
+    let pool = scene.site.service.clone().unwrap();
     tokio::task::spawn_blocking(move || pool.renew().map(super::super::Renewal::commit)).await.unwrap()
 }
 

@@ -6,12 +6,12 @@ use millrace_wire::encoding::Coding;
 
 use super::slow::{begin, done, drain};
 use super::*;
-use crate::message::reply::Source;
+use crate::message::reply::ContentSource;
 
 const MEGABYTE: usize = 1 << 20;
 
 /// The stream of a script, coded.
-async fn coded(scene: &Scene, script: &str) -> Box<dyn Source> {
+async fn coded(scene: &Scene, script: &str) -> Box<dyn ContentSource> {
     let mut stream = begin(scene, script).await;
     assert!(stream.code(Coding::Gzip) && stream.length().is_none());
     stream

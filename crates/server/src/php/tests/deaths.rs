@@ -104,7 +104,7 @@ fn who_varies_a_request_that_kills_takes_no_more_than_his_share_of_the_workers()
         while scene.lines("at-once") == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let most = scene.site.pool.as_ref().unwrap().status("").running;
+        let most = scene.site.service.as_ref().unwrap().status("").running;
         assert!(most <= 2, "{most} of 4 workers");
         assert_eq!(scene.post_to("/x.php/other", HELLO).await.text, "hello");
         for one in attack {

@@ -47,9 +47,9 @@ use std::time::Duration;
 use millrace_sys::SharedWords;
 use millrace_wire::frames::{
     Body, CONTROL_EXITED, CONTROL_FAILED, CONTROL_LOG, CONTROL_READY, CONTROL_RETIRE, CONTROL_SPAWN,
-    CONTROL_STARTED, CONTROL_TRACE, CONTROL_TRACED, End, Header, PROTOCOL, Parsed, SCOREBOARD_DESCRIPTOR,
-    SCOREBOARD_HEAD, SLOT_ABORTED, SLOT_BYTES, SLOT_OFFERED, SLOT_OFFERS, SLOT_RECEIVED, SLOT_STATE,
-    SLOT_TERMINATE, STATE_IDLE, STATE_RUNNING, answer,
+    CONTROL_STARTED, CONTROL_TRACE, CONTROL_TRACED, EndFrame, FrameHeader, PROTOCOL, ParsedFrame,
+    SCOREBOARD_DESCRIPTOR, SCOREBOARD_HEAD, SLOT_ABORTED, SLOT_BYTES, SLOT_OFFERED, SLOT_OFFERS,
+    SLOT_RECEIVED, SLOT_STATE, SLOT_TERMINATE, STATE_IDLE, STATE_RUNNING, answer,
 };
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
 
@@ -149,7 +149,7 @@ fn host() {
             RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
             _ => None,
         });
-        match Header::decode(&bytes[..length]) {
+        match FrameHeader::decode(&bytes[..length]) {
             None => std::process::exit(0),
             Some(header) if header.kind == CONTROL_SPAWN => {
                 let slot = u32::from_ne_bytes(bytes[8..12].try_into().unwrap());
@@ -170,7 +170,7 @@ fn host() {
 }
 
 fn say(kind: u8, payload: &[u8]) {
-    let header = Header { length: payload.len() as u32, kind, flags: 0, extra: 0 };
+    let header = FrameHeader { length: payload.len() as u32, kind, flags: 0, extra: 0 };
     let _ = send(io::stdin(), &[&header.encode()[..], payload].concat(), SendFlags::NOSIGNAL);
 }
 
@@ -211,7 +211,7 @@ fn worker() {
     worker.state(STATE_IDLE);
     let (mut bytes, mut file) = (Vec::new(), None);
     while receive(&mut bytes, &mut file) {
-        let (request, used) = Parsed::decode(&bytes).unwrap().unwrap();
+        let (request, used) = ParsedFrame::decode(&bytes).unwrap().unwrap();
         if worker.takes(&request) {
             let file = if matches!(request.body, Body::Descriptor(_)) { file.take() } else { None };
             worker.serve(&request, file);
@@ -223,7 +223,7 @@ fn worker() {
 
 /// Reads until there is a whole REQUEST, with its file; false at the end.
 fn receive(bytes: &mut Vec<u8>, file: &mut Option<File>) -> bool {
-    while Parsed::decode(bytes).unwrap().is_none() {
+    while ParsedFrame::decode(bytes).unwrap().is_none() {
         let mut piece = [0; 65536];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -273,14 +273,14 @@ impl Fake {
     }
 
     /// Whether the request is for this worker: one that was sent ahead may have been taken back.
-    fn takes(&self, request: &Parsed<'_>) -> bool {
+    fn takes(&self, request: &ParsedFrame<'_>) -> bool {
         let (offered, at) =
             (request.sequence * 2, SLOT_OFFERED + request.sequence as usize % SLOT_OFFERS * 8);
         let word = self.board.u64_at(self.at + at);
         !request.offered || word.compare_exchange(offered, offered + 1, SeqCst, SeqCst).is_ok()
     }
 
-    fn serve(&mut self, request: &Parsed<'_>, mut file: Option<File>) {
+    fn serve(&mut self, request: &ParsedFrame<'_>, mut file: Option<File>) {
         let value = |name: &[u8]| request.variables.iter().find(|(n, _)| *n == name).map(|(_, value)| *value);
         let script = String::from_utf8(value(b"QUERY_STRING").unwrap().to_vec()).unwrap();
         let mut commands =
@@ -300,7 +300,7 @@ impl Fake {
         self.state(STATE_IDLE);
     }
 
-    fn obey(&mut self, name: &str, argument: &str, request: &Parsed<'_>, file: &mut Option<File>) {
+    fn obey(&mut self, name: &str, argument: &str, request: &ParsedFrame<'_>, file: &mut Option<File>) {
         let out = &mut self.out;
         match name {
             "head" => {
@@ -323,7 +323,7 @@ impl Fake {
                 let ready = argument.is_empty();
                 let failed = argument == "failed";
                 let ready = ready || failed;
-                let end = End { ready, failed, exiting: argument == "exiting", ..End::default() };
+                let end = EndFrame { ready, failed, exiting: argument == "exiting", ..EndFrame::default() };
                 if name == "end" {
                     answer::end(out, end)
                 } else {
@@ -407,7 +407,7 @@ fn die(file: &str) {
     }
 }
 
-fn input(request: &Parsed<'_>, file: &mut Option<File>) -> Vec<u8> {
+fn input(request: &ParsedFrame<'_>, file: &mut Option<File>) -> Vec<u8> {
     match request.body {
         Body::None => Vec::new(),
         Body::Inline(bytes) => bytes.to_vec(),

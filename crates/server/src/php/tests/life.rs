@@ -43,7 +43,7 @@ fn a_retired_pool_finishes_and_ends() {
         let running =
             tokio::task::spawn_local(async move { other.get("sleep:300;head:200;body:late;end").await });
         tokio::time::sleep(Duration::from_millis(50)).await;
-        scene.site.pool.as_ref().unwrap().retire();
+        scene.site.service.as_ref().unwrap().retire();
         scene.until(20.0, "idle ones end", |pool| pool.idle == 0 && pool.exiting == 0).await;
         assert_eq!(scene.get(HELLO).await.text, "hello", "a request of the old set-up is served");
         assert_eq!(running.await.unwrap().text, "late");
@@ -84,7 +84,7 @@ fn stop_gives_time_and_then_kills() {
         let began = Instant::now();
         let site = scene.site.clone();
         let stopping = std::thread::spawn(move || {
-            site.pool.as_ref().unwrap().stop(Duration::from_millis(400));
+            site.service.as_ref().unwrap().stop(Duration::from_millis(400));
         });
         assert_eq!(quick.await.unwrap().text, "x");
         assert!(began.elapsed() < Duration::from_millis(350));

@@ -277,10 +277,10 @@ fn what_is_slow_is_told() {
         let pool = scene.status();
         assert_eq!((&*pool.slowest[0].script, pool.slowest[0].count, pool.slowest.len()), ("/x.php", 1, 1));
         assert!(pool.slowest[0].most >= Duration::from_millis(390), "{pool:?}");
-        let lane = &pool.lanes[0];
-        assert_eq!((lane.served, lane.refused, lane.late), (3, 0, 0));
+        let pool = &pool.pools[0];
+        assert_eq!((pool.served, pool.refused, pool.late), (3, 0, 0));
         // The first one waited, too, if its worker was not there yet.
-        assert!((1..=2).contains(&lane.waited) && lane.wait_mean <= lane.wait_most, "{lane:?}");
-        assert!(lane.wait_most > Duration::from_millis(200), "{lane:?}");
+        assert!((1..=2).contains(&pool.waited) && pool.wait_mean <= pool.wait_most, "{pool:?}");
+        assert!(pool.wait_most > Duration::from_millis(200), "{pool:?}");
     });
 }

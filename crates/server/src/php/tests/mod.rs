@@ -6,9 +6,9 @@ mod coded;
 mod deaths;
 mod fake;
 mod fastcgi;
-mod lanes;
 mod life;
 mod limits;
+mod pools;
 mod renewal;
 mod slow;
 mod storm;
@@ -26,10 +26,10 @@ use millrace_settings::{Source, plan};
 use millrace_wire::head::{Head, Limits};
 use tokio::task::LocalSet;
 
-use super::pool::{Seat, Shared};
-use super::{OnPurge, PhpThread, Pool, SiteWorkers, run, run_while};
+use super::pool::{Seat, WorkersShared};
+use super::{OnPurge, PhpService, PhpThread, SiteWorkers, run, run_while};
 use crate::context::log::Log;
-use crate::context::stats::{Counter, PoolStatus, Registry};
+use crate::context::stats::{Counter, PhpStatus, Registry};
 use crate::context::{Context, Process};
 use crate::message::reply::{Body, Reply};
 use crate::message::request::{Content, Ends, Request, Scheme};
@@ -97,9 +97,9 @@ impl Rig {
         }
         site.php = Some(php.clone());
         let (log, stats) = (log(&dir), Registry::new(2));
-        let pool = Pool::start(&php, &log, OnPurge(Arc::new(|_, _, _| ())))
+        let pool = PhpService::start(&php, &log, OnPurge(Arc::new(|_, _, _| ())))
             .inspect_err(|_| drop(std::fs::remove_dir_all(&dir)))?;
-        let site = SiteWorkers { site: Site::new(0, site), pool: Some(pool), persistent: None };
+        let site = SiteWorkers { site: Site::new(0, site), service: Some(pool), persistent: None };
         Ok(Rig {
             dir,
             process: Process::new(stats, log, plan.server.connection_memory),
@@ -131,19 +131,19 @@ impl Drop for Rig {
     }
 }
 
-impl Pool {
+impl PhpService {
     /// Its workers.
-    fn shared(&self) -> &Arc<Shared> {
+    fn shared(&self) -> &Arc<WorkersShared> {
         match self {
-            Pool::Workers(pool) => pool.shared(),
-            Pool::FastCgi(_) => panic!("no workers"),
+            PhpService::Workers(pool) => pool.shared(),
+            PhpService::FastCgi(_) => panic!("no workers"),
         }
     }
 
     /// Process ids of the workers that there are.
     fn pids(&self) -> Vec<u32> {
         let live = |seat: &Seat| match seat {
-            Seat::Live(card) => Some(card.pid()),
+            Seat::Live(handle) => Some(handle.pid()),
             _ => None,
         };
         self.shared().lock().seats().iter().filter_map(live).collect()
@@ -151,8 +151,8 @@ impl Pool {
 }
 
 impl Rig {
-    fn pool(&self) -> &Pool {
-        self.site.pool.as_deref().unwrap()
+    fn pool(&self) -> &PhpService {
+        self.site.service.as_deref().unwrap()
     }
 }
 
@@ -252,12 +252,12 @@ impl Scene {
         self.thread.process.stats.value(counter)
     }
 
-    fn status(&self) -> PoolStatus {
-        self.site.pool.as_ref().unwrap().status("test")
+    fn status(&self) -> PhpStatus {
+        self.site.service.as_ref().unwrap().status("test")
     }
 
     /// Waits until the pool is as it should be, for so long.
-    async fn until(&self, seconds: f64, what: &str, good: impl Fn(&PoolStatus) -> bool) {
+    async fn until(&self, seconds: f64, what: &str, good: impl Fn(&PhpStatus) -> bool) {
         let began = Instant::now();
         while !good(&self.status()) {
             let waited = began.elapsed().as_secs_f64();

@@ -12,7 +12,7 @@ async fn host_of(scene: &Scene) -> (String, String) {
 
 /// As the control thread does it: not on an event loop.
 async fn renew(scene: &Scene) -> Result<(), String> {
-    let pool = scene.site.pool.clone().unwrap();
+    let pool = scene.site.service.clone().unwrap();
     tokio::task::spawn_blocking(move || pool.renew().map(super::super::Renewal::commit)).await.unwrap()
 }
 
@@ -111,7 +111,7 @@ fn a_dropped_renewal_leaves_nothing() {
     let rig = Rig::new(|php| drop(php.ini.insert("fake.mark".into(), mark.clone())));
     rig.play(async |scene| {
         let before = host_of(&scene).await;
-        let pool = scene.site.pool.clone().unwrap();
+        let pool = scene.site.service.clone().unwrap();
         let renewal = tokio::task::spawn_blocking(move || pool.renew().unwrap()).await.unwrap();
         assert_eq!(marked(&mark), 4, "two hosts with a worker each");
         drop(renewal);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::message::reply::Source;
+use crate::message::reply::ContentSource;
 
 const MEGABYTE: usize = 1 << 20;
 
@@ -13,7 +13,7 @@ fn long(scene: &Scene, megabytes: usize) -> String {
     format!("head:200;flush;sleep:20;{pieces}note:{};end", scene.file("done"))
 }
 
-pub(super) async fn begin(scene: &Scene, script: &str) -> Box<dyn Source> {
+pub(super) async fn begin(scene: &Scene, script: &str) -> Box<dyn ContentSource> {
     match scene.ask("GET", script, Content::Empty).await.body {
         Body::Stream(stream) => stream,
         other => panic!("not a stream: {other:?}"),
@@ -21,7 +21,7 @@ pub(super) async fn begin(scene: &Scene, script: &str) -> Box<dyn Source> {
 }
 
 /// All of a stream, and the most that it gave at once.
-pub(super) async fn drain(stream: &mut dyn Source) -> (Vec<u8>, usize, io::Result<()>) {
+pub(super) async fn drain(stream: &mut dyn ContentSource) -> (Vec<u8>, usize, io::Result<()>) {
     let (mut all, mut most, mut piece) = (Vec::new(), 0, Vec::new());
     let end = loop {
         match stream.next(&mut piece).await {

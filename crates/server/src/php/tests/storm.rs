@@ -34,7 +34,7 @@ async fn ask_many(scene: Scene, seed: u64) {
         match tokio::time::timeout(Duration::from_millis(patience), asked).await {
             // Killed from outside: 502 or a broken end, whatever was asked for.
             Ok(answer) => {
-                // Refused: a lane whose visitors wait too long, which they do where this machine has no time for them.
+                // Refused: a pool whose visitors wait too long, which they do where this machine has no time for them.
                 assert!(matches!(answer.status, 200 | 502 | 503), "{script}: {answer:?}");
                 let whole = answer.status == 200 && !matches!(answer.end, Some(Err(_)));
                 assert!(good || !whole, "{script} came to a good end: {answer:?}");
@@ -49,16 +49,16 @@ fn the_pool_survives() {
     survives(&Rig::new(|php| (php.workers, php.workers_start, php.workers_spare) = (4, 4, 4)), false);
 }
 
-/// With lanes, and as many workers as somebody just thinks of.
+/// With pools, and as many workers as somebody just thinks of.
 #[test]
-fn the_lanes_survive() {
-    survives(&lanes::rig(|_| ()), true);
+fn the_pools_survive() {
+    survives(&pools::rig(|_| ()), true);
 }
 
 /// The same where workers that have given way are of no use to some.
 #[test]
-fn the_lanes_survive_without_the_right_to_hurry() {
-    let rig = lanes::rig(|_| ());
+fn the_pools_survive_without_the_right_to_hurry() {
+    let rig = pools::rig(|_| ());
     rig.pool().shared().forbid_lowering();
     survives(&rig, true);
 }
@@ -88,14 +88,14 @@ fn survives(rig: &Rig, changes: bool) {
                 std::thread::sleep(Duration::from_millis(40));
                 number = scatter(number + 1);
                 if changes {
-                    rig.pool().shared().lock().lanes.set_most(1 + number as usize % 6);
+                    rig.pool().shared().lock().pools.set_most(1 + number as usize % 6);
                 }
                 let pids = rig.pool().pids();
                 let victim = pids.get(number as usize % pids.len().max(1)).and_then(|pid| Victim::open(*pid));
                 // It may have ended by itself.
                 let _ = victim.map(|victim| victim.kill());
             }
-            rig.pool().shared().lock().lanes.set_most(4);
+            rig.pool().shared().lock().pools.set_most(4);
             over.store(true, Ordering::Relaxed);
         });
     });
@@ -103,9 +103,9 @@ fn survives(rig: &Rig, changes: bool) {
     rig.play(async |scene| {
         // With changes the level has come down with the most; it grows again when it has to.
         let whole = if changes { 1 } else { 4 };
-        let quiet = |pool: &PoolStatus| pool.idle >= whole && pool.running + pool.waiting + pool.exiting == 0;
+        let quiet = |pool: &PhpStatus| pool.idle >= whole && pool.running + pool.waiting + pool.exiting == 0;
         scene.until(20.0, "whole again", quiet).await;
-        assert!(scene.status().lanes.iter().all(|lane| lane.running == 0), "{:?}", scene.status().lanes);
+        assert!(scene.status().pools.iter().all(|pool| pool.running == 0), "{:?}", scene.status().pools);
         for method in ["GET", "POST", "PUT"] {
             assert_eq!(read(scene.ask(method, HELLO, Content::Empty).await).await.text, "hello");
         }

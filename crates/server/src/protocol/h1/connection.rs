@@ -7,16 +7,18 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use crate::connection::{Accepted, Deadline, Expire, HasDeadline, Permit, Rest, SHED_TIME, Stream};
-use crate::context::Stage;
-use crate::context::log::{Asked, Entry};
+use crate::connection::{
+    Accepted, ClientStream, ConnectionPermit, Deadline, Expire, HasDeadline, Rest, SHED_TIME,
+};
+use crate::context::ProcessStage;
+use crate::context::log::{AccessEntry, LoggedRequest};
 use crate::context::stats::Counter;
 use crate::message::reply::{self, Reply};
 use crate::message::request::{Ends, Hints, Request, TakesHints};
 use crate::protocol::ProtocolThread;
 use millrace_wire::head::Version;
 
-use super::Phase;
+use super::ConnectionPhase;
 use super::send;
 use crate::protocol::weight::Weight;
 
@@ -27,8 +29,8 @@ pub struct Connection {
     pub(super) thread: Rc<ProtocolThread>,
     /// Who talks to whom.
     pub(super) ends: Ends,
-    stream: RefCell<Stream>,
-    phase: Cell<Phase>,
+    stream: RefCell<ClientStream>,
+    phase: Cell<ConnectionPhase>,
     deadline: Deadline,
     requests: Cell<u64>,
     /// The request that waits for its answer and may be told of it early; 0: none.
@@ -42,16 +44,16 @@ pub struct Connection {
     weight: Weight,
     /// What has come and is no whole head yet, bytes of memory.
     unread: Cell<usize>,
-    is_guest: bool,
-    permit: RefCell<Option<Permit>>,
+    is_shed: bool,
+    permit: RefCell<Option<ConnectionPermit>>,
 }
 
 impl Connection {
     /// A connection that has just been accepted.
     pub fn new(thread: Rc<ProtocolThread>, accepted: Accepted) -> Rc<Connection> {
         let Accepted { stream, ends, permit } = accepted;
-        thread.stats.add(Phase::Idle.gauge(), 1);
-        if matches!(stream, Stream::Tls(_)) {
+        thread.stats.add(ConnectionPhase::Idle.gauge(), 1);
+        if matches!(stream, ClientStream::Tls(_)) {
             thread.stats.add(Counter::ConnectionsTls, 1);
         }
         Rc::new(Connection {
@@ -59,7 +61,7 @@ impl Connection {
             thread,
             ends,
             stream: RefCell::new(stream),
-            phase: Cell::new(Phase::Idle),
+            phase: Cell::new(ConnectionPhase::Idle),
             deadline: Deadline::default(),
             requests: Cell::new(0),
             hinted: Cell::new(0),
@@ -68,13 +70,13 @@ impl Connection {
             early: Cell::new(false),
             passed_on: Cell::new(false),
             unread: Cell::new(0),
-            is_guest: permit.is_guest(),
+            is_shed: permit.is_shed(),
             permit: RefCell::new(Some(permit)),
         })
     }
 
     /// The socket; borrowed for one call, never over an await.
-    pub(super) fn stream(&self) -> RefMut<'_, Stream> {
+    pub(super) fn stream(&self) -> RefMut<'_, ClientStream> {
         self.stream.borrow_mut()
     }
 
@@ -92,12 +94,12 @@ impl Connection {
     pub(super) fn await_first_head(&self) {
         self.thread.clock.read();
         let most = self.thread.setup().plan.http.head_timeout;
-        self.patience(if self.is_guest { most.min(SHED_TIME) } else { most });
+        self.patience(if self.is_shed { most.min(SHED_TIME) } else { most });
     }
 
     /// Whether there is no room for it: it is told so.
-    pub(super) fn is_guest(&self) -> bool {
-        self.is_guest
+    pub(super) fn is_shed(&self) -> bool {
+        self.is_shed
     }
 
     /// So many bytes of memory are taken by what has come and is no whole head yet.
@@ -112,7 +114,7 @@ impl Connection {
 
     /// The first bytes of a head have come; the rest has to follow in time, however many pieces it comes in.
     pub(super) fn begin_head(&self) {
-        self.change(Phase::Head);
+        self.change(ConnectionPhase::Head);
         self.patience(self.thread.setup().plan.http.head_timeout);
     }
 
@@ -121,7 +123,7 @@ impl Connection {
     pub(super) fn await_bytes(&self, idle: bool, answered: bool) {
         match (idle, answered) {
             (true, _) => {
-                self.change(Phase::Idle);
+                self.change(ConnectionPhase::Idle);
                 self.patience(self.thread.setup().plan.http.keep_alive);
             }
             (false, true) => self.begin_head(),
@@ -131,19 +133,19 @@ impl Connection {
     }
 
     /// Enters a phase with its own patience; entering it again does not renew that.
-    pub(super) fn enter(&self, phase: Phase) {
+    pub(super) fn enter(&self, phase: ConnectionPhase) {
         if self.change(phase) == phase {
             return;
         }
         let setup = self.thread.setup();
         let http = &setup.plan.http;
         match phase {
-            Phase::Idle => self.patience(http.keep_alive),
-            Phase::Head => self.patience(http.head_timeout),
-            Phase::Content => self.patience(http.body_timeout),
-            Phase::Writing => self.patience(http.send_timeout),
-            Phase::Lingering => self.patience(Duration::from_secs(5)),
-            Phase::Running => self.deadline.clear(),
+            ConnectionPhase::Idle => self.patience(http.keep_alive),
+            ConnectionPhase::Head => self.patience(http.head_timeout),
+            ConnectionPhase::Content => self.patience(http.body_timeout),
+            ConnectionPhase::Writing => self.patience(http.send_timeout),
+            ConnectionPhase::Lingering => self.patience(Duration::from_secs(5)),
+            ConnectionPhase::Running => self.deadline.clear(),
         }
     }
 
@@ -151,8 +153,8 @@ impl Connection {
     pub(super) fn progress(&self) {
         let setup = self.thread.setup();
         match self.phase.get() {
-            Phase::Content => self.patience(setup.plan.http.body_timeout),
-            Phase::Writing => self.patience(setup.plan.http.send_timeout),
+            ConnectionPhase::Content => self.patience(setup.plan.http.body_timeout),
+            ConnectionPhase::Writing => self.patience(setup.plan.http.send_timeout),
             _ => {}
         }
     }
@@ -181,7 +183,7 @@ impl Connection {
         request.head.keep_alive()
             && !reply.close
             && (most == 0 || self.requests.get() < most)
-            && self.thread.process.stage() == Stage::Running
+            && self.thread.process.stage() == ProcessStage::Running
             && !self.stream().is_worn()
     }
 
@@ -197,7 +199,7 @@ impl Connection {
     }
 
     /// Its socket and its place, to be used elsewhere. `None` if no descriptor is left.
-    pub(super) fn take_out(&self) -> Option<(OwnedFd, Permit)> {
+    pub(super) fn take_out(&self) -> Option<(OwnedFd, ConnectionPermit)> {
         let socket = self.stream().as_fd().try_clone_to_owned().ok()?;
         Some((socket, self.permit.take()?))
     }
@@ -214,7 +216,7 @@ impl Connection {
     }
 
     /// Returns the phase before.
-    fn change(&self, phase: Phase) -> Phase {
+    fn change(&self, phase: ConnectionPhase) -> ConnectionPhase {
         let before = self.phase.replace(phase);
         if before != phase {
             self.thread.stats.sub(before.gauge(), 1);
@@ -230,10 +232,10 @@ impl Connection {
         send::refusal(&self.thread, &reply, &mut output);
         self.thread.stats.count_reply(reply.status);
         let _ = self.stream().try_write(&[IoSlice::new(&output)]);
-        if self.phase.get() == Phase::Head {
+        if self.phase.get() == ConnectionPhase::Head {
             // There is no request that could be named. With content on its way, its exchange knows.
-            let (asked, client) = (Asked::Malformed(b""), self.ends.client_ip());
-            let entry = Entry { asked, client, status: 408, bytes: 0, duration: Duration::ZERO };
+            let (asked, client) = (LoggedRequest::Malformed(b""), self.ends.client_ip());
+            let entry = AccessEntry { asked, client, status: 408, bytes: 0, duration: Duration::ZERO };
             self.thread.access.record(&self.thread, &entry);
         }
     }
@@ -243,14 +245,14 @@ impl Expire for Connection {
     fn expire(&self) {
         self.thread.stats.add(Counter::ConnectionsTimedOut, 1);
         self.timed_out.set(true);
-        if matches!(self.phase.get(), Phase::Head | Phase::Content) {
+        if matches!(self.phase.get(), ConnectionPhase::Head | ConnectionPhase::Content) {
             self.say_timed_out();
         }
         let mut stream = self.stream();
-        if self.phase.get() == Phase::Idle {
+        if self.phase.get() == ConnectionPhase::Idle {
             stream.say_end();
         }
-        if self.phase.get() == Phase::Writing {
+        if self.phase.get() == ConnectionPhase::Writing {
             // What the client has not taken in all this time would stay in the kernel's memory.
             stream.give_up_unsent();
         }
@@ -281,7 +283,7 @@ impl HasDeadline for Connection {
     }
 
     fn end_if_idle(&self) {
-        if self.phase.get() == Phase::Idle {
+        if self.phase.get() == ConnectionPhase::Idle {
             let mut stream = self.stream();
             stream.say_end();
             stream.shut(Shutdown::Both);
@@ -300,7 +302,7 @@ impl HasDeadline for Connection {
             stream.give_up_unsent();
         }
         stream.shut(Shutdown::Both);
-        self.permit.borrow().as_ref().map_or(0, Permit::give_back)
+        self.permit.borrow().as_ref().map_or(0, ConnectionPermit::give_back)
     }
 
     fn weigh(&self, now: u64) {
@@ -315,7 +317,7 @@ impl HasDeadline for Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.thread.stats.sub(self.phase.get().gauge(), 1);
-        if matches!(*self.stream.borrow(), Stream::Tls(_)) {
+        if matches!(*self.stream.borrow(), ClientStream::Tls(_)) {
             self.thread.stats.sub(Counter::ConnectionsTls, 1);
         }
     }

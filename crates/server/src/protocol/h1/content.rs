@@ -5,16 +5,16 @@ use std::io;
 use std::task::{Poll, ready};
 
 use millrace_settings::Plan;
-use millrace_wire::chunked::Decoder;
+use millrace_wire::chunked::ChunkedDecoder;
 use millrace_wire::head::Framing;
 
-use super::{Connection, Phase, write_all};
+use super::{Connection, ConnectionPhase, write_all};
 use crate::connection::Expire;
 use crate::context::budget::REQUEST_BYTES;
 use crate::context::stats::Counter;
 use crate::message::Request;
 use crate::protocol::intake::Intake;
-use crate::serve::Trouble;
+use crate::serve::ExchangeTrouble;
 
 /// Reads the content of `request` into it: first from `rest`, where bytes behind it stay, then from the socket.
 pub(super) async fn read(
@@ -23,21 +23,21 @@ pub(super) async fn read(
     rest: &mut Vec<u8>,
     plan: &Plan,
     most: u64,
-) -> Result<(), Trouble> {
+) -> Result<(), ExchangeTrouble> {
     let coding = match request.head.framing() {
         Framing::None | Framing::Length(0) => return Ok(()),
         Framing::Length(length) => Coding::Length(length),
         Framing::Chunked => Coding::Chunked(Box::default()),
     };
     let intake = Intake::begin(connection.thread.serve(), plan, most, request)?;
-    let mut reader = Reader { connection, coding, intake };
+    let mut reader = ContentReader { connection, coding, intake };
     let taken = reader.take(rest).map_err(|status| reader.intake.refuse(request, status))?;
     rest.drain(..taken);
     if !reader.is_done() && request.head.expects_continue() && rest.is_empty() {
         let go_on = b"HTTP/1.1 100 Continue\r\n\r\n";
-        write_all(connection, &mut [io::IoSlice::new(go_on)]).await.map_err(|_| Trouble::Gone)?;
+        write_all(connection, &mut [io::IoSlice::new(go_on)]).await.map_err(|_| ExchangeTrouble::Gone)?;
     }
-    connection.enter(Phase::Content);
+    connection.enter(ConnectionPhase::Content);
     loop {
         reader.intake.make_room(request, plan.http.body_memory).await?;
         if reader.is_done() {
@@ -48,7 +48,7 @@ pub(super) async fn read(
         connection.works_with(REQUEST_BYTES as usize + reader.intake.in_memory());
         if !reader.is_done() && reader.intake.is_too_slow() {
             connection.expire();
-            return Err(Trouble::Gone);
+            return Err(ExchangeTrouble::Gone);
         }
     }
     reader.intake.finish(request).await
@@ -57,16 +57,16 @@ pub(super) async fn read(
 enum Coding {
     /// This many bytes are still to come.
     Length(u64),
-    Chunked(Box<Decoder>),
+    Chunked(Box<ChunkedDecoder>),
 }
 
-struct Reader<'a> {
+struct ContentReader<'a> {
     connection: &'a Connection,
     coding: Coding,
     intake: Intake<'a>,
 }
 
-impl Reader<'_> {
+impl ContentReader<'_> {
     fn is_done(&self) -> bool {
         match &self.coding {
             Coding::Length(left) => *left == 0,
@@ -97,15 +97,15 @@ impl Reader<'_> {
     }
 
     /// Reads once from the socket; what follows the content goes to `rest`.
-    async fn read_some(&mut self, request: &Request, rest: &mut Vec<u8>) -> Result<(), Trouble> {
+    async fn read_some(&mut self, request: &Request, rest: &mut Vec<u8>) -> Result<(), ExchangeTrouble> {
         let connection = self.connection;
         let taken = poll_fn(|cx| {
             let mut input = connection.thread.buffers.input.borrow_mut();
             let Ok(read) = ready!(connection.stream().poll_read(cx, &mut input)) else {
-                return Poll::Ready(Err(Trouble::Gone));
+                return Poll::Ready(Err(ExchangeTrouble::Gone));
             };
             if read == 0 {
-                return Poll::Ready(Err(Trouble::Gone));
+                return Poll::Ready(Err(ExchangeTrouble::Gone));
             }
             connection.thread.stats.add(Counter::BytesReceived, read as u64);
             let taken = self.take(&input[..read]).map_err(|status| self.intake.refuse(request, status));

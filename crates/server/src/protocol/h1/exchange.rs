@@ -6,28 +6,28 @@ use std::task::{Context, Poll};
 use millrace_settings::Plan;
 use millrace_wire::head::Framing;
 
-use super::{Connection, Phase, Step, content, send};
+use super::{Connection, ConnectionPhase, NextStep, content, send};
 use crate::context::budget::REQUEST_BYTES;
 use crate::message::Request;
-use crate::serve::{CLIENT_GONE, Client, Exchange, ServeThread, Trouble};
+use crate::serve::{CLIENT_GONE, Exchange, ExchangeClient, ExchangeTrouble, ServeThread};
 
 /// The client of a connection. `rest` holds the bytes that have come behind the request's head, and afterwards those
 /// behind its content.
-struct Asker<'a> {
+struct H1Client<'a> {
     connection: &'a Connection,
     rest: &'a mut Vec<u8>,
 }
 
-impl Client for Asker<'_> {
+impl ExchangeClient for H1Client<'_> {
     async fn read_content(
         &mut self,
         _thread: &Rc<ServeThread>,
         request: &mut Request,
         plan: &Plan,
         most: u64,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ExchangeTrouble> {
         content::read(self.connection, request, self.rest, plan, most).await?;
-        self.connection.enter(Phase::Running);
+        self.connection.enter(ConnectionPhase::Running);
         Ok(())
     }
 
@@ -39,17 +39,21 @@ impl Client for Asker<'_> {
 }
 
 /// Answers a request that has to wait for something.
-pub(super) async fn run(mut exchange: Box<Exchange>, connection: &Connection, rest: &mut Vec<u8>) -> Step {
-    connection.enter(Phase::Running);
+pub(super) async fn run(
+    mut exchange: Box<Exchange>,
+    connection: &Connection,
+    rest: &mut Vec<u8>,
+) -> NextStep {
+    connection.enter(ConnectionPhase::Running);
     connection.works_with(REQUEST_BYTES as usize);
     connection.begin_hints(&exchange.request);
     let thread = connection.thread.clone();
-    let mut reply = match exchange.answer(thread.serve(), &mut Asker { connection, rest }).await {
-        Ok(reply) | Err(Trouble::Answer(reply)) => reply,
-        Err(Trouble::Gone) => {
+    let mut reply = match exchange.answer(thread.serve(), &mut H1Client { connection, rest }).await {
+        Ok(reply) | Err(ExchangeTrouble::Answer(reply)) => reply,
+        Err(ExchangeTrouble::Gone) => {
             let status = if connection.is_timed_out() { 408 } else { CLIENT_GONE };
             exchange.log(&thread, status, 0);
-            return Step::Close;
+            return NextStep::Close;
         }
     };
     let hints = connection.end_hints();
@@ -59,16 +63,16 @@ pub(super) async fn run(mut exchange: Box<Exchange>, connection: &Connection, re
     let status = reply.status;
     thread.clock.read();
     let first_byte = exchange.elapsed(&thread);
-    connection.enter(Phase::Running);
+    connection.enter(ConnectionPhase::Running);
     let sent = send::reply(connection, &exchange.request, hints, reply, close).await;
     thread.clock.read();
     exchange.record(&thread, status, sent.bytes, first_byte);
     thread.buffers.give_back(exchange.request.head);
     match (sent.whole, close) {
-        (false, _) => Step::Close,
-        (true, true) if unread => Step::Linger,
-        (true, true) => Step::Close,
-        (true, false) => Step::Wait,
+        (false, _) => NextStep::Close,
+        (true, true) if unread => NextStep::Linger,
+        (true, true) => NextStep::Close,
+        (true, false) => NextStep::Wait,
     }
 }
 

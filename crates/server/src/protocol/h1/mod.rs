@@ -30,12 +30,12 @@ use millrace_wire::head::{Framing, Limits, Refusal};
 use super::buffers::BATCH_BYTES;
 use super::framing::has_content;
 use super::linger;
-use super::phase::Phase;
+use super::phase::ConnectionPhase;
 
 use crate::connection::Exit;
-use crate::context::Stage;
-use crate::context::log::{Asked, Entry};
-use crate::context::stats::{Class, Counter};
+use crate::context::ProcessStage;
+use crate::context::log::{AccessEntry, LoggedRequest};
+use crate::context::stats::{Counter, ResponseClass};
 use crate::message::reply::{self, Body, Reply};
 use crate::message::request::{Request, Scheme};
 use crate::protocol::ProtocolThread;
@@ -55,20 +55,20 @@ pub async fn serve(connection: Rc<Connection>, begun: Vec<u8>) {
     connection.await_first_head();
     // Bytes that have come but are not a whole head yet; no buffer while there are none.
     let mut rest = begun;
-    let mut keep = rest.is_empty() || Box::pin(go_on(&connection, &mut rest, Step::More)).await;
+    let mut keep = rest.is_empty() || Box::pin(go_on(&connection, &mut rest, NextStep::More)).await;
     while keep {
         let step = match wait(&connection, rest.is_empty()).await {
             Ok(read) => advance(&thread, &connection, &mut rest, read),
             Err(_) => break,
         };
         keep = match step {
-            Step::Wait => true,
-            Step::Close => false,
-            Step::Linger => {
+            NextStep::Wait => true,
+            NextStep::Close => false,
+            NextStep::Linger => {
                 Box::pin(linger(&connection)).await;
                 false
             }
-            Step::PassOn => connection.pass_on(),
+            NextStep::PassOn => connection.pass_on(),
             step => Box::pin(go_on(&connection, &mut rest, step)).await,
         };
     }
@@ -96,7 +96,7 @@ async fn leave(connection: Rc<Connection>, exit: &Exit, rest: Vec<u8>) {
 }
 
 /// What has to happen next.
-enum Step {
+enum NextStep {
     /// More bytes are needed.
     Wait,
     /// The output is full: it is written, and then the requests that are already here are answered.
@@ -106,7 +106,7 @@ enum Step {
     /// The connection is done, and the client may still be sending.
     Linger,
     /// What the socket did not take at once, and what comes after that.
-    Write(Vec<u8>, Tail, Box<Step>),
+    Write(Vec<u8>, Tail, Box<NextStep>),
     /// A request that can't be answered on the spot.
     Exchange(Box<Exchange>),
     /// The same, and the connection goes to another event loop with it.
@@ -156,11 +156,11 @@ fn advance(
     connection: &Rc<Connection>,
     rest: &mut Vec<u8>,
     read: usize,
-) -> Step {
+) -> NextStep {
     let input = thread.buffers.input.borrow();
     let mut output = thread.buffers.output.borrow_mut();
     output.clear();
-    let Answers { step, taken, tail } = if rest.is_empty() {
+    let PipelinedAnswers { step, taken, tail } = if rest.is_empty() {
         answer_all(thread, connection, &input[..read], &mut output)
     } else {
         rest.extend_from_slice(&input[..read]);
@@ -184,9 +184,9 @@ fn keep_rest(rest: &mut Vec<u8>, read: &[u8], taken: usize) {
 }
 
 /// Answers to the requests at the start of some bytes.
-struct Answers {
+struct PipelinedAnswers {
     /// What is next.
-    step: Step,
+    step: NextStep,
     /// How many bytes were taken.
     taken: usize,
     /// Content of the last answer.
@@ -200,33 +200,33 @@ fn answer_all(
     connection: &Rc<Connection>,
     input: &[u8],
     output: &mut Vec<u8>,
-) -> Answers {
+) -> PipelinedAnswers {
     let setup = thread.setup();
     let mut taken = 0;
-    let after = |step, taken| Answers { step, taken, tail: Tail::default() };
+    let after = |step, taken| PipelinedAnswers { step, taken, tail: Tail::default() };
     while taken < input.len() && output.len() < BATCH_BYTES {
         match next_request(thread, connection, &setup, &input[taken..]) {
-            Ok(None) => return after(Step::Wait, taken),
+            Ok(None) => return after(NextStep::Wait, taken),
             Ok(Some((request, length))) => {
                 taken += length;
                 match answer(thread, connection, &setup, request, output) {
                     Answered::Ready { close: false, tail: None } => {}
                     Answered::Ready { close, tail } => {
-                        let more = if taken < input.len() { Step::More } else { Step::Wait };
-                        let step = if close { Step::Close } else { more };
-                        return Answers { step, taken, tail: tail.unwrap_or_default() };
+                        let more = if taken < input.len() { NextStep::More } else { NextStep::Wait };
+                        let step = if close { NextStep::Close } else { more };
+                        return PipelinedAnswers { step, taken, tail: tail.unwrap_or_default() };
                     }
-                    Answered::Waits(exchange) => return after(Step::Exchange(exchange), taken),
-                    Answered::Elsewhere => return after(Step::PassOn, taken - length),
+                    Answered::Waits(exchange) => return after(NextStep::Exchange(exchange), taken),
+                    Answered::Elsewhere => return after(NextStep::PassOn, taken - length),
                 }
             }
             Err(refusal) => {
                 refuse(thread, connection, refusal, &input[taken..], output);
-                return after(Step::Linger, input.len());
+                return after(NextStep::Linger, input.len());
             }
         }
     }
-    after(if taken < input.len() { Step::More } else { Step::Wait }, taken)
+    after(if taken < input.len() { NextStep::More } else { NextStep::Wait }, taken)
 }
 
 fn next_request(
@@ -275,7 +275,7 @@ fn answer(
     output: &mut Vec<u8>,
 ) -> Answered {
     let site = setup.workers_for(request.authority());
-    if connection.is_guest() && (thread.exit.is_none() || request.head.framing() == Framing::None) {
+    if connection.is_shed() && (thread.exit.is_none() || request.head.framing() == Framing::None) {
         return send_away(thread, connection, setup, request, output);
     }
     if let Some(exit) = &thread.exit {
@@ -310,13 +310,13 @@ fn answer_or_pass_on(
         return ready(thread, connection, request, class, &reply, output);
     }
     if exit.is_full() {
-        return ready(thread, connection, request, Class::Other, &no_room(site), output);
+        return ready(thread, connection, request, ResponseClass::Other, &no_room(site), output);
     }
     thread.buffers.give_back(request.head);
     Answered::Elsewhere
 }
 
-/// Answers a guest.
+/// Answers a connection that is to be shed.
 fn send_away(
     thread: &Rc<ProtocolThread>,
     connection: &Connection,
@@ -327,10 +327,11 @@ fn send_away(
     let site = setup.workers_for(request.authority()).clone();
     let reply = no_room(&site);
     if request.head.framing() == Framing::None {
-        return ready(thread, connection, request, Class::Other, &reply, output);
+        return ready(thread, connection, request, ResponseClass::Other, &reply, output);
     }
     // Its content is not read, which has to be seen to.
-    let exchange = Exchange::new(thread, setup, &site, request).with(Class::Other, Response::Ready(reply));
+    let exchange =
+        Exchange::new(thread, setup, &site, request).with(ResponseClass::Other, Response::Ready(reply));
     Answered::Waits(Box::new(exchange))
 }
 
@@ -339,7 +340,7 @@ fn ready(
     thread: &ProtocolThread,
     connection: &Connection,
     request: Request,
-    class: Class,
+    class: ResponseClass,
     reply: &Reply,
     output: &mut Vec<u8>,
 ) -> Answered {
@@ -387,8 +388,8 @@ fn refuse(
     let reply = reply::plain(refusal.status());
     send::refusal(thread, &reply, output);
     thread.stats.count_reply(reply.status);
-    let entry = Entry {
-        asked: Asked::Malformed(start),
+    let entry = AccessEntry {
+        asked: LoggedRequest::Malformed(start),
         client: connection.ends.client_ip(),
         status: reply.status,
         bytes: reply.body.length().unwrap_or(0),
@@ -398,7 +399,7 @@ fn refuse(
 }
 
 /// Writes the collected answers; what the socket does not take is left to an exchange.
-fn write_out(connection: &Connection, step: Step, output: &[u8], tail: Tail, idle: bool) -> Step {
+fn write_out(connection: &Connection, step: NextStep, output: &[u8], tail: Tail, idle: bool) -> NextStep {
     let mut written = 0;
     let behind = tail.as_slice().len();
     if !output.is_empty() {
@@ -406,17 +407,17 @@ fn write_out(connection: &Connection, step: Step, output: &[u8], tail: Tail, idl
         match connection.stream().try_write(if behind == 0 { &pieces[..1] } else { &pieces }) {
             Ok(n) => written = n,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => return Step::Close,
+            Err(_) => return NextStep::Close,
         }
         connection.thread.stats.add(Counter::BytesSent, written as u64);
     }
     if written < output.len() + behind || !connection.stream().is_flushed() {
         let unsent = output[written.min(output.len())..].to_vec();
-        return Step::Write(unsent, tail.after(written.saturating_sub(output.len())), Box::new(step));
+        return NextStep::Write(unsent, tail.after(written.saturating_sub(output.len())), Box::new(step));
     }
-    if let Step::Wait = step {
-        if connection.thread.process.stage() == Stage::Draining && idle {
-            return Step::Close;
+    if let NextStep::Wait = step {
+        if connection.thread.process.stage() == ProcessStage::Draining && idle {
+            return NextStep::Close;
         }
         connection.await_bytes(idle, !output.is_empty());
     }
@@ -425,57 +426,57 @@ fn write_out(connection: &Connection, step: Step, output: &[u8], tail: Tail, idl
 
 /// Sees an exchange or a slow write through, and then the requests that have already come in behind it. Returns
 /// whether the connection goes on.
-async fn go_on(connection: &Rc<Connection>, rest: &mut Vec<u8>, mut step: Step) -> bool {
+async fn go_on(connection: &Rc<Connection>, rest: &mut Vec<u8>, mut step: NextStep) -> bool {
     loop {
         step = match step {
-            Step::Exchange(exchange) => {
+            NextStep::Exchange(exchange) => {
                 let step = exchange::run(exchange, connection, rest).await;
                 connection.works_with(0);
                 step
             }
-            Step::Write(bytes, tail, then) => {
+            NextStep::Write(bytes, tail, then) => {
                 connection.works_with(bytes.capacity());
                 let pieces = &mut [IoSlice::new(&bytes), IoSlice::new(tail.as_slice())];
                 let written = write_all(connection, pieces).await;
                 connection.works_with(0);
                 match written {
                     Ok(()) => *then,
-                    Err(_) => Step::Close,
+                    Err(_) => NextStep::Close,
                 }
             }
-            Step::Wait if rest.is_empty() => {
+            NextStep::Wait if rest.is_empty() => {
                 connection.await_bytes(true, true);
-                return connection.thread.process.stage() != Stage::Draining;
+                return connection.thread.process.stage() != ProcessStage::Draining;
             }
-            Step::More => advance_rest(connection, rest),
-            Step::Wait => match advance_rest(connection, rest) {
-                Step::Wait => return true,
+            NextStep::More => advance_rest(connection, rest),
+            NextStep::Wait => match advance_rest(connection, rest) {
+                NextStep::Wait => return true,
                 step => step,
             },
-            Step::Close => return false,
-            Step::Linger => {
+            NextStep::Close => return false,
+            NextStep::Linger => {
                 linger(connection).await;
                 return false;
             }
-            Step::PassOn => return connection.pass_on(),
+            NextStep::PassOn => return connection.pass_on(),
         };
     }
 }
 
 /// Waits for the client to notice that all is said.
 async fn linger(connection: &Connection) {
-    connection.enter(Phase::Lingering);
+    connection.enter(ConnectionPhase::Lingering);
     linger::close(&connection.thread, |call| call(&mut connection.stream())).await;
 }
 
 /// Answers requests that came in behind one that had to wait.
-fn advance_rest(connection: &Rc<Connection>, rest: &mut Vec<u8>) -> Step {
+fn advance_rest(connection: &Rc<Connection>, rest: &mut Vec<u8>) -> NextStep {
     let thread = &connection.thread;
     connection.begin_head();
     let input = std::mem::take(rest);
     let mut output = thread.buffers.output.borrow_mut();
     output.clear();
-    let Answers { step, taken, tail } = answer_all(thread, connection, &input, &mut output);
+    let PipelinedAnswers { step, taken, tail } = answer_all(thread, connection, &input, &mut output);
     keep_rest(rest, &input, taken);
     connection.keeps_unread(rest.capacity());
     write_out(connection, step, &output, tail, rest.is_empty())
@@ -486,7 +487,7 @@ async fn write_all(connection: &Connection, mut pieces: &mut [IoSlice<'_>]) -> i
     while pieces.iter().any(|p| !p.is_empty()) {
         let written = poll_fn(|cx| match connection.stream().poll_write(cx, pieces) {
             Poll::Pending => {
-                connection.enter(Phase::Writing);
+                connection.enter(ConnectionPhase::Writing);
                 Poll::Pending
             }
             ready => ready,
@@ -506,7 +507,7 @@ async fn write_all(connection: &Connection, mut pieces: &mut [IoSlice<'_>]) -> i
 async fn flush(connection: &Connection) -> io::Result<()> {
     poll_fn(|cx| match connection.stream().poll_flush(cx) {
         Poll::Pending => {
-            connection.enter(Phase::Writing);
+            connection.enter(ConnectionPhase::Writing);
             Poll::Pending
         }
         ready => ready,

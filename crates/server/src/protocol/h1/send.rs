@@ -10,10 +10,10 @@ use millrace_wire::{chunked, decimal};
 use rustix::net::SendFlags;
 
 use super::connection::knows_chunks;
-use super::{Connection, Phase, flush, write_all};
+use super::{Connection, ConnectionPhase, flush, write_all};
 use crate::context::stats::Counter;
 use crate::message::Request;
-use crate::message::reply::{Body, Reply, Source, reason_phrase};
+use crate::message::reply::{Body, ContentSource, Reply, reason_phrase};
 use crate::protocol::ProtocolThread;
 use crate::protocol::framing::{SERVER, allows_content, has_content, transport_security};
 
@@ -30,7 +30,7 @@ const KERNEL_BYTES: u64 = 256 * 1024;
 const FILE_BYTES: usize = 64 * 1024;
 
 /// What became of an answer.
-pub(super) struct Sent {
+pub(super) struct SentResponse {
     /// Bytes of content.
     pub(super) bytes: u64,
     /// Whether all of it has left.
@@ -86,7 +86,7 @@ pub(super) async fn reply(
     before: Vec<u8>,
     reply: Reply,
     close: bool,
-) -> Sent {
+) -> SentResponse {
     let mut framing = framing(request, &reply);
     let close = close || framing == Framing::Close;
     let mut output = connection.thread.buffers.spare.take();
@@ -97,7 +97,7 @@ pub(super) async fn reply(
         framing = Framing::Nothing;
     }
     connection.works_with(output.capacity() + in_memory(connection, &reply.body));
-    let mut pump = Pump { connection, head: output, content: 0 };
+    let mut pump = ResponseSender { connection, head: output, content: 0 };
     let result = match (framing, reply.body) {
         (Framing::Nothing, _) => pump.flush().await,
         (_, Body::Stream(stream)) => pump.stream(stream, framing).await,
@@ -105,7 +105,7 @@ pub(super) async fn reply(
         (_, body) => pump.body(&body).await,
     };
     let whole = result.is_ok() && framing != Framing::Close;
-    Sent { bytes: pump.content, whole }
+    SentResponse { bytes: pump.content, whole }
 }
 
 /// Bytes of memory that content takes until it has left.
@@ -181,7 +181,7 @@ fn status_line(thread: &ProtocolThread, reply: &Reply, output: &mut Vec<u8>) {
 }
 
 /// Sends a head and what follows it.
-struct Pump<'a> {
+struct ResponseSender<'a> {
     connection: &'a Connection,
     /// What has to leave before any content: the head, or the size of a chunk.
     head: Vec<u8>,
@@ -189,7 +189,7 @@ struct Pump<'a> {
     content: u64,
 }
 
-impl Pump<'_> {
+impl ResponseSender<'_> {
     async fn flush(&mut self) -> io::Result<()> {
         let head = std::mem::take(&mut self.head);
         write_all(self.connection, &mut [IoSlice::new(&head)]).await
@@ -293,7 +293,7 @@ impl Pump<'_> {
     ) -> io::Result<usize> {
         let written = poll_fn(|cx| match self.connection.stream().poll_write_with(cx, &mut call) {
             Poll::Pending => {
-                self.connection.enter(Phase::Writing);
+                self.connection.enter(ConnectionPhase::Writing);
                 Poll::Pending
             }
             ready => ready,
@@ -305,12 +305,12 @@ impl Pump<'_> {
     }
 
     /// Content that a script is still making. It is sent as it comes: pieces are what the script flushed.
-    async fn stream(&mut self, mut stream: Box<dyn Source>, framing: Framing) -> io::Result<()> {
+    async fn stream(&mut self, mut stream: Box<dyn ContentSource>, framing: Framing) -> io::Result<()> {
         let mut piece = Vec::new();
         let mut left = if let Framing::Length(length) = framing { Some(length) } else { None };
         self.flush().await?;
         while stream.next(&mut piece).await? {
-            self.connection.enter(Phase::Running);
+            self.connection.enter(ConnectionPhase::Running);
             self.connection.works_with(piece.capacity());
             if let Some(left) = &mut left {
                 // More than the script announced would be taken for the next answer.

@@ -7,7 +7,7 @@ use crate::context::stats::Counter;
 use crate::message::Request;
 use crate::message::request::Content;
 use crate::protocol::tests::{HOUR, SMALL, TestLoop, large, play, splits};
-use crate::serve::Trouble;
+use crate::serve::ExchangeTrouble;
 
 const GET: &[u8] = b"GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -261,8 +261,8 @@ async fn read(scene: &TestLoop, framing: &str, pieces: &[&[u8]]) -> (Result<Vec<
             Content::Memory(bytes) => bytes,
             other => panic!("{other:?}"),
         }),
-        Err(Trouble::Answer(reply)) => Err(reply.status),
-        Err(Trouble::Gone) => Err(0),
+        Err(ExchangeTrouble::Answer(reply)) => Err(reply.status),
+        Err(ExchangeTrouble::Gone) => Err(0),
     };
     // Pieces that nobody has asked for yet.
     let left = poll_left(&connection).await;

@@ -10,17 +10,17 @@ use h2::server::SendResponse;
 
 use super::content::Piece;
 use super::head;
-use super::line::Line;
+use super::line::H2Socket;
 use super::priority::Priority;
 use super::unread::MOST_WAITING;
 use super::watch::Watch;
-use crate::connection::{Accepted, Deadline, Expire, HasDeadline, Permit, Rest, Stream};
+use crate::connection::{Accepted, ClientStream, ConnectionPermit, Deadline, Expire, HasDeadline, Rest};
 use crate::context::budget::H2_BYTES;
 use crate::context::stats::Counter;
 use crate::message::reply::Reply;
 use crate::message::request::{Ends, Hints, TakesHints};
 use crate::protocol::ProtocolThread;
-use crate::protocol::phase::Phase;
+use crate::protocol::phase::ConnectionPhase;
 use crate::protocol::weight::Weight;
 use crate::serve::Exchange;
 
@@ -33,14 +33,14 @@ pub struct Connection {
     pub(super) ends: Ends,
     /// The name that the client asked for when it was given a certificate.
     pub(super) server_name: Option<Box<str>>,
-    line: RefCell<Line>,
-    phase: Cell<Phase>,
+    line: RefCell<H2Socket>,
+    phase: Cell<ConnectionPhase>,
     deadline: Deadline,
     driver: RefCell<Option<Waker>>,
     /// Requests whose answer is not there yet.
-    waiting: RefCell<Vec<Rc<Waiting>>>,
+    waiting: RefCell<Vec<Rc<PendingRequest>>>,
     /// Answers that have come since the driver looked.
-    done: RefCell<Vec<Done>>,
+    done: RefCell<Vec<FinishedExchange>>,
     /// Requests whose content is coming.
     pub(super) uploads: Cell<usize>,
     wishes: Cell<Wishes>,
@@ -49,7 +49,7 @@ pub struct Connection {
     weight: Weight,
     /// Contents of requests that have come: bytes of memory.
     pub(super) upload_bytes: Cell<usize>,
-    permit: Permit,
+    permit: ConnectionPermit,
 }
 
 /// What others want of the driver.
@@ -64,7 +64,7 @@ pub(super) struct Wishes {
 }
 
 /// A request whose answer is not there yet.
-pub(super) struct Waiting {
+pub(super) struct PendingRequest {
     /// Number of its stream.
     pub(super) id: u32,
     /// The way back.
@@ -76,9 +76,9 @@ pub(super) struct Waiting {
 }
 
 /// An answer that has come.
-pub(super) struct Done {
+pub(super) struct FinishedExchange {
     /// To whom.
-    pub(super) waiting: Rc<Waiting>,
+    pub(super) waiting: Rc<PendingRequest>,
     /// To what.
     pub(super) exchange: Box<Exchange>,
     /// The answer.
@@ -87,11 +87,11 @@ pub(super) struct Done {
     pub(super) unread: bool,
 }
 
-impl Waiting {
-    pub(super) fn new(respond: SendResponse<Piece>, priority: Option<Priority>) -> Rc<Waiting> {
+impl PendingRequest {
+    pub(super) fn new(respond: SendResponse<Piece>, priority: Option<Priority>) -> Rc<PendingRequest> {
         let id = respond.stream_id().as_u32();
         let (respond, priority) = (RefCell::new(respond), Cell::new(priority));
-        Rc::new(Waiting { id, respond, priority, gone: Cell::new(false), waker: RefCell::default() })
+        Rc::new(PendingRequest { id, respond, priority, gone: Cell::new(false), waker: RefCell::default() })
     }
 
     /// Whether nobody wants the answer any more; else `cx` is woken then.
@@ -109,13 +109,13 @@ impl Waiting {
     }
 }
 
-impl std::fmt::Debug for Waiting {
+impl std::fmt::Debug for PendingRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Waiting({})", self.id)
     }
 }
 
-impl std::fmt::Debug for Done {
+impl std::fmt::Debug for FinishedExchange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Done({})", self.waiting.id)
     }
@@ -130,25 +130,25 @@ impl Connection {
     ) -> Rc<Connection> {
         let Accepted { stream, ends, permit } = accepted;
         let server_name = match &stream {
-            Stream::Tls(stream) => stream.server_name().map(Box::from),
+            ClientStream::Tls(stream) => stream.server_name().map(Box::from),
             _ => None,
         };
         thread.clock.read();
         let setup = thread.setup();
         let http = &setup.plan.http;
         let watch = Watch::new(http.h2_frames, http.h2_resets, thread.clock.ticks());
-        thread.stats.add(Phase::Idle.gauge(), 1);
+        thread.stats.add(ConnectionPhase::Idle.gauge(), 1);
         thread.stats.add(Counter::H2Connections, 1);
         thread.stats.add(Counter::ConnectionsH2, 1);
-        if matches!(stream, Stream::Tls(_)) {
+        if matches!(stream, ClientStream::Tls(_)) {
             thread.stats.add(Counter::ConnectionsTls, 1);
         }
         permit.grow(H2_BYTES);
         let connection = Rc::new(Connection {
             ends,
             server_name,
-            line: RefCell::new(Line::new(stream, begun, watch)),
-            phase: Cell::new(Phase::Idle),
+            line: RefCell::new(H2Socket::new(stream, begun, watch)),
+            phase: Cell::new(ConnectionPhase::Idle),
             deadline: Deadline::default(),
             driver: RefCell::default(),
             waiting: RefCell::default(),
@@ -167,17 +167,17 @@ impl Connection {
     }
 
     /// Both directions; borrowed for one call, never over an await.
-    pub(super) fn line(&self) -> RefMut<'_, Line> {
+    pub(super) fn line(&self) -> RefMut<'_, H2Socket> {
         self.line.borrow_mut()
     }
 
     /// Where it is.
-    pub(super) fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> ConnectionPhase {
         self.phase.get()
     }
 
     /// Enters a phase, where it may stay for `patience`; entering it again does not renew that. `None`: for ever.
-    pub(super) fn enter(&self, phase: Phase, patience: Option<Duration>) {
+    pub(super) fn enter(&self, phase: ConnectionPhase, patience: Option<Duration>) {
         let before = self.phase.replace(phase);
         if before == phase {
             return;
@@ -201,8 +201,8 @@ impl Connection {
     }
 
     /// Whether there is no room for it: it is told so.
-    pub(super) fn is_guest(&self) -> bool {
-        self.permit.is_guest()
+    pub(super) fn is_shed(&self) -> bool {
+        self.permit.is_shed()
     }
 
     /// Whether it was ended because others need the room.
@@ -260,24 +260,24 @@ impl Connection {
     }
 
     /// A request begins to wait.
-    pub(super) fn begin(&self, waiting: &Rc<Waiting>) {
+    pub(super) fn begin(&self, waiting: &Rc<PendingRequest>) {
         self.waiting.borrow_mut().push(waiting.clone());
     }
 
     /// The answer of a request has come: the driver sends it.
-    pub(super) fn answer(&self, done: Done) {
+    pub(super) fn answer(&self, done: FinishedExchange) {
         self.done.borrow_mut().push(done);
         self.wake();
     }
 
     /// The request needs no answer: the driver may have nothing left to do.
-    pub(super) fn end(&self, waiting: &Rc<Waiting>) {
+    pub(super) fn end(&self, waiting: &Rc<PendingRequest>) {
         self.forget(waiting);
         self.wake();
     }
 
     /// The request has its answer.
-    pub(super) fn forget(&self, waiting: &Rc<Waiting>) {
+    pub(super) fn forget(&self, waiting: &Rc<PendingRequest>) {
         self.waiting.borrow_mut().retain(|other| !Rc::ptr_eq(other, waiting));
     }
 
@@ -294,7 +294,7 @@ impl Connection {
     }
 
     /// Answers that have come.
-    pub(super) fn take_done(&self) -> Vec<Done> {
+    pub(super) fn take_done(&self) -> Vec<FinishedExchange> {
         self.done.take()
     }
 
@@ -304,7 +304,7 @@ impl Connection {
     }
 
     /// The request of this number, if it waits.
-    pub(super) fn waiting(&self, id: u32) -> Option<Rc<Waiting>> {
+    pub(super) fn waiting(&self, id: u32) -> Option<Rc<PendingRequest>> {
         self.waiting.borrow().iter().find(|waiting| waiting.id == id).cloned()
     }
 
@@ -351,7 +351,7 @@ impl HasDeadline for Connection {
 
     fn end_if_idle(&self) {
         // Told once, and whoever is idle again: the driver ends it then.
-        if !self.wishes.get().drain || self.phase.get() == Phase::Idle {
+        if !self.wishes.get().drain || self.phase.get() == ConnectionPhase::Idle {
             self.wish(|wishes| wishes.drain = true);
         }
     }
@@ -367,7 +367,7 @@ impl HasDeadline for Connection {
 
     fn give_way(&self) -> u64 {
         self.weight.give_way();
-        if self.phase.get() == Phase::Idle && self.driver.borrow().is_some() {
+        if self.phase.get() == ConnectionPhase::Idle && self.driver.borrow().is_some() {
             // It is told, so that the client knows that no request was lost.
             self.wish(|wishes| wishes.expired = true);
         } else {
@@ -398,7 +398,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.thread.stats.sub(self.phase.get().gauge(), 1);
         self.thread.stats.sub(Counter::ConnectionsH2, 1);
-        if matches!(self.line().stream, Stream::Tls(_)) {
+        if matches!(self.line().stream, ClientStream::Tls(_)) {
             self.thread.stats.sub(Counter::ConnectionsTls, 1);
         }
     }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 
-use crate::message::reply::{Body, Source};
+use crate::message::reply::{Body, ContentSource};
 
 /// Bytes that the library sends, from where they lie.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Buf for Piece {
 }
 
 /// What is left to be sent of an answer.
-pub(super) enum Content {
+pub(super) enum UnsentContent {
     /// Kept by a cache.
     Kept(Arc<[u8]>, usize, usize),
     /// Made for this answer.
@@ -52,14 +52,14 @@ pub(super) enum Content {
     /// A part of a file: from, to.
     File(Rc<File>, u64, u64),
     /// One after the other.
-    Parts(VecDeque<Content>),
+    Parts(VecDeque<UnsentContent>),
     /// Still being made.
-    Stream(Box<Stream>),
+    Stream(Box<SourceStream>),
 }
 
 /// Content that is still being made.
-pub(super) struct Stream {
-    source: Box<dyn Source>,
+pub(super) struct SourceStream {
+    source: Box<dyn ContentSource>,
     /// What has come of it.
     piece: Bytes,
     /// Bytes that are still to come, if its maker has said so.
@@ -67,21 +67,28 @@ pub(super) struct Stream {
     ended: bool,
 }
 
-impl Content {
+impl UnsentContent {
     /// The content of `body`; `None`: it has none.
-    pub(super) fn of(body: Body) -> Option<Content> {
+    pub(super) fn of(body: Body) -> Option<UnsentContent> {
         Some(match body {
             Body::Empty | Body::Omitted(_) => return None,
             Body::Bytes(bytes) if bytes.is_empty() => return None,
             Body::Shared { start, end, .. } if start == end => return None,
             Body::File { length: 0, .. } => return None,
-            Body::Bytes(bytes) => Content::Made(bytes.into()),
-            Body::Shared { bytes, start, end } => Content::Kept(bytes, start, end),
-            Body::File { file, offset, length } => Content::File(file, offset, offset + length),
-            Body::Parts(parts) => Content::Parts(parts.into_iter().filter_map(Content::of).collect()),
+            Body::Bytes(bytes) => UnsentContent::Made(bytes.into()),
+            Body::Shared { bytes, start, end } => UnsentContent::Kept(bytes, start, end),
+            Body::File { file, offset, length } => UnsentContent::File(file, offset, offset + length),
+            Body::Parts(parts) => {
+                UnsentContent::Parts(parts.into_iter().filter_map(UnsentContent::of).collect())
+            }
             Body::Stream(source) => {
                 let left = source.length();
-                Content::Stream(Box::new(Stream { source, piece: Bytes::new(), left, ended: false }))
+                UnsentContent::Stream(Box::new(SourceStream {
+                    source,
+                    piece: Bytes::new(),
+                    left,
+                    ended: false,
+                }))
             }
         })
     }
@@ -92,11 +99,11 @@ impl Content {
     /// Its maker can't finish it.
     pub(super) fn poll_there(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<u64>>> {
         let there = match self {
-            Content::Kept(_, start, end) => (*end - *start) as u64,
-            Content::Made(bytes) => bytes.len() as u64,
-            Content::File(_, start, end) => *end - *start,
-            Content::Stream(stream) => return stream.poll_there(cx),
-            Content::Parts(parts) => loop {
+            UnsentContent::Kept(_, start, end) => (*end - *start) as u64,
+            UnsentContent::Made(bytes) => bytes.len() as u64,
+            UnsentContent::File(_, start, end) => *end - *start,
+            UnsentContent::Stream(stream) => return stream.poll_there(cx),
+            UnsentContent::Parts(parts) => loop {
                 let Some(part) = parts.front_mut() else { break 0 };
                 match ready!(part.poll_there(cx))? {
                     None => drop(parts.pop_front()),
@@ -113,47 +120,49 @@ impl Content {
     /// The file can't be read, or has become shorter since its length was told: the client must notice.
     pub(super) fn take(&mut self, count: usize) -> io::Result<Piece> {
         Ok(match self {
-            Content::Kept(bytes, start, _) => {
+            UnsentContent::Kept(bytes, start, _) => {
                 let from = *start;
                 *start += count;
                 Piece::Kept(bytes.clone(), from, *start)
             }
-            Content::Made(bytes) => Piece::Made(bytes.split_to(count)),
-            Content::File(file, start, _) => {
+            UnsentContent::Made(bytes) => Piece::Made(bytes.split_to(count)),
+            UnsentContent::File(file, start, _) => {
                 let bytes = read_at(file, *start, count)?;
                 *start += bytes.len() as u64;
                 Piece::Made(bytes.into())
             }
-            Content::Parts(parts) => {
+            UnsentContent::Parts(parts) => {
                 parts.front_mut().ok_or(io::ErrorKind::UnexpectedEof).map_err(io::Error::from)?.take(count)?
             }
-            Content::Stream(stream) => Piece::Made(stream.piece.split_to(count)),
+            UnsentContent::Stream(stream) => Piece::Made(stream.piece.split_to(count)),
         })
     }
 
     /// Bytes of memory that it takes, but for what a cache keeps.
     pub(super) fn in_memory(&self) -> usize {
         match self {
-            Content::Kept(..) | Content::File(..) => 0,
-            Content::Made(bytes) => bytes.len(),
-            Content::Parts(parts) => parts.iter().map(Content::in_memory).sum(),
-            Content::Stream(stream) => stream.piece.len(),
+            UnsentContent::Kept(..) | UnsentContent::File(..) => 0,
+            UnsentContent::Made(bytes) => bytes.len(),
+            UnsentContent::Parts(parts) => parts.iter().map(UnsentContent::in_memory).sum(),
+            UnsentContent::Stream(stream) => stream.piece.len(),
         }
     }
 
     /// Whether it is known that nothing follows.
     pub(super) fn is_over(&self) -> bool {
         match self {
-            Content::Kept(_, start, end) => start == end,
-            Content::Made(bytes) => bytes.is_empty(),
-            Content::File(_, start, end) => start == end,
-            Content::Parts(parts) => parts.iter().all(Content::is_over),
-            Content::Stream(stream) => stream.piece.is_empty() && (stream.ended || stream.left == Some(0)),
+            UnsentContent::Kept(_, start, end) => start == end,
+            UnsentContent::Made(bytes) => bytes.is_empty(),
+            UnsentContent::File(_, start, end) => start == end,
+            UnsentContent::Parts(parts) => parts.iter().all(UnsentContent::is_over),
+            UnsentContent::Stream(stream) => {
+                stream.piece.is_empty() && (stream.ended || stream.left == Some(0))
+            }
         }
     }
 }
 
-impl Stream {
+impl SourceStream {
     fn poll_there(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<u64>>> {
         while self.piece.is_empty() {
             if self.ended || self.left == Some(0) {
@@ -193,7 +202,7 @@ mod tests {
     use std::task::Waker;
 
     /// All of it, in pieces of at most `most` bytes; and whether the last one was known to be the last.
-    fn all(content: &mut Content, most: usize) -> io::Result<(Vec<u8>, bool)> {
+    fn all(content: &mut UnsentContent, most: usize) -> io::Result<(Vec<u8>, bool)> {
         let mut cx = Context::from_waker(Waker::noop());
         let (mut out, mut over) = (Vec::new(), false);
         while let Poll::Ready(there) = content.poll_there(&mut cx) {
@@ -224,15 +233,18 @@ mod tests {
         for (body, expected) in
             [(kept(), "kept"), (made(), "made"), (part(), "long"), (parts, "madelongkept")]
         {
-            let mut content = Content::of(body).unwrap();
+            let mut content = UnsentContent::of(body).unwrap();
             assert_eq!(all(&mut content, 3).unwrap(), (expected.into(), true));
         }
-        assert!(Content::of(Body::Empty).is_none() && Content::of(Body::Bytes(Vec::new())).is_none());
+        assert!(
+            UnsentContent::of(Body::Empty).is_none() && UnsentContent::of(Body::Bytes(Vec::new())).is_none()
+        );
     }
 
     #[test]
     fn a_file_that_became_shorter_is_noticed() {
-        let mut content = Content::of(Body::File { file: file(b"short"), offset: 0, length: 50 }).unwrap();
+        let mut content =
+            UnsentContent::of(Body::File { file: file(b"short"), offset: 0, length: 50 }).unwrap();
         assert_eq!(all(&mut content, 10).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 
@@ -240,7 +252,7 @@ mod tests {
     #[derive(Debug)]
     struct Pieces(Vec<&'static [u8]>, Option<u64>);
 
-    impl Source for Pieces {
+    impl ContentSource for Pieces {
         fn length(&self) -> Option<u64> {
             self.1
         }
@@ -262,7 +274,7 @@ mod tests {
     fn what_is_being_made_ends_as_it_was_announced() {
         let stream = |pieces: &[&'static [u8]], length| {
             let source = Box::new(Pieces(pieces.to_vec(), length));
-            all(&mut Content::of(Body::Stream(source)).unwrap(), 4)
+            all(&mut UnsentContent::of(Body::Stream(source)).unwrap(), 4)
         };
         assert_eq!(stream(&[b"hello", b"", b" world"], None).unwrap(), (b"hello world".to_vec(), false));
         assert_eq!(stream(&[b"hello", b" world"], Some(11)).unwrap(), (b"hello world".to_vec(), true));

@@ -12,23 +12,23 @@ use h2::{Reason, RecvStream};
 use millrace_settings::plan::Plan;
 use millrace_wire::head::Refusal;
 
-use super::connection::{Connection, Done, Waiting};
-use super::content::{Content, Piece};
+use super::connection::{Connection, FinishedExchange, PendingRequest};
+use super::content::{Piece, UnsentContent};
 use super::line::Wire;
-use super::outbox::{Answer, Outbox};
+use super::outbox::{Outbox, OutgoingResponse};
 use super::priority::Priority;
 use super::unread::end;
 use super::watch::Flood;
 use super::{exchange, head, request};
 use crate::context::budget::REQUEST_BYTES;
-use crate::context::log::{Asked, Entry};
-use crate::context::stats::{Class, Counter};
+use crate::context::log::{AccessEntry, LoggedRequest};
+use crate::context::stats::{Counter, ResponseClass};
 use crate::message::Request;
 use crate::message::host_of;
 use crate::message::reply::{self, Body, Reply};
 use crate::protocol::framing::has_content;
 use crate::protocol::linger;
-use crate::protocol::phase::Phase;
+use crate::protocol::phase::ConnectionPhase;
 use crate::serve::{
     self, CLIENT_GONE, Exchange, Response, SharedSetup, SiteWorkers, no_room, record_at_once,
 };
@@ -68,19 +68,19 @@ pub async fn serve(connection: Rc<Connection>) {
     connection.abandon();
     drop(driver);
     match end {
-        End::Polite if connection.gave_way() => connection.cut(false),
-        End::Polite => {
-            connection.enter(Phase::Lingering, Some(LINGER));
+        ConnectionEnd::Polite if connection.gave_way() => connection.cut(false),
+        ConnectionEnd::Polite => {
+            connection.enter(ConnectionPhase::Lingering, Some(LINGER));
             linger::close(&thread, |call| call(&mut connection.line().stream)).await;
         }
-        End::Cut => connection.cut(false),
-        End::Reset => connection.cut(true),
+        ConnectionEnd::Cut => connection.cut(false),
+        ConnectionEnd::Reset => connection.cut(true),
     }
 }
 
 /// How a connection ends.
 #[derive(Clone, Copy)]
-enum End {
+enum ConnectionEnd {
     /// All was said: the client is given time to hear it.
     Polite,
     /// At once.
@@ -143,18 +143,18 @@ struct Driver {
     /// The client has been told to go elsewhere with its next requests.
     retired: bool,
     /// The library has ended.
-    over: Option<End>,
+    over: Option<ConnectionEnd>,
 }
 
 impl Driver {
-    fn turn(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+    fn turn(&mut self, cx: &mut Context<'_>) -> Poll<ConnectionEnd> {
         let thread = self.connection.thread.clone();
         thread.clock.read();
         self.connection.driven(cx);
         self.connection.line().begin_turn();
         let wishes = self.connection.wishes();
         if wishes.expired && self.expire() {
-            return Poll::Ready(End::Reset);
+            return Poll::Ready(ConnectionEnd::Reset);
         }
         if wishes.retire || wishes.drain {
             self.retire();
@@ -173,10 +173,10 @@ impl Driver {
             }
             let left = self.connection.line().poll_leave(&thread, cx);
             match left {
-                Poll::Ready(Err(_)) => return Poll::Ready(End::Cut),
+                Poll::Ready(Err(_)) => return Poll::Ready(ConnectionEnd::Cut),
                 Poll::Ready(Ok(())) if room == 0 && self.over.is_none() => {}
                 left => {
-                    let end = self.over.filter(|end| left.is_ready() || matches!(end, End::Cut));
+                    let end = self.over.filter(|end| left.is_ready() || matches!(end, ConnectionEnd::Cut));
                     self.rest();
                     return end.map_or(Poll::Pending, Poll::Ready);
                 }
@@ -193,7 +193,7 @@ impl Driver {
             match self.library.poll_accept(cx) {
                 Poll::Ready(Some(Ok((request, respond)))) => self.begin(request, respond),
                 Poll::Ready(Some(Err(error))) => return self.broken(&error),
-                Poll::Ready(None) => return self.over = Some(End::Polite),
+                Poll::Ready(None) => return self.over = Some(ConnectionEnd::Polite),
                 Poll::Pending => break,
             }
         }
@@ -206,7 +206,7 @@ impl Driver {
     /// The library has ended the connection.
     fn broken(&mut self, error: &h2::Error) {
         let thread = &self.connection.thread;
-        self.over = Some(if error.is_io() { End::Cut } else { End::Polite });
+        self.over = Some(if error.is_io() { ConnectionEnd::Cut } else { ConnectionEnd::Polite });
         if !error.is_go_away() || error.is_remote() {
             return;
         }
@@ -214,7 +214,7 @@ impl Driver {
             Some(Reason::NO_ERROR) => {}
             Some(Reason::ENHANCE_YOUR_CALM) => {
                 thread.stats.add(Counter::H2FloodHeads, 1);
-                self.over = Some(End::Cut);
+                self.over = Some(ConnectionEnd::Cut);
                 self.flooded(&error);
             }
             _ => {
@@ -268,7 +268,7 @@ impl Driver {
             self.library.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
             let mut cx = Context::from_waker(std::task::Waker::noop());
             let _ = self.library.poll_closed(&mut cx);
-            self.over = Some(End::Cut);
+            self.over = Some(ConnectionEnd::Cut);
         }
     }
 
@@ -284,7 +284,7 @@ impl Driver {
         let setup = thread.setup();
         let most = setup.plan.http.keep_alive_requests;
         let is_last = (most != 0 && self.requests >= most) || !Rc::ptr_eq(&setup, &self.setup);
-        if is_last || self.connection.is_guest() {
+        if is_last || self.connection.is_shed() {
             self.retire();
         }
         let (parts, content) = request.into_parts();
@@ -302,7 +302,7 @@ impl Driver {
         if !self.is_ours(&request) {
             thread.stats.add(Counter::H2Misdirected, 1);
             let reply = serve::leave(&site, reply::plain(421));
-            record_at_once(&thread, &request, Class::Other, &reply);
+            record_at_once(&thread, &request, ResponseClass::Other, &reply);
             return self.send(respond, &request, reply, said, has_content);
         }
         self.route(&setup, &site, request, content, respond, said);
@@ -318,14 +318,14 @@ impl Driver {
         said: Option<Priority>,
     ) {
         let thread = self.connection.thread.clone();
-        let (class, response) = match self.connection.is_guest() {
-            true => (Class::Other, Response::Ready(no_room(site))),
+        let (class, response) = match self.connection.is_shed() {
+            true => (ResponseClass::Other, Response::Ready(no_room(site))),
             false => serve::respond(thread.serve(), site, &request),
         };
         match (class, response) {
             (class, response @ Response::Ready(_)) if !content.is_end_stream() => {
                 let exchange = Exchange::new(&thread, setup, site, request).with(class, response);
-                let waiting = Waiting::new(respond, said);
+                let waiting = PendingRequest::new(respond, said);
                 exchange::start(self.connection.clone(), Box::new(exchange), waiting, content);
             }
             (class, Response::Ready(reply)) if is_short(&reply) => {
@@ -339,7 +339,7 @@ impl Driver {
             }
             (class, response) => {
                 let exchange = Exchange::new(&thread, setup, site, request).with(class, response);
-                let waiting = Waiting::new(respond, said);
+                let waiting = PendingRequest::new(respond, said);
                 exchange::start(self.connection.clone(), Box::new(exchange), waiting, content);
             }
         }
@@ -370,8 +370,8 @@ impl Driver {
         let reply = reply::plain(refusal.status());
         thread.stats.count_reply(reply.status);
         let line = format!("{} {} HTTP/2.0", parts.method, parts.uri.path());
-        let entry = Entry {
-            asked: Asked::Malformed(line.as_bytes()),
+        let entry = AccessEntry {
+            asked: LoggedRequest::Malformed(line.as_bytes()),
             client: self.connection.ends.client_ip(),
             status: reply.status,
             bytes: reply.body.length().unwrap_or(0),
@@ -380,11 +380,11 @@ impl Driver {
         thread.access.record(thread, &entry);
         let id = respond.stream_id().as_u32();
         let response = head::of_refusal(thread, &reply);
-        let content = Content::of(reply.body).filter(|_| parts.method != http::Method::HEAD);
+        let content = UnsentContent::of(reply.body).filter(|_| parts.method != http::Method::HEAD);
         let unread = unread.then(|| Rc::downgrade(&self.connection));
         match (respond.send_response(response, content.is_none()), content) {
             (Ok(send), Some(content)) => {
-                let mut answer = Answer::new(id, send, content, Priority::default());
+                let mut answer = OutgoingResponse::new(id, send, content, Priority::default());
                 answer.unread = unread;
                 self.outbox.push(answer);
             }
@@ -394,7 +394,7 @@ impl Driver {
     }
 
     /// The answer of a request that waited is there.
-    fn finish(&mut self, Done { waiting, exchange, reply, unread }: Done) {
+    fn finish(&mut self, FinishedExchange { waiting, exchange, reply, unread }: FinishedExchange) {
         self.connection.forget(&waiting);
         let said = waiting.priority.get();
         match Rc::into_inner(waiting) {
@@ -416,16 +416,16 @@ impl Driver {
         let thread = &self.connection.thread;
         let (status, first_byte) = (reply.status, exchange.elapsed(thread));
         match self.send_head(respond, &exchange.request, reply, said, unread) {
-            Sent::Head(mut answer) => {
+            HeadSent::Head(mut answer) => {
                 (answer.status, answer.first_byte) = (status, first_byte);
                 answer.exchange = Some(exchange);
                 self.outbox.push(*answer);
             }
-            Sent::All => {
+            HeadSent::All => {
                 exchange.record(thread, status, 0, first_byte);
                 thread.buffers.give_back(exchange.request.head);
             }
-            Sent::Nothing => exchange.log(thread, CLIENT_GONE, 0),
+            HeadSent::Nothing => exchange.log(thread, CLIENT_GONE, 0),
         }
     }
 
@@ -438,7 +438,7 @@ impl Driver {
         said: Option<Priority>,
         unread: bool,
     ) {
-        if let Sent::Head(answer) = self.send_head(respond, request, reply, said, unread) {
+        if let HeadSent::Head(answer) = self.send_head(respond, request, reply, said, unread) {
             self.outbox.push(*answer);
         }
     }
@@ -451,24 +451,24 @@ impl Driver {
         reply: Reply,
         said: Option<Priority>,
         unread: bool,
-    ) -> Sent {
+    ) -> HeadSent {
         let id = respond.stream_id().as_u32();
         let response = head::of(&self.connection.thread, request, &reply);
         let priority = said.unwrap_or_else(|| Priority::of_type(&reply.fields));
         let has_content = has_content(request, &reply);
-        let content = Content::of(reply.body).filter(|_| has_content);
+        let content = UnsentContent::of(reply.body).filter(|_| has_content);
         let unread = unread.then(|| Rc::downgrade(&self.connection));
         match (respond.send_response(response, content.is_none()), content) {
             (Ok(send), Some(content)) => {
-                let mut answer = Answer::new(id, send, content, priority);
+                let mut answer = OutgoingResponse::new(id, send, content, priority);
                 answer.unread = unread;
-                Sent::Head(Box::new(answer))
+                HeadSent::Head(Box::new(answer))
             }
             (Ok(send), None) => {
                 end(send, unread);
-                Sent::All
+                HeadSent::All
             }
-            (Err(_), _) => Sent::Nothing,
+            (Err(_), _) => HeadSent::Nothing,
         }
     }
 
@@ -489,9 +489,9 @@ impl Driver {
     fn expire(&mut self) -> bool {
         let thread = self.connection.thread.clone();
         match self.connection.phase() {
-            Phase::Lingering => return true,
-            Phase::Running => return false,
-            Phase::Writing => {
+            ConnectionPhase::Lingering => return true,
+            ConnectionPhase::Running => return false,
+            ConnectionPhase::Writing => {
                 if !self.connection.line().is_empty() {
                     return true;
                 }
@@ -501,7 +501,7 @@ impl Driver {
                     return false;
                 }
             }
-            Phase::Idle | Phase::Head | Phase::Content => {}
+            ConnectionPhase::Idle | ConnectionPhase::Head | ConnectionPhase::Content => {}
         }
         self.library.abrupt_shutdown(Reason::NO_ERROR);
         false
@@ -515,25 +515,25 @@ impl Driver {
         connection.works_with(connection.count_waiting() * REQUEST_BYTES as usize + self.outbox.in_memory());
         let mut line = connection.line();
         if self.over.is_some() {
-            connection.enter(Phase::Lingering, Some(LINGER));
+            connection.enter(ConnectionPhase::Lingering, Some(LINGER));
         } else if !line.is_empty() {
-            if connection.phase() != Phase::Writing {
+            if connection.phase() != ConnectionPhase::Writing {
                 line.moved = connection.thread.clock.ticks();
             }
-            connection.enter(Phase::Writing, None);
+            connection.enter(ConnectionPhase::Writing, None);
             connection.patience_since(line.moved, http.send_timeout);
         } else if line.watch.is_in_fields() {
-            connection.enter(Phase::Head, Some(http.head_timeout));
+            connection.enter(ConnectionPhase::Head, Some(http.head_timeout));
         } else if let Some(since) = self.outbox.stalled_since() {
-            connection.enter(Phase::Writing, None);
+            connection.enter(ConnectionPhase::Writing, None);
             connection.patience_since(since, http.send_timeout);
         } else if connection.has_waiting() || !self.outbox.is_empty() {
-            connection.enter(Phase::Running, None);
+            connection.enter(ConnectionPhase::Running, None);
         } else if self.library.has_streams() {
             // Short answers for which the client has no room, or a request that does not end.
-            connection.enter(Phase::Writing, Some(http.send_timeout));
+            connection.enter(ConnectionPhase::Writing, Some(http.send_timeout));
         } else {
-            connection.enter(Phase::Idle, Some(http.keep_alive));
+            connection.enter(ConnectionPhase::Idle, Some(http.keep_alive));
             if std::mem::replace(&mut self.rested_at, self.requests) != self.requests {
                 // It may have been idle before, and all of that have been answered in this turn.
                 connection.patience_since(connection.thread.clock.ticks(), http.keep_alive);
@@ -543,9 +543,9 @@ impl Driver {
 }
 
 /// What became of the head of an answer.
-enum Sent {
+enum HeadSent {
     /// It was sent, and there is content.
-    Head(Box<Answer>),
+    Head(Box<OutgoingResponse>),
     /// It was sent, and that is all.
     All,
     /// The client has cancelled the request.

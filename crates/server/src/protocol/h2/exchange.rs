@@ -8,11 +8,11 @@ use std::time::Duration;
 use h2::RecvStream;
 use millrace_settings::Plan;
 
-use super::connection::{Connection, Done, Waiting};
+use super::connection::{Connection, FinishedExchange, PendingRequest};
 use super::head;
 use crate::message::Request;
 use crate::protocol::intake::Intake;
-use crate::serve::{CLIENT_GONE, Client, Exchange, ServeThread, Trouble, refusal};
+use crate::serve::{CLIENT_GONE, Exchange, ExchangeClient, ExchangeTrouble, ServeThread, refusal};
 
 /// The least that content may take in memory before it goes to disk.
 const LEAST_MEMORY: usize = 16 * 1024;
@@ -27,13 +27,13 @@ const PASSING_TIME: Duration = Duration::from_secs(1);
 pub(super) fn start(
     connection: Rc<Connection>,
     mut exchange: Box<Exchange>,
-    waiting: Rc<Waiting>,
+    waiting: Rc<PendingRequest>,
     content: RecvStream,
 ) {
     connection.begin(&waiting);
     tokio::task::spawn_local(async move {
         let thread = connection.thread.clone();
-        let mut asker = Asker { connection: &connection, waiting: &waiting, content };
+        let mut asker = H2Client { connection: &connection, waiting: &waiting, content };
         let passed = match exchange.is_ready() {
             true => asker.pass_over(&exchange.request).await,
             false => Ok(()),
@@ -44,11 +44,11 @@ pub(super) fn start(
         };
         thread.clock.read();
         match answer {
-            Ok(reply) | Err(Trouble::Answer(reply)) => {
+            Ok(reply) | Err(ExchangeTrouble::Answer(reply)) => {
                 let unread = !asker.content.is_end_stream();
-                connection.answer(Done { waiting, exchange, reply, unread });
+                connection.answer(FinishedExchange { waiting, exchange, reply, unread });
             }
-            Err(Trouble::Gone) => {
+            Err(ExchangeTrouble::Gone) => {
                 exchange.log(&thread, CLIENT_GONE, 0);
                 connection.end(&waiting);
             }
@@ -56,23 +56,23 @@ pub(super) fn start(
     });
 }
 
-struct Asker<'a> {
+struct H2Client<'a> {
     connection: &'a Connection,
-    waiting: &'a Waiting,
+    waiting: &'a PendingRequest,
     content: RecvStream,
 }
 
 /// One of the connection's uploads: they share the memory of one.
-struct Upload<'a> {
+struct UploadShare<'a> {
     connection: &'a Connection,
     /// Bytes of memory that it takes.
     in_memory: usize,
 }
 
-impl<'a> Upload<'a> {
-    fn begin(connection: &'a Connection) -> Upload<'a> {
+impl<'a> UploadShare<'a> {
+    fn begin(connection: &'a Connection) -> UploadShare<'a> {
         connection.uploads.set(connection.uploads.get() + 1);
-        Upload { connection, in_memory: 0 }
+        UploadShare { connection, in_memory: 0 }
     }
 
     fn takes(&mut self, bytes: usize) {
@@ -86,16 +86,16 @@ impl<'a> Upload<'a> {
     }
 }
 
-impl Drop for Upload<'_> {
+impl Drop for UploadShare<'_> {
     fn drop(&mut self) {
         self.takes(0);
         self.connection.uploads.set(self.connection.uploads.get() - 1);
     }
 }
 
-impl Asker<'_> {
+impl H2Client<'_> {
     /// Throws content away that the answer does not depend on.
-    async fn pass_over(&mut self, request: &Request) -> Result<(), Trouble> {
+    async fn pass_over(&mut self, request: &Request) -> Result<(), ExchangeTrouble> {
         if request.head.expects_continue() {
             return Ok(());
         }
@@ -103,7 +103,7 @@ impl Asker<'_> {
             let mut passed = 0;
             while passed < PASSED_OVER {
                 let Some(piece) = poll_fn(|cx| self.content.poll_data(cx)).await else { break };
-                let length = piece.map_err(|_| Trouble::Gone)?.len();
+                let length = piece.map_err(|_| ExchangeTrouble::Gone)?.len();
                 passed += length;
                 let _ = self.content.flow_control().release_capacity(length);
             }
@@ -113,22 +113,22 @@ impl Asker<'_> {
     }
 }
 
-impl Client for Asker<'_> {
+impl ExchangeClient for H2Client<'_> {
     async fn read_content(
         &mut self,
         thread: &Rc<ServeThread>,
         request: &mut Request,
         plan: &Plan,
         most: u64,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ExchangeTrouble> {
         if self.content.is_end_stream() {
             return Ok(());
         }
         let mut intake = Intake::begin(thread, plan, most, request)?;
-        let mut upload = Upload::begin(self.connection);
+        let mut upload = UploadShare::begin(self.connection);
         if request.head.expects_continue() {
             let go_on = self.waiting.respond.borrow_mut().send_informational(head::interim(100, b""));
-            go_on.map_err(|_| Trouble::Gone)?;
+            go_on.map_err(|_| ExchangeTrouble::Gone)?;
         }
         loop {
             let next = poll_fn(|cx| self.content.poll_data(cx));
@@ -137,7 +137,7 @@ impl Client for Asker<'_> {
             thread.clock.read();
             let Ok(next) = next else { return Err(refusal(408)) };
             let Some(piece) = next else { break };
-            let piece = piece.map_err(|_| Trouble::Gone)?;
+            let piece = piece.map_err(|_| ExchangeTrouble::Gone)?;
             intake.push(&piece).map_err(|status| intake.refuse(request, status))?;
             intake.make_room(request, upload.memory(plan)).await?;
             upload.takes(intake.in_memory());

@@ -1,7 +1,7 @@
 //! The bytes of a connection, as the library reads and writes them.
 //!
 //! The library has every frame of content written out by itself. Here frames are collected in a buffer of the thread, and
-//! leave together when it is full or the turn is over ([`Line::poll_leave`]). A connection keeps the buffer only while its
+//! leave together when it is full or the turn is over ([`H2Socket::poll_leave`]). A connection keeps the buffer only while its
 //! client does not take what is in it.
 
 use std::io::{self, IoSlice};
@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::connection::Connection;
 use super::watch::{Flood, Watch};
-use crate::connection::Stream;
+use crate::connection::ClientStream;
 use crate::context::stats::Counter;
 use crate::protocol::ProtocolThread;
 use crate::protocol::buffers::BATCH_BYTES;
@@ -27,9 +27,9 @@ const MUCH_WASTE: u32 = 6;
 
 /// Both directions of a connection.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct H2Socket {
     /// The socket.
-    pub(super) stream: Stream,
+    pub(super) stream: ClientStream,
     /// What came before anybody knew that it is HTTP/2.
     begun: Bytes,
     /// What the library has written and the socket has not taken, and how much of that has left.
@@ -55,9 +55,9 @@ pub(super) struct Line {
     pub(super) moved: u64,
 }
 
-impl Line {
-    pub(super) fn new(stream: Stream, begun: Vec<u8>, watch: Watch) -> Line {
-        Line {
+impl H2Socket {
+    pub(super) fn new(stream: ClientStream, begun: Vec<u8>, watch: Watch) -> H2Socket {
+        H2Socket {
             stream,
             begun: begun.into(),
             out: Vec::new(),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use h2::{Reason, SendStream};
 
 use super::connection::Connection;
-use super::content::{Content, Piece};
+use super::content::{Piece, UnsentContent};
 use super::priority::Priority;
 use super::unread;
 use crate::context::budget::REQUEST_BYTES;
@@ -23,13 +23,13 @@ use crate::serve::Exchange;
 const PIECE_BYTES: u64 = 16 * 1024;
 
 /// An answer that is being sent.
-pub(super) struct Answer {
+pub(super) struct OutgoingResponse {
     /// Number of its stream.
     pub(super) id: u32,
     /// Where its content goes.
     pub(super) send: SendStream<Piece>,
     /// What is left of that.
-    pub(super) content: Content,
+    pub(super) content: UnsentContent,
     /// How urgent it is.
     pub(super) priority: Priority,
     /// What is recorded at its end; `None`: it has been.
@@ -51,7 +51,7 @@ pub(super) struct Answer {
 }
 
 /// What became of a turn.
-enum Turn {
+enum SendTurn {
     /// So many bytes were given to the library.
     Gave(usize),
     /// It has to wait for its maker or the client.
@@ -65,13 +65,18 @@ enum Turn {
 /// Answers that are being sent.
 #[derive(Default)]
 pub(super) struct Outbox {
-    answers: Vec<Answer>,
+    answers: Vec<OutgoingResponse>,
     turns: u64,
 }
 
-impl Answer {
-    pub(super) fn new(id: u32, send: SendStream<Piece>, content: Content, priority: Priority) -> Answer {
-        Answer {
+impl OutgoingResponse {
+    pub(super) fn new(
+        id: u32,
+        send: SendStream<Piece>,
+        content: UnsentContent,
+        priority: Priority,
+    ) -> OutgoingResponse {
+        OutgoingResponse {
             id,
             send,
             content,
@@ -88,29 +93,29 @@ impl Answer {
     }
 
     /// Gives the library its next piece.
-    fn go(&mut self, cx: &mut Context<'_>, room: usize, now: u64) -> Turn {
+    fn go(&mut self, cx: &mut Context<'_>, room: usize, now: u64) -> SendTurn {
         let there = match self.content.poll_there(cx) {
-            Poll::Pending => return Turn::Held,
-            Poll::Ready(Err(_)) => return Turn::Failed,
+            Poll::Pending => return SendTurn::Held,
+            Poll::Ready(Err(_)) => return SendTurn::Failed,
             Poll::Ready(Ok(None)) => {
                 let ended = self.send.send_data(Piece::Made(Default::default()), true);
-                return if ended.is_ok() { Turn::Done(0) } else { Turn::Failed };
+                return if ended.is_ok() { SendTurn::Done(0) } else { SendTurn::Failed };
             }
             Poll::Ready(Ok(Some(there))) => there,
         };
         let Some(count) = self.capacity(there, room) else {
             self.stalled.get_or_insert(now);
-            return Turn::Held;
+            return SendTurn::Held;
         };
         self.stalled = None;
-        let Ok(piece) = self.content.take(count) else { return Turn::Failed };
+        let Ok(piece) = self.content.take(count) else { return SendTurn::Failed };
         let over = self.content.is_over();
         let count = bytes::Buf::remaining(&piece);
         self.sent += count as u64;
         match self.send.send_data(piece, over) {
-            Err(_) => Turn::Failed,
-            Ok(()) if over => Turn::Done(count),
-            Ok(()) => Turn::Gave(count),
+            Err(_) => SendTurn::Failed,
+            Ok(()) if over => SendTurn::Done(count),
+            Ok(()) => SendTurn::Gave(count),
         }
     }
 
@@ -141,7 +146,7 @@ impl Answer {
 
 impl Outbox {
     /// Adds an answer.
-    pub(super) fn push(&mut self, answer: Answer) {
+    pub(super) fn push(&mut self, answer: OutgoingResponse) {
         self.answers.push(answer);
     }
 
@@ -159,19 +164,19 @@ impl Outbox {
             let Some(next) = self.next() else { break };
             let answer = &mut self.answers[next];
             match answer.go(cx, room - given, now) {
-                Turn::Gave(count) => {
+                SendTurn::Gave(count) => {
                     given += count;
                     if answer.priority.incremental {
                         self.turns += 1;
                         answer.turn = self.turns;
                     }
                 }
-                Turn::Held => answer.held = true,
-                Turn::Done(count) => {
+                SendTurn::Held => answer.held = true,
+                SendTurn::Done(count) => {
                     given += count.max(1);
                     self.answers.swap_remove(next).end(thread, true);
                 }
-                Turn::Failed => {
+                SendTurn::Failed => {
                     given += 1;
                     self.answers.swap_remove(next).end(thread, false);
                 }
@@ -183,8 +188,9 @@ impl Outbox {
     /// Whose turn it is: by urgency; then those that are of use only as a whole, one after the other; then the others by turns.
     fn next(&self) -> Option<usize> {
         let can_go = self.answers.iter().enumerate().filter(|(_, answer)| !answer.held);
-        let key =
-            |answer: &Answer| (answer.priority.urgency, answer.priority.incremental, answer.turn, answer.id);
+        let key = |answer: &OutgoingResponse| {
+            (answer.priority.urgency, answer.priority.incremental, answer.turn, answer.id)
+        };
         can_go.max_by_key(|(_, answer)| Reverse(key(answer))).map(|(index, _)| index)
     }
 
@@ -204,7 +210,7 @@ impl Outbox {
 
     /// Bytes of memory that they take.
     pub(super) fn in_memory(&self) -> usize {
-        let bytes = |answer: &Answer| REQUEST_BYTES as usize + answer.content.in_memory();
+        let bytes = |answer: &OutgoingResponse| REQUEST_BYTES as usize + answer.content.in_memory();
         self.answers.iter().map(bytes).sum()
     }
 
@@ -215,9 +221,10 @@ impl Outbox {
 
     /// Ends those for which it has had no room since `tick`, and returns how many there were.
     pub(super) fn end_stalled(&mut self, thread: &ProtocolThread, tick: u64) -> usize {
-        let (stalled, others): (Vec<Answer>, Vec<Answer>) = std::mem::take(&mut self.answers)
-            .into_iter()
-            .partition(|answer| answer.stalled.is_some_and(|since| since <= tick));
+        let (stalled, others): (Vec<OutgoingResponse>, Vec<OutgoingResponse>) =
+            std::mem::take(&mut self.answers)
+                .into_iter()
+                .partition(|answer| answer.stalled.is_some_and(|since| since <= tick));
         self.answers = others;
         let count = stalled.len();
         stalled.into_iter().for_each(|answer| answer.end(thread, false));

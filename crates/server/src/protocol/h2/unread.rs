@@ -27,7 +27,7 @@ pub(super) const MOST_WAITING: usize = 16;
 pub(super) fn end(stream: SendStream<Piece>, unread: Option<Weak<Connection>>) {
     let Some(connection) = unread else { return };
     // Where there is no room for a connection it shall end soon.
-    if !connection.upgrade().is_some_and(|connection| !connection.is_guest() && connection.begin_reset()) {
+    if !connection.upgrade().is_some_and(|connection| !connection.is_shed() && connection.begin_reset()) {
         return;
     }
     tokio::task::spawn_local(async move {

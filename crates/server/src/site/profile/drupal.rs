@@ -3,7 +3,7 @@
 
 use millrace_settings::plan::PhpPool;
 
-use super::{Caching, LaneRule, Profile};
+use super::{Caching, PoolRule, Profile};
 
 pub(super) static PROFILE: Profile = Profile {
     uploads: &[&["sites", "*", "files"], &["", "files"]],
@@ -68,16 +68,16 @@ pub(super) static PROFILE: Profile = Profile {
         faithful: false,
     },
     doors: &["/admin", "/update.php", "/core/rebuild.php", "*/user/login", "*/user/reset"],
-    lanes: &[
+    pools: &[
         // What nobody waits for: cron by its URL, webhooks of payment services.
-        LaneRule {
+        PoolRule {
             pool: PhpPool::BACKGROUND,
             paths: &["/cron", "/cron.php", "/core/cron.php", "/xmlrpc.php", "/payment/notify"],
-            ..LaneRule::ANY
+            ..PoolRule::ANY
         },
         // A session: who is logged in, or has a cart.
-        LaneRule { pool: PhpPool::ADMIN, by_session: true, cookies: &["SESS*", "SSESS*"], ..LaneRule::ANY },
-        LaneRule {
+        PoolRule { pool: PhpPool::ADMIN, by_session: true, cookies: &["SESS*", "SSESS*"], ..PoolRule::ANY },
+        PoolRule {
             pool: PhpPool::ADMIN,
             by_session: true,
             paths: &[
@@ -92,17 +92,17 @@ pub(super) static PROFILE: Profile = Profile {
                 "*/user/login",
                 "*/user/reset",
             ],
-            ..LaneRule::ANY
+            ..PoolRule::ANY
         },
-        LaneRule {
+        PoolRule {
             pool: PhpPool::ADMIN,
             by_session: true,
-            methods: LaneRule::CHANGING,
+            methods: PoolRule::CHANGING,
             paths: &["*/jsonapi"],
-            ..LaneRule::ANY
+            ..PoolRule::ANY
         },
     ],
     // Drupal Commerce: the form that adds to the cart is on the product's own page, and can't be told by its path.
-    buying: &[LaneRule { paths: &["*/cart", "*/checkout"], ..LaneRule::ANY }],
+    buying: &[PoolRule { paths: &["*/cart", "*/checkout"], ..PoolRule::ANY }],
     reading: &[],
 };

@@ -10,7 +10,7 @@ pub(super) static PROFILE: Profile = Profile {
     never_served_prefixes: &[],
     never_served_endings: &[],
     caching: NOTHING,
-    lanes: &[],
+    pools: &[],
     buying: &[],
     reading: &[],
     doors: &[],

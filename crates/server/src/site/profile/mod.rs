@@ -27,18 +27,18 @@ pub struct Profile {
     /// What the page cache has to know.
     pub caching: Caching,
     /// Which requests run in another pool than that of visitors; the first rule that fits counts.
-    pub lanes: &'static [LaneRule],
+    pub pools: &'static [PoolRule],
     /// Steps on the way to an order: they go before what others only look at. Their `pool` does not count.
-    pub buying: &'static [LaneRule],
+    pub buying: &'static [PoolRule],
     /// Requests that look like such steps, and that pages make for everybody who reads them.
-    pub reading: &'static [LaneRule],
+    pub reading: &'static [PoolRule],
     /// Paths of log-ins, and of pages for those who are logged in: requests for them by others come last of all.
     pub doors: &'static [&'static str],
 }
 
 /// Requests that run in this pool. Of each list that is not empty one has to be met.
 #[derive(Clone, Copy, Debug)]
-pub struct LaneRule {
+pub struct PoolRule {
     /// The pool's name.
     pub pool: &'static str,
     /// Paths, written as for [`Caching::bypass_paths`].
@@ -54,10 +54,10 @@ pub struct LaneRule {
     pub by_session: bool,
 }
 
-impl LaneRule {
+impl PoolRule {
     /// Any request.
-    const ANY: LaneRule =
-        LaneRule { pool: "", paths: &[], methods: &[], cookies: &[], arguments: &[], by_session: false };
+    const ANY: PoolRule =
+        PoolRule { pool: "", paths: &[], methods: &[], cookies: &[], arguments: &[], by_session: false };
     /// Methods that change something.
     const CHANGING: &[&str] = &["POST", "PUT", "PATCH", "DELETE"];
 }

@@ -2,7 +2,7 @@
 
 use millrace_settings::plan::PhpPool;
 
-use super::{Caching, LaneRule, Profile};
+use super::{Caching, PoolRule, Profile};
 
 pub(super) static PROFILE: Profile = Profile {
     uploads: &[&["wp-content", "uploads"], &["wp-content", "blogs.dir"], &["wp-content", "upgrade"]],
@@ -80,30 +80,30 @@ pub(super) static PROFILE: Profile = Profile {
         apis: &["*/wp-json"],
     },
     doors: &["*/wp-admin", "*/wp-login.php"],
-    lanes: &[
+    pools: &[
         // What nobody waits for. Not `doing_wp_cron`: with ALTERNATE_WP_CRON visitors have that in their URL.
-        LaneRule {
+        PoolRule {
             pool: PhpPool::BACKGROUND,
             paths: &["*/wp-cron.php", "*/xmlrpc.php", "*/wp-mail.php", "*/wp-trackback.php", "*/wc-api"],
-            ..LaneRule::ANY
+            ..PoolRule::ANY
         },
         // Of payment services.
-        LaneRule { pool: PhpPool::BACKGROUND, arguments: &["wc-api", "edd-listener"], ..LaneRule::ANY },
+        PoolRule { pool: PhpPool::BACKGROUND, arguments: &["wc-api", "edd-listener"], ..PoolRule::ANY },
         // What open tabs and queues send by themselves.
-        LaneRule {
+        PoolRule {
             pool: PhpPool::BACKGROUND,
             paths: &["*/wp-admin/admin-ajax.php"],
             arguments: &["action=heartbeat", "action=as_async_request_queue_runner"],
-            ..LaneRule::ANY
+            ..PoolRule::ANY
         },
         // Who is logged in, wherever he is.
-        LaneRule {
+        PoolRule {
             pool: PhpPool::ADMIN,
             cookies: &["wordpress_logged_in_*", "wordpress_sec_*"],
-            ..LaneRule::ANY
+            ..PoolRule::ANY
         },
         // Plugins have their visitors call these: search, filters, forms, the cart.
-        LaneRule {
+        PoolRule {
             pool: PhpPool::FRONT,
             paths: &[
                 "*/wp-admin/admin-ajax.php",
@@ -111,28 +111,28 @@ pub(super) static PROFILE: Profile = Profile {
                 "*/wp-json/wc/store*",
                 "*/wp-json/contact-form-7",
             ],
-            ..LaneRule::ANY
+            ..PoolRule::ANY
         },
-        LaneRule { pool: PhpPool::ADMIN, paths: &["*/wp-admin", "*/wp-login.php"], ..LaneRule::ANY },
+        PoolRule { pool: PhpPool::ADMIN, paths: &["*/wp-admin", "*/wp-login.php"], ..PoolRule::ANY },
         // With a password of its own instead of a cookie: apps, other systems.
-        LaneRule {
+        PoolRule {
             pool: PhpPool::ADMIN,
-            methods: LaneRule::CHANGING,
+            methods: PoolRule::CHANGING,
             paths: &["*/wp-json"],
-            ..LaneRule::ANY
+            ..PoolRule::ANY
         },
-        LaneRule {
+        PoolRule {
             pool: PhpPool::ADMIN,
-            methods: LaneRule::CHANGING,
+            methods: PoolRule::CHANGING,
             arguments: &["rest_route"],
-            ..LaneRule::ANY
+            ..PoolRule::ANY
         },
     ],
     // WooCommerce and Easy Digital Downloads. A first-time buyer has no cookie yet.
     buying: &[
-        LaneRule { arguments: &["add-to-cart", "wc-ajax", "edd_action"], ..LaneRule::ANY },
-        LaneRule { methods: LaneRule::CHANGING, paths: &["*/product"], ..LaneRule::ANY },
-        LaneRule {
+        PoolRule { arguments: &["add-to-cart", "wc-ajax", "edd_action"], ..PoolRule::ANY },
+        PoolRule { methods: PoolRule::CHANGING, paths: &["*/product"], ..PoolRule::ANY },
+        PoolRule {
             paths: &[
                 "*/cart",
                 "*/checkout",
@@ -143,16 +143,16 @@ pub(super) static PROFILE: Profile = Profile {
                 "*/wp-json/wc/store/v1/checkout",
                 "*/wp-json/wc/store/v1/batch",
             ],
-            ..LaneRule::ANY
+            ..PoolRule::ANY
         },
     ],
     // WooCommerce's scripts ask for the cart on every page of the catalogue, also for a reader who has none.
     reading: &[
-        LaneRule { arguments: &["wc-ajax=get_refreshed_fragments"], ..LaneRule::ANY },
-        LaneRule {
+        PoolRule { arguments: &["wc-ajax=get_refreshed_fragments"], ..PoolRule::ANY },
+        PoolRule {
             methods: &["GET", "HEAD"],
             paths: &["*/wp-json/wc/store/cart", "*/wp-json/wc/store/v1/cart"],
-            ..LaneRule::ANY
+            ..PoolRule::ANY
         },
     ],
 };

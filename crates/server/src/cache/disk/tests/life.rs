@@ -37,7 +37,7 @@ fn pages_outlive_an_end_and_a_death() {
 #[test]
 fn the_end_waits_for_what_waits_with_its_compressed_forms() {
     let stage = Stage::new("settle");
-    let disk = stage.open_with(Limits { settle: Duration::from_secs(600), ..limits(16 << 20) });
+    let disk = stage.open_with(DiskLimits { settle: Duration::from_secs(600), ..limits(16 << 20) });
     let page = kept("hello", &[]);
     disk.stored(b"key", page.clone(), disk.stamp(), ORIGIN);
     gzipped(&page, b"gz");
@@ -74,7 +74,7 @@ fn of_two_entries_for_one_page_the_newer_counts_even_if_it_is_of_no_use() {
 #[test]
 fn what_is_fresh_for_a_moment_is_not_written() {
     let stage = Stage::new("moment");
-    let disk = stage.open_with(Limits { least_fresh: 1_000_001, ..limits(16 << 20) });
+    let disk = stage.open_with(DiskLimits { least_fresh: 1_000_001, ..limits(16 << 20) });
     store(&disk, "a", "too short", &[]);
     disk.close();
     assert!(files(&stage.folder(), ".pages").is_empty());

@@ -63,7 +63,7 @@ impl Shelf {
     }
 }
 
-impl Memory for Shelf {
+impl MemoryStore for Shelf {
     fn insert(&self, loaded: Loaded) -> bool {
         assert_eq!(loaded.origin, ORIGIN);
         assert!(!*lock(&self.loaded));
@@ -128,12 +128,12 @@ impl Stage {
         self.open_with(limits(16 << 20))
     }
 
-    fn open_with(&self, limits: Limits) -> Disk {
+    fn open_with(&self, limits: DiskLimits) -> Disk {
         self.open_into(limits, &Arc::new(Shelf::default()))
     }
 
     /// A start: the shelf gets what there is.
-    fn open_into(&self, limits: Limits, shelf: &Arc<Shelf>) -> Disk {
+    fn open_into(&self, limits: DiskLimits, shelf: &Arc<Shelf>) -> Disk {
         let disk = Disk::open(&self.folder(), limits, &self.log);
         disk.load(shelf);
         shelf.wait();
@@ -216,8 +216,8 @@ fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
 }
 
 /// Everything is written at once.
-fn limits(bytes: u64) -> Limits {
-    Limits { settle: Duration::ZERO, least_fresh: 0, ..Limits::new(bytes) }
+fn limits(bytes: u64) -> DiskLimits {
+    DiskLimits { settle: Duration::ZERO, least_fresh: 0, ..DiskLimits::new(bytes) }
 }
 
 fn kept(body: &str, tags: &[u64]) -> Kept {

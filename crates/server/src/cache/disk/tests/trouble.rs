@@ -6,7 +6,7 @@ use super::*;
 fn a_writer_that_hangs_costs_entries_and_holds_nobody_up() {
     let stage = Stage::new("slow");
     let shelf = Arc::new(Shelf::default());
-    let disk = stage.open_into(Limits { queue_bytes: 100_000, ..limits(1 << 20) }, &shelf);
+    let disk = stage.open_into(DiskLimits { queue_bytes: 100_000, ..limits(1 << 20) }, &shelf);
     let body = "x".repeat(10_000);
     // The writer hangs when it asks memory what it still has of the oldest segment.
     let held = lock(&shelf.entries);
@@ -28,7 +28,7 @@ fn a_writer_that_hangs_costs_entries_and_holds_nobody_up() {
 #[test]
 fn many_at_once_do_not_wait_for_their_compressed_forms() {
     let stage = Stage::new("crowd");
-    let patient = Limits { settle: Duration::from_secs(600), queue_bytes: 100_000, ..limits(16 << 20) };
+    let patient = DiskLimits { settle: Duration::from_secs(600), queue_bytes: 100_000, ..limits(16 << 20) };
     let disk = stage.open_with(patient);
     let body = "x".repeat(10_000);
     for number in 0..50 {

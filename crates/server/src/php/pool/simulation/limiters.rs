@@ -1,22 +1,22 @@
 //! Published concurrency limits on the same machine, so that ours is kept only while it wins over them.
 
-use super::super::pace::{Pace, Seen};
+use super::super::concurrency_limit::{ConcurrencyLimit, PoolSample};
 use super::{CAPACITY, Crowd, Machine, PAGE, SLOW, Script, Tally};
 
 /// Says how many may run at once.
 pub trait Limiter {
     fn limit(&self) -> usize;
-    fn look(&mut self, now: u64, seen: &Seen);
+    fn look(&mut self, now: u64, seen: &PoolSample);
     fn served(&mut self, _took: f64) {}
 }
 
-impl Limiter for Pace {
+impl Limiter for ConcurrencyLimit {
     fn limit(&self) -> usize {
-        Pace::limit(self)
+        ConcurrencyLimit::limit(self)
     }
 
-    fn look(&mut self, now: u64, seen: &Seen) {
-        Pace::look(self, now, seen);
+    fn look(&mut self, now: u64, seen: &PoolSample) {
+        ConcurrencyLimit::look(self, now, seen);
     }
 }
 
@@ -28,7 +28,7 @@ impl Limiter for Fixed {
         self.0
     }
 
-    fn look(&mut self, _: u64, _: &Seen) {}
+    fn look(&mut self, _: u64, _: &PoolSample) {}
 }
 
 /// Additive increase, multiplicative decrease (D. Chiu and R. Jain, 1989) by a bound of the service time, as in Netflix's
@@ -44,7 +44,7 @@ impl Limiter for Aimd {
         self.limit as usize
     }
 
-    fn look(&mut self, _: u64, seen: &Seen) {
+    fn look(&mut self, _: u64, seen: &PoolSample) {
         if std::mem::take(&mut self.late) {
             self.limit = (self.limit * 0.9).max(2.0);
         } else if seen.pressed {
@@ -71,7 +71,7 @@ impl Limiter for Gradient {
         self.limit as usize
     }
 
-    fn look(&mut self, _: u64, seen: &Seen) {
+    fn look(&mut self, _: u64, seen: &PoolSample) {
         if self.count == 0.0 || !seen.pressed {
             return;
         }
@@ -110,7 +110,7 @@ fn measure(limiter: impl Fn() -> Box<dyn Limiter>) -> [f64; 3] {
 
 #[test]
 fn ours_wins_over_published_limits() {
-    let [pages, service, slow] = measure(|| Box::new(Pace::new(2, 16)));
+    let [pages, service, slow] = measure(|| Box::new(ConcurrencyLimit::new(2, 16)));
     assert!(pages > 0.95 && service < 60.0 && slow > 0.9, "{pages:.2} {service:.0} {slow:.2}");
     type New = fn() -> Box<dyn Limiter>;
     let others: [(&str, New); 3] = [

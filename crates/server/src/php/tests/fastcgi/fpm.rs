@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use millrace_settings::plan::Backend;
 use millrace_wire::fastcgi::{
-    End, Parsed, answer, asks_for_values, end, stderr, stdin_header, stdout, values_result,
+    ParsedRequest, RequestEnd, answer, asks_for_values, end, stderr, stdin_header, stdout, values_result,
 };
 
 /// Listens in the background until it is dropped.
@@ -111,12 +111,13 @@ fn request(stream: &mut UnixStream, bytes: &mut Vec<u8>, seen: &Seen) -> Option<
     let mut parsed = loop {
         // One that reads no content answers before that comes.
         if let Some(length) = head_length(bytes)
-            && let Ok(Some((parsed, _))) = Parsed::decode(&[&bytes[..length], &stdin_header(0)].concat())
+            && let Ok(Some((parsed, _))) =
+                ParsedRequest::decode(&[&bytes[..length], &stdin_header(0)].concat())
             && query(&parsed).contains("early")
         {
             break parsed;
         }
-        if let Some((parsed, taken)) = Parsed::decode(bytes).unwrap() {
+        if let Some((parsed, taken)) = ParsedRequest::decode(bytes).unwrap() {
             bytes.drain(..taken);
             break parsed;
         }
@@ -140,8 +141,8 @@ fn request(stream: &mut UnixStream, bytes: &mut Vec<u8>, seen: &Seen) -> Option<
             "body" => stdout(&mut out, text.as_bytes()),
             "err" => stderr(&mut out, text.replace('+', " ").as_bytes()),
             "big" => stdout(&mut out, &vec![b'x'; text.parse().unwrap()]),
-            "end" => end(&mut out, End::Complete { status: 0 }),
-            "overloaded" => end(&mut out, End::Overloaded),
+            "end" => end(&mut out, RequestEnd::Complete { status: 0 }),
+            "overloaded" => end(&mut out, RequestEnd::Overloaded),
             "garbage" => out.extend_from_slice(b"HTTP/1.1 200 OK\r\n\r\n"),
             "echo" => {
                 let sum: u64 = parsed.content.iter().map(|byte| u64::from(*byte)).sum();
@@ -191,7 +192,7 @@ fn request(stream: &mut UnixStream, bytes: &mut Vec<u8>, seen: &Seen) -> Option<
 /// Reads what is left of a request that has been answered; all of it may come, or the other end gives the connection up.
 fn skip_request(stream: &mut UnixStream, bytes: &mut Vec<u8>) -> Option<()> {
     loop {
-        if let Some((_, taken)) = Parsed::decode(bytes).unwrap() {
+        if let Some((_, taken)) = ParsedRequest::decode(bytes).unwrap() {
             bytes.drain(..taken);
             return Some(());
         }
@@ -214,7 +215,7 @@ fn head_length(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-fn query(parsed: &Parsed) -> String {
+fn query(parsed: &ParsedRequest) -> String {
     let query = parsed.variables.iter().find(|(name, _)| name == b"QUERY_STRING");
     String::from_utf8(query.unwrap().1.clone()).unwrap()
 }

@@ -168,8 +168,8 @@ fn paths_are_those_that_php_fpm_sees() {
     let mut plan = rig.site.plan.clone();
     plan.root = "/srv/site".into();
     plan.fastcgi_root = Some("/var/www/html".into());
-    let pool = rig.site.pool.clone();
-    let site = Arc::new(SiteWorkers { site: Site::new(0, plan), pool, persistent: None });
+    let pool = rig.site.service.clone();
+    let site = Arc::new(SiteWorkers { site: Site::new(0, plan), service: pool, persistent: None });
     rig.play(async |mut scene| {
         scene.site = site;
         for (variable, expected) in [

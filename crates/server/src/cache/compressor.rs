@@ -25,18 +25,18 @@ const AT_LEISURE: usize = 65_536;
 const BETTER: [Coding; 3] = [Coding::Brotli, Coding::Zstd, Coding::Gzip];
 
 /// Somebody who is told when a page has a form more.
-pub type Told = Box<dyn FnOnce(&Arc<Page>) + Send>;
+pub type OnCompressed = Box<dyn FnOnce(&Arc<Page>) + Send>;
 
 /// The two threads; they end with the process.
 #[derive(Debug)]
-pub struct Press {
+pub struct Compressor {
     soon: Arc<Queue>,
     at_leisure: Arc<Queue>,
 }
 
 struct Queue {
     most: usize,
-    jobs: Mutex<VecDeque<Job>>,
+    jobs: Mutex<VecDeque<PageCompression>>,
     more: Condvar,
 }
 
@@ -46,39 +46,44 @@ impl std::fmt::Debug for Queue {
     }
 }
 
-struct Job {
+struct PageCompression {
     page: Weak<Page>,
     codings: &'static [Coding],
-    told: Told,
+    on_compressed: OnCompressed,
 }
 
-impl Press {
+impl Compressor {
     /// Starts the threads. Where none can be had, nothing is compressed.
-    pub fn start() -> Press {
-        let press = Press { soon: Queue::new(SOON), at_leisure: Queue::new(AT_LEISURE) };
-        for (queue, name, is_idle) in [(&press.soon, "press", false), (&press.at_leisure, "press-idle", true)]
+    pub fn start() -> Compressor {
+        let compressor = Compressor { soon: Queue::new(SOON), at_leisure: Queue::new(AT_LEISURE) };
+        for (queue, name, is_idle) in
+            [(&compressor.soon, "compressor", false), (&compressor.at_leisure, "compressor-idle", true)]
         {
             let queue = queue.clone();
             let thread = std::thread::Builder::new().name(name.to_owned());
             let _ = thread.spawn(move || queue.work(is_idle));
         }
-        press
+        compressor
     }
 
     /// Makes the gzip form of a page; done when the receiver gets its word or fails.
     pub fn soon(&self, page: &Arc<Page>) -> oneshot::Receiver<()> {
         let (done, is_done) = oneshot::channel();
-        let told = Box::new(move |_: &Arc<Page>| {
+        let on_compressed = Box::new(move |_: &Arc<Page>| {
             // Nobody may wait any more.
             let _ = done.send(());
         });
-        self.soon.push(Job { page: Arc::downgrade(page), codings: &[Coding::Gzip], told });
+        self.soon.push(PageCompression {
+            page: Arc::downgrade(page),
+            codings: &[Coding::Gzip],
+            on_compressed,
+        });
         is_done
     }
 
-    /// Makes the other forms when there is time, and calls `told`.
-    pub fn at_leisure(&self, page: &Arc<Page>, told: Told) {
-        self.at_leisure.push(Job { page: Arc::downgrade(page), codings: &BETTER, told });
+    /// Makes the other forms when there is time, and calls `on_compressed`.
+    pub fn at_leisure(&self, page: &Arc<Page>, on_compressed: OnCompressed) {
+        self.at_leisure.push(PageCompression { page: Arc::downgrade(page), codings: &BETTER, on_compressed });
     }
 }
 
@@ -87,7 +92,7 @@ impl Queue {
         Arc::new(Queue { most, jobs: Mutex::default(), more: Condvar::new() })
     }
 
-    fn push(&self, job: Job) {
+    fn push(&self, job: PageCompression) {
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         if jobs.len() < self.most {
             jobs.push_back(job);
@@ -95,7 +100,7 @@ impl Queue {
         }
     }
 
-    fn next(&self) -> Job {
+    fn next(&self) -> PageCompression {
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match jobs.pop_front() {
@@ -112,14 +117,14 @@ impl Queue {
             let _ = millrace_sys::run_when_idle();
         }
         loop {
-            let Job { page, codings, told } = self.next();
+            let PageCompression { page, codings, on_compressed } = self.next();
             let Some(page) = page.upgrade() else { continue };
             for coding in codings.iter().filter(|coding| page.lacks(**coding)) {
                 // A codec that fails costs this form, not the thread.
                 let form = catch_unwind(AssertUnwindSafe(|| make::form(&page, *coding)));
                 page.put_form(*coding, form.ok().flatten());
             }
-            told(&page);
+            on_compressed(&page);
         }
     }
 }
@@ -135,21 +140,21 @@ mod tests {
     fn page(number: usize) -> Arc<Page> {
         let content = format!("<p>{number}</p>").repeat(300).into();
         let (fields, keep) = ([&b"Content-Type: text/html\r\n"[..], b""], &Keep::default());
-        make::page(make::Made { status: 200, reason: None, fields, keep, content, tagged: true }, 7)
+        make::page(make::MadePage { status: 200, reason: None, fields, keep, content, tagged: true }, 7)
     }
 
     #[test]
     fn a_burst_of_pages_is_compressed_one_after_the_other() {
-        let (press, told) = (Press::start(), Arc::new(Mutex::new(0)));
+        let (compressor, on_compressed) = (Compressor::start(), Arc::new(Mutex::new(0)));
         let pages: Vec<_> = (0..300).map(page).collect();
         for page in &pages {
-            let told = told.clone();
-            press.at_leisure(page, Box::new(move |_| *told.lock().unwrap() += 1));
+            let on_compressed = on_compressed.clone();
+            compressor.at_leisure(page, Box::new(move |_| *on_compressed.lock().unwrap() += 1));
         }
         // Nobody keeps it: it need not be compressed.
-        press.at_leisure(&page(0), Box::new(|_| panic!("it is gone")));
+        compressor.at_leisure(&page(0), Box::new(|_| panic!("it is gone")));
         let end = Instant::now() + Duration::from_secs(300);
-        while *told.lock().unwrap() < pages.len() && Instant::now() < end {
+        while *on_compressed.lock().unwrap() < pages.len() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert!(pages.iter().all(|page| !make::lacks_any(page) && page.form(Coding::Brotli).is_some()));

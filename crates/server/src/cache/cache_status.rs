@@ -2,44 +2,44 @@
 //! `X-Cache` and `X-LiteSpeed-Cache`.
 
 use millrace_pages::status::{self, Forward, Status};
-use millrace_pages::{Bypass, Hit, Refusal, Stored};
+use millrace_pages::{Bypass, Hit, Refusal, StoreOutcome};
 
 use super::fill::Brought;
 use crate::message::reply::Reply;
 
 /// Why an answer comes from PHP.
 #[derive(Clone, Copy, Debug)]
-pub struct Told(Option<Status<'static>>);
+pub struct CacheStatus(Option<Status<'static>>);
 
-impl Told {
+impl CacheStatus {
     /// The cache is off: it has no say.
-    pub const NOTHING: Told = Told(None);
+    pub const NOTHING: CacheStatus = CacheStatus(None);
     /// There was no page.
-    pub const MISS: Told = Told::because(Forward::UriMiss, None);
+    pub const MISS: CacheStatus = CacheStatus::because(Forward::UriMiss, None);
     /// There was no page for such a request, but for others with the same URL.
-    pub const VARIANT_MISS: Told = Told::because(Forward::VaryMiss, None);
+    pub const VARIANT_MISS: CacheStatus = CacheStatus::because(Forward::VaryMiss, None);
     /// There was a page, but it is stale.
-    pub const STALE: Told = Told::because(Forward::Stale, None);
+    pub const STALE: CacheStatus = CacheStatus::because(Forward::Stale, None);
     /// There is a page, but the client does not want it.
-    pub const REQUEST: Told = Told::because(Forward::Request, None);
+    pub const REQUEST: CacheStatus = CacheStatus::because(Forward::Request, None);
     /// The page is known to be uncacheable.
-    pub const PASS: Told = Told::because(Forward::Miss, Some("uncacheable"));
+    pub const PASS: CacheStatus = CacheStatus::because(Forward::Miss, Some("uncacheable"));
 
     /// The cache keeps out of it by its rules.
-    pub fn ruled_out(why: &Bypass<'_>) -> Told {
+    pub fn ruled_out(why: &Bypass<'_>) -> CacheStatus {
         match why {
-            Bypass::Method => Told::because(Forward::Method, None),
-            why => Told::bypass(why.word()),
+            Bypass::Method => CacheStatus::because(Forward::Method, None),
+            why => CacheStatus::bypass(why.word()),
         }
     }
 
     /// The cache keeps out of it, for a reason in one word.
-    pub const fn bypass(why: &'static str) -> Told {
-        Told::because(Forward::Bypass, Some(why))
+    pub const fn bypass(why: &'static str) -> CacheStatus {
+        CacheStatus::because(Forward::Bypass, Some(why))
     }
 
-    const fn because(why: Forward, detail: Option<&'static str>) -> Told {
-        Told(Some(Status {
+    const fn because(why: Forward, detail: Option<&'static str>) -> CacheStatus {
+        CacheStatus(Some(Status {
             forward: Some(why),
             forward_status: None,
             ttl: None,
@@ -50,8 +50,8 @@ impl Told {
     }
 
     /// The same for somebody who waits for what another one has asked.
-    pub fn collapsed(self) -> Told {
-        Told(self.0.map(|status| Status { collapsed: true, ..status }))
+    pub fn collapsed(self) -> CacheStatus {
+        CacheStatus(self.0.map(|status| Status { collapsed: true, ..status }))
     }
 
     /// Whether a script was asked because there was no page.
@@ -80,21 +80,21 @@ pub fn stale_on_error(reply: &mut Reply, hit: &Hit, forward_status: Option<u16>)
 }
 
 /// The page did not come in time.
-pub fn timed_out(reply: &mut Reply, told: Told) {
-    tell(reply, told.with(|status| status.detail = Some(TIMEOUT)));
+pub fn timed_out(reply: &mut Reply, cache_status: CacheStatus) {
+    tell(reply, cache_status.with(|status| status.detail = Some(TIMEOUT)));
 }
 
 const TIMEOUT: &str = "timeout";
 
 /// Why a page that was to be stored is not.
-pub fn not_stored(stored: Stored) -> Option<&'static str> {
+pub fn not_stored(stored: StoreOutcome) -> Option<&'static str> {
     match stored {
-        Stored::Fresh | Stored::Stale => None,
-        Stored::Purged => Some("purged"),
-        Stored::Expired => Some(Refusal::Expired.word()),
-        Stored::TooLarge => Some(Refusal::TooLarge.word()),
-        Stored::TooManyVariants => Some("too-many-variants"),
-        Stored::Superseded => Some("superseded"),
+        StoreOutcome::Fresh | StoreOutcome::Stale => None,
+        StoreOutcome::Purged => Some("purged"),
+        StoreOutcome::Expired => Some(Refusal::Expired.word()),
+        StoreOutcome::TooLarge => Some(Refusal::TooLarge.word()),
+        StoreOutcome::TooManyVariants => Some("too-many-variants"),
+        StoreOutcome::Superseded => Some("superseded"),
     }
 }
 
@@ -108,7 +108,7 @@ fn stored(reply: &mut Reply, hit: &Hit, status: Status<'_>) {
 }
 
 /// From a page that has just been made.
-pub fn made(reply: &mut Reply, brought: &Brought, told: Told) {
+pub fn made(reply: &mut Reply, brought: &Brought, cache_status: CacheStatus) {
     if brought.age > 0 {
         let lines = reply.fields.own_mut();
         lines.extend_from_slice(b"Age: ");
@@ -117,7 +117,7 @@ pub fn made(reply: &mut Reply, brought: &Brought, told: Told) {
     }
     tell(
         reply,
-        told.with(|status| {
+        cache_status.with(|status| {
             status.stored = brought.refused.is_none();
             status.detail = brought.refused;
         }),
@@ -125,23 +125,23 @@ pub fn made(reply: &mut Reply, brought: &Brought, told: Told) {
 }
 
 /// From a page that is still being made.
-pub fn streamed(reply: &mut Reply, told: Told) {
-    tell(reply, told.with(|_| ()));
+pub fn streamed(reply: &mut Reply, cache_status: CacheStatus) {
+    tell(reply, cache_status.with(|_| ()));
 }
 
 /// PHP's error, for all who waited.
-pub fn failed(reply: &mut Reply, told: Told) {
-    tell(reply, told.with(|status| status.detail = Some("failed")));
+pub fn failed(reply: &mut Reply, cache_status: CacheStatus) {
+    tell(reply, cache_status.with(|status| status.detail = Some("failed")));
 }
 
 /// An answer that is for one visitor only.
-pub fn refused(reply: &mut Reply, told: Told, why: Refusal) {
-    tell(reply, told.with(|status| status.detail = Some(why.word())));
+pub fn refused(reply: &mut Reply, cache_status: CacheStatus, why: Refusal) {
+    tell(reply, cache_status.with(|status| status.detail = Some(why.word())));
 }
 
 /// An answer that the cache kept out of.
-pub fn alone(reply: &mut Reply, told: Told) {
-    if let Some(status) = told.0 {
+pub fn alone(reply: &mut Reply, cache_status: CacheStatus) {
+    if let Some(status) = cache_status.0 {
         status_and_word(reply.fields.own_mut(), &status);
     }
 }

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::backends::{Grant, Shared, Way};
+use super::backends::{FastcgiOpening, FastcgiShared, Grant};
 use super::capacity;
-use super::connection::{Connection, Loose, Socket};
+use super::connection::{FastcgiConnection, Loose, WatchedSocket};
 use crate::php::PhpThread;
 
 /// How often the keeper looks: how late a time limit may come.
@@ -21,27 +21,27 @@ const STARVED_MS: u64 = 1_000;
 
 /// All connections of an event loop, for each pool that has had any.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct ConnectionPool {
     locals: RefCell<Vec<Rc<Local>>>,
 }
 
 /// Those of one pool.
 #[derive(Debug)]
 pub struct Local {
-    shared: Arc<Shared>,
+    shared: Arc<FastcgiShared>,
     /// The loop's number.
     thread: usize,
     /// The one that became idle last stands last and is taken first: the others grow old and can be closed.
-    idle: RefCell<Vec<Connection>>,
+    idle: RefCell<Vec<FastcgiConnection>>,
     /// For requests that have waited for one: their number, and the connection.
-    reserved: RefCell<Vec<(u64, Connection)>>,
-    sockets: RefCell<Vec<Weak<Socket>>>,
+    reserved: RefCell<Vec<(u64, FastcgiConnection)>>,
+    sockets: RefCell<Vec<Weak<WatchedSocket>>>,
     called: Arc<Notify>,
 }
 
-impl Kept {
+impl ConnectionPool {
     /// The connections of this loop to these backends.
-    pub fn local(thread: &Rc<PhpThread>, shared: &Arc<Shared>) -> Rc<Local> {
+    pub fn local(thread: &Rc<PhpThread>, shared: &Arc<FastcgiShared>) -> Rc<Local> {
         let mut locals = thread.fastcgi.locals.borrow_mut();
         if let Some(local) = locals.iter().find(|local| Arc::ptr_eq(&local.shared, shared)) {
             return local.clone();
@@ -84,9 +84,9 @@ async fn keep(thread: Rc<PhpThread>, local: Rc<Local>) {
 
 impl Local {
     /// An idle connection, to the backend that has least to do of those that this loop has one to.
-    pub fn take(&self) -> Option<Connection> {
+    pub fn take(&self) -> Option<FastcgiConnection> {
         let mut idle = self.idle.borrow_mut();
-        let load = |connection: &Connection| self.shared.backends[connection.backend()].load();
+        let load = |connection: &FastcgiConnection| self.shared.backends[connection.backend()].load();
         let best = match self.shared.backends.len() {
             1 => idle.len().checked_sub(1),
             _ => (0..idle.len()).rev().min_by_key(|at| load(&idle[*at])),
@@ -105,7 +105,7 @@ impl Local {
     }
 
     /// Closes one that lies idle, for another that is made in its place.
-    pub fn exchange_one(&self) -> Option<Way> {
+    pub fn exchange_one(&self) -> Option<FastcgiOpening> {
         let mut idle = self.idle.borrow_mut();
         if idle.is_empty() {
             return None;
@@ -122,14 +122,14 @@ impl Local {
     }
 
     /// The one that is reserved for a request that has waited.
-    pub fn take_reserved(&self, id: u64) -> Option<Connection> {
+    pub fn take_reserved(&self, id: u64) -> Option<FastcgiConnection> {
         let mut reserved = self.reserved.borrow_mut();
         let at = reserved.iter().position(|(other, _)| *other == id)?;
         Some(reserved.swap_remove(at).1)
     }
 
     /// Looks after a connection that has just been made.
-    pub fn adopt(&self, connection: &Connection) {
+    pub fn adopt(&self, connection: &FastcgiConnection) {
         let mut sockets = self.sockets.borrow_mut();
         if sockets.is_empty() {
             self.called.notify_one();
@@ -141,14 +141,14 @@ impl Local {
     ///
     /// # Errors
     /// The loop can't watch one more.
-    pub fn take_over(&self, loose: Loose) -> io::Result<Connection> {
-        let connection = Connection::on_this_loop(loose)?;
+    pub fn take_over(&self, loose: Loose) -> io::Result<FastcgiConnection> {
+        let connection = FastcgiConnection::on_this_loop(loose)?;
         self.adopt(&connection);
         Ok(connection)
     }
 
     /// A request is over: its connection goes to the next who waits, or is kept, or closed.
-    pub fn give_back(&self, mut connection: Connection, now: u64) {
+    pub fn give_back(&self, mut connection: FastcgiConnection, now: u64) {
         if !connection.end(now) || self.shared.is_retired() {
             return;
         }
@@ -167,7 +167,7 @@ impl Local {
     }
 
     /// Gives a connection that nobody uses to the next who waits, or keeps it.
-    pub fn keep(&self, mut connection: Connection, now: u64) {
+    pub fn keep(&self, mut connection: FastcgiConnection, now: u64) {
         let backend = &self.shared.backends[connection.backend()];
         connection.idle_since = now;
         let Some(connection) = self.pass_on(connection) else { return };
@@ -194,7 +194,7 @@ impl Local {
     }
 
     /// Gives a connection to the next who waits; it is there again if nobody does.
-    fn pass_on(&self, mut connection: Connection) -> Option<Connection> {
+    fn pass_on(&self, mut connection: FastcgiConnection) -> Option<FastcgiConnection> {
         while let Some((thread, wake)) = self.shared.next(Some(self.thread)) {
             if thread != self.thread {
                 // If he has gone meanwhile it is closed.
@@ -226,7 +226,7 @@ impl Local {
         });
         let limit = self.shared.settings.idle_timeout.as_millis() as u64;
         let retired = self.shared.is_retired();
-        let mut closed: Vec<Connection> = self
+        let mut closed: Vec<FastcgiConnection> = self
             .idle
             .borrow_mut()
             .extract_if(.., |c| retired || c.idle_since + limit <= now || !c.is_alive())
@@ -242,7 +242,7 @@ impl Local {
     }
 
     /// One idle connection to a backend that does not answer new ones, or has more than it takes.
-    fn starving(&self, now: u64) -> Option<Connection> {
+    fn starving(&self, now: u64) -> Option<FastcgiConnection> {
         let mut idle = self.idle.borrow_mut();
         let at = idle.iter().position(|connection| {
             let backend = &self.shared.backends[connection.backend()];

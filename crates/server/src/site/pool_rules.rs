@@ -12,7 +12,7 @@ use millrace_pages::visitors::{Proof, Standing};
 use millrace_settings::plan;
 use millrace_wire::path;
 
-use super::profile::{LaneRule, Profile};
+use super::profile::{PoolRule, Profile};
 use super::visitors::Visitors;
 use crate::message::request::{Content, Request};
 
@@ -24,20 +24,20 @@ thread_local! {
     static PATH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A lane of a pool, by its position.
+/// A pool, by its position among those of equal `[php]` settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LaneId(u8);
+pub struct PoolId(u8);
 
-impl LaneId {
+impl PoolId {
     /// That of visitors, which every pool has.
-    pub const FRONT: LaneId = LaneId(0);
+    pub const FRONT: PoolId = PoolId(0);
 
-    /// The lane at this position.
-    pub const fn new(index: usize) -> LaneId {
-        LaneId(if index > u8::MAX as usize { 0 } else { index as u8 })
+    /// The pool at this position.
+    pub const fn new(index: usize) -> PoolId {
+        PoolId(if index > u8::MAX as usize { 0 } else { index as u8 })
     }
 
-    /// Its bit in a set of lanes.
+    /// Its bit in a set of pools.
     pub fn bit(self) -> u32 {
         1 << self.0
     }
@@ -64,22 +64,22 @@ pub enum Rank {
 
 /// The rules of a site.
 #[derive(Debug, Default)]
-pub struct Lanes {
-    rules: Vec<Rule>,
-    /// The lane of what nobody waits for.
-    background: Option<LaneId>,
+pub struct PoolRules {
+    rules: Vec<RequestRule>,
+    /// The pool of what nobody waits for.
+    background: Option<PoolId>,
     /// Steps on the way to an order.
-    buying: Vec<Rule>,
+    buying: Vec<RequestRule>,
     /// What looks like one and is none.
-    reading: Vec<Rule>,
+    reading: Vec<RequestRule>,
     /// Paths at which everybody may knock, and only those who are known are let in.
     doors: Option<Paths>,
 }
 
-/// Requests of one lane. Of each list that is not empty one has to be met.
+/// Requests of one pool. Of each list that is not empty one has to be met.
 #[derive(Debug)]
-struct Rule {
-    lane: LaneId,
+struct RequestRule {
+    pool_id: PoolId,
     methods: Vec<Box<str>>,
     paths: Option<Paths>,
     cookies: Patterns,
@@ -109,34 +109,35 @@ impl Needs {
     }
 }
 
-impl Lanes {
+impl PoolRules {
     /// The rules for a site: those of its pools, and for pools that it has those of its application.
-    pub fn new(php: Option<&plan::Php>, profile: &Profile, visitors: &Visitors) -> Lanes {
+    pub fn new(php: Option<&plan::Php>, profile: &Profile, visitors: &Visitors) -> PoolRules {
         let pools = php.map_or(&[][..], |php| &php.pools);
         let written =
-            pools.iter().enumerate().flat_map(|(at, pool)| written(LaneId::new(at), pool, visitors));
-        let known = profile.lanes.iter().filter_map(|rule| {
+            pools.iter().enumerate().flat_map(|(at, pool)| written(PoolId::new(at), pool, visitors));
+        let known = profile.pools.iter().filter_map(|rule| {
             let at = pools.iter().position(|pool| pool.name == rule.pool)?;
-            Some(Rule::of(LaneId::new(at), rule))
+            Some(RequestRule::of(PoolId::new(at), rule))
         });
-        let mut rules: Vec<Rule> = written.chain(known).collect();
-        if rules.iter().all(|rule| rule.lane == LaneId::FRONT) {
+        let mut rules: Vec<RequestRule> = written.chain(known).collect();
+        if rules.iter().all(|rule| rule.pool_id == PoolId::FRONT) {
             rules.clear();
         }
-        let named = |name| pools.iter().position(|pool| pool.name == name).map(LaneId::new);
+        let named = |name| pools.iter().position(|pool| pool.name == name).map(PoolId::new);
         let doors = (!profile.doors.is_empty()).then(|| Paths::new(profile.doors));
-        let known = |rules: &[LaneRule]| rules.iter().map(|rule| Rule::of(LaneId::FRONT, rule)).collect();
+        let known =
+            |rules: &[PoolRule]| rules.iter().map(|rule| RequestRule::of(PoolId::FRONT, rule)).collect();
         let (buying, reading) = (known(profile.buying), known(profile.reading));
-        Lanes { rules, background: named(plan::PhpPool::BACKGROUND), buying, reading, doors }
+        PoolRules { rules, background: named(plan::PhpPool::BACKGROUND), buying, reading, doors }
     }
 
-    /// Before whom this request of that lane goes when there are not enough workers.
-    pub fn rank(&self, request: &Request, lane: LaneId) -> Rank {
+    /// Before whom this request of that pool goes when there are not enough workers.
+    pub fn rank(&self, request: &Request, pool_id: PoolId) -> Rank {
         match request.standing {
             Standing::Known(_) => Rank::Known,
             _ if self.is_buying(request) => Rank::Buying,
             Standing::Unproven => Rank::Unproven,
-            Standing::Visitor | Standing::Anonymous if lane == LaneId::FRONT && self.is_door(request) => {
+            Standing::Visitor | Standing::Anonymous if pool_id == PoolId::FRONT && self.is_door(request) => {
                 Rank::Unproven
             }
             _ => Rank::Visitor,
@@ -147,7 +148,7 @@ impl Lanes {
     fn is_buying(&self, request: &Request) -> bool {
         !self.buying.is_empty()
             && with_path(request, |path| {
-                let any = |rules: &[Rule]| rules.iter().any(|rule| rule.fits(request, path));
+                let any = |rules: &[RequestRule]| rules.iter().any(|rule| rule.fits(request, path));
                 any(&self.buying) && !any(&self.reading)
             })
     }
@@ -160,20 +161,20 @@ impl Lanes {
         with_path(request, |path| doors.find(path).is_some() && !is_open(path))
     }
 
-    /// Whether a request of that lane is to run though its client has gone before a worker had it. WordPress starts its cron and
+    /// Whether a request of that pool is to run though its client has gone before a worker had it. WordPress starts its cron and
     /// its queues by a request to itself that it gives up a moment later, and takes them for started.
-    pub fn outlives_its_client(&self, lane: LaneId) -> bool {
-        self.background == Some(lane)
+    pub fn outlives_its_client(&self, pool_id: PoolId) -> bool {
+        self.background == Some(pool_id)
     }
 
-    /// The lane for a request, whose content has been read.
-    pub fn of(&self, request: &Request) -> LaneId {
+    /// The pool for a request, whose content has been read.
+    pub fn of(&self, request: &Request) -> PoolId {
         if self.rules.is_empty() {
-            return LaneId::FRONT;
+            return PoolId::FRONT;
         }
         with_path(request, |path| {
             let rule = self.rules.iter().find(|rule| rule.fits(request, path));
-            rule.map_or(LaneId::FRONT, |rule| rule.lane)
+            rule.map_or(PoolId::FRONT, |rule| rule.pool_id)
         })
     }
 }
@@ -189,10 +190,10 @@ fn with_path<T>(request: &Request, look: impl FnOnce(&[u8]) -> T) -> T {
 }
 
 /// What is written for a pool: of paths, cookies and arguments any will do.
-fn written(lane: LaneId, pool: &plan::PhpPool, visitors: &Visitors) -> Vec<Rule> {
+fn written(pool_id: PoolId, pool: &plan::PhpPool, visitors: &Visitors) -> Vec<RequestRule> {
     let methods = || pool.methods.iter().map(|method| method.as_str().into()).collect();
-    let nothing = || Rule {
-        lane,
+    let nothing = || RequestRule {
+        pool_id,
         methods: methods(),
         paths: None,
         cookies: Patterns::default(),
@@ -201,17 +202,17 @@ fn written(lane: LaneId, pool: &plan::PhpPool, visitors: &Visitors) -> Vec<Rule>
     };
     let mut rules = Vec::new();
     if !pool.paths.is_empty() {
-        rules.push(Rule { paths: Some(Paths::new(&pool.paths)), ..nothing() });
+        rules.push(RequestRule { paths: Some(Paths::new(&pool.paths)), ..nothing() });
     }
     let (to_prove, others): (Vec<_>, Vec<_>) =
         pool.cookies.iter().partition(|name| visitors.is_concerned(example_of(name).as_bytes()));
     for (cookies, needs) in [(to_prove, Needs::Proof), (others, Needs::Nothing)] {
         if !cookies.is_empty() {
-            rules.push(Rule { cookies: Patterns::new(cookies), needs, ..nothing() });
+            rules.push(RequestRule { cookies: Patterns::new(cookies), needs, ..nothing() });
         }
     }
     if !pool.arguments.is_empty() {
-        rules.push(Rule { arguments: Patterns::new(&pool.arguments), ..nothing() });
+        rules.push(RequestRule { arguments: Patterns::new(&pool.arguments), ..nothing() });
     }
     if rules.is_empty() && !pool.methods.is_empty() {
         rules.push(nothing());
@@ -224,10 +225,10 @@ fn example_of(pattern: &str) -> String {
     pattern.replace('*', "0")
 }
 
-impl Rule {
-    fn of(lane: LaneId, rule: &LaneRule) -> Rule {
-        Rule {
-            lane,
+impl RequestRule {
+    fn of(pool_id: PoolId, rule: &PoolRule) -> RequestRule {
+        RequestRule {
+            pool_id,
             methods: rule.methods.iter().map(|method| (*method).into()).collect(),
             paths: (!rule.paths.is_empty()).then(|| Paths::new(rule.paths)),
             cookies: Patterns::new(rule.cookies),
@@ -297,7 +298,7 @@ mod tests {
     }
 
     /// The name of the pool that a request runs in, of a site of this profile with these settings.
-    struct Site(plan::Php, Lanes);
+    struct Site(plan::Php, PoolRules);
 
     impl Site {
         fn new(profile: &str, change: impl FnOnce(&mut Vec<plan::PhpPool>)) -> Site {
@@ -311,8 +312,8 @@ mod tests {
             change(&mut php.pools);
             let profile = Profile::of(plan.sites[0].profile);
             let visitors = Visitors::new(profile.caching.bypass_cookies, &plan.sites[0].cache);
-            let lanes = Lanes::new(Some(&php), profile, &visitors);
-            Site(php, lanes)
+            let pools = PoolRules::new(Some(&php), profile, &visitors);
+            Site(php, pools)
         }
 
         /// Where nothing can be proven: with php-fpm.
@@ -329,8 +330,8 @@ mod tests {
         ) -> (&str, Rank) {
             let mut request = request_of(request, fields, content);
             request.standing = standing;
-            let lane = self.1.of(&request);
-            (&self.0.pools[lane.index()].name, self.1.rank(&request, lane))
+            let pool_id = self.1.of(&request);
+            (&self.0.pools[pool_id.index()].name, self.1.rank(&request, pool_id))
         }
     }
 

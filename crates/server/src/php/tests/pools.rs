@@ -52,7 +52,7 @@ async fn all_served(tasks: Vec<JoinHandle<u16>>) {
 const SOON: Duration = Duration::from_millis(300);
 
 #[test]
-fn a_full_lane_does_not_slow_the_others() {
+fn a_full_pool_does_not_slow_the_others() {
     rig(|_| ()).play(async |scene| {
         scene.until(20.0, "up", |pool| pool.idle == 4).await;
         for (full, other, running) in [("POST", "GET", 2), ("GET", "POST", 3)] {
@@ -103,12 +103,12 @@ fn nothing_is_borrowed_that_is_not_allowed() {
 }
 
 #[test]
-fn a_lane_has_a_queue_of_its_own() {
+fn a_pool_has_a_queue_of_its_own() {
     rig(|_| ()).play(async |scene| {
         scene.until(20.0, "up", |pool| pool.idle == 4).await;
         let front = scene.crowd(10, "GET", SLOW).await;
         let admin = scene.crowd(3, "POST", SLOW).await;
-        let waiting: Vec<u64> = scene.status().lanes.iter().map(|lane| lane.waiting).collect();
+        let waiting: Vec<u64> = scene.status().pools.iter().map(|pool| pool.waiting).collect();
         assert_eq!(waiting, [7, 2, 0]);
         all_served(admin).await;
         all_served(front).await;
@@ -116,7 +116,7 @@ fn a_lane_has_a_queue_of_its_own() {
 }
 
 #[test]
-fn a_worker_that_ends_makes_room_for_another_lane_s_waiter() {
+fn a_worker_that_ends_makes_room_for_another_pool_s_waiter() {
     rig(|_| ()).play(async |scene| {
         scene.until(20.0, "up", |pool| pool.idle == 4).await;
         let dying = scene.crowd(2, "POST", "sleep:300;die").await;
@@ -127,13 +127,13 @@ fn a_worker_that_ends_makes_room_for_another_lane_s_waiter() {
             assert_eq!(task.await.unwrap(), 502);
         }
         scene
-            .until(20.0, "all are idle", |pool| pool.idle == 4 && pool.lanes.iter().all(|l| l.running == 0))
+            .until(20.0, "all are idle", |pool| pool.idle == 4 && pool.pools.iter().all(|l| l.running == 0))
             .await;
     });
 }
 
 #[test]
-fn all_lanes_share_one_worker() {
+fn all_pools_share_one_worker() {
     rig(|php| (php.workers, php.workers_start, php.workers_spare) = (1, 1, 1)).play(async |scene| {
         let tasks = [
             scene.crowd(3, "GET", "sleep:20;head:200;end").await,
@@ -143,12 +143,12 @@ fn all_lanes_share_one_worker() {
         for tasks in tasks {
             all_served(tasks).await;
         }
-        assert_eq!(scene.site.pool.as_ref().unwrap().pids().len(), 1);
+        assert_eq!(scene.site.service.as_ref().unwrap().pids().len(), 1);
     });
 }
 
 #[test]
-fn lanes_give_way_as_they_are_told() {
+fn pools_give_way_as_they_are_told() {
     rig(|php| (php.workers_start, php.workers_spare) = (1, 1)).play(async |scene| {
         let own = rustix::process::getpriority_process(None).unwrap();
         for (method, nice) in [("PUT", 10), ("GET", 5), ("POST", 0)] {

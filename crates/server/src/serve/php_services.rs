@@ -6,39 +6,39 @@ use millrace_settings::plan::{self, Php};
 
 use super::Setup;
 use crate::context::log::Log;
-use crate::php::{OnPurge, Pool, Renewal, SiteWorkers};
+use crate::php::{OnPurge, PhpService, Renewal, SiteWorkers};
 
 /// Collects the pools of a plan's sites: one for all sites whose settings are equal. Those of the set-up in force are taken
 /// over where their settings are still the same, but with a new PHP: the files that the old one was started with may have
 /// changed. Nothing of the old set-up is touched until `finish` and the commit of what that returns; dropped before, all
 /// that was started ends.
-pub struct Pools<'a> {
+pub struct PhpServices<'a> {
     old: Option<&'a Setup>,
     log: &'a Log,
     on_purge: OnPurge,
-    known: Vec<(Php, Arc<Pool>)>,
-    started: Vec<Arc<Pool>>,
-    renewed: Vec<(Arc<Pool>, Renewal)>,
+    known: Vec<(Php, Arc<PhpService>)>,
+    started: Vec<Arc<PhpService>>,
+    renewed: Vec<(Arc<PhpService>, Renewal)>,
 }
 
-impl<'a> Pools<'a> {
+impl<'a> PhpServices<'a> {
     /// None yet; `old` is the set-up in force.
-    pub fn new(old: Option<&'a Setup>, log: &'a Log, on_purge: OnPurge) -> Pools<'a> {
+    pub fn new(old: Option<&'a Setup>, log: &'a Log, on_purge: OnPurge) -> PhpServices<'a> {
         let sites = old.iter().flat_map(|old| &old.workers);
         let both = |s: &Arc<SiteWorkers>| {
             let plans =
-                [(s.plan.php.clone(), s.pool.clone()), (s.plan.persistent.clone(), s.persistent.clone())];
-            plans.into_iter().filter_map(|(php, pool)| Some((php?, pool?)))
+                [(s.plan.php.clone(), s.service.clone()), (s.plan.persistent.clone(), s.persistent.clone())];
+            plans.into_iter().filter_map(|(php, service)| Some((php?, service?)))
         };
         let known = sites.flat_map(both).collect();
-        Pools { old, log, on_purge, known, started: Vec::new(), renewed: Vec::new() }
+        PhpServices { old, log, on_purge, known, started: Vec::new(), renewed: Vec::new() }
     }
 
     /// The pool of a site; `None`: it has no PHP.
     ///
     /// # Errors
     /// PHP does not start: why.
-    pub fn get(&mut self, site: &plan::Site) -> Result<Option<Arc<Pool>>, String> {
+    pub fn get(&mut self, site: &plan::Site) -> Result<Option<Arc<PhpService>>, String> {
         self.of(site, site.php.as_ref())
     }
 
@@ -46,42 +46,42 @@ impl<'a> Pools<'a> {
     ///
     /// # Errors
     /// PHP does not start: why.
-    pub fn persistent(&mut self, site: &plan::Site) -> Result<Option<Arc<Pool>>, String> {
+    pub fn persistent(&mut self, site: &plan::Site) -> Result<Option<Arc<PhpService>>, String> {
         self.of(site, site.persistent.as_ref())
     }
 
-    fn of(&mut self, site: &plan::Site, php: Option<&Php>) -> Result<Option<Arc<Pool>>, String> {
+    fn of(&mut self, site: &plan::Site, php: Option<&Php>) -> Result<Option<Arc<PhpService>>, String> {
         let Some(php) = php else { return Ok(None) };
         let known = self.known.iter().find(|(settings, _)| settings == php);
-        let pool = match known.map(|(_, pool)| pool.clone()) {
-            Some(pool) => self.renew(pool)?,
+        let service = match known.map(|(_, service)| service.clone()) {
+            Some(service) => self.renew(service)?,
             None => self.start(site, php)?,
         };
-        Ok(Some(pool))
+        Ok(Some(service))
     }
 
-    fn renew(&mut self, pool: Arc<Pool>) -> Result<Arc<Pool>, String> {
-        let mut new = self.started.iter().chain(self.renewed.iter().map(|(pool, _)| pool));
-        if !new.any(|known| Arc::ptr_eq(known, &pool)) {
-            self.renewed.push((pool.clone(), pool.renew()?));
+    fn renew(&mut self, service: Arc<PhpService>) -> Result<Arc<PhpService>, String> {
+        let mut new = self.started.iter().chain(self.renewed.iter().map(|(service, _)| service));
+        if !new.any(|known| Arc::ptr_eq(known, &service)) {
+            self.renewed.push((service.clone(), service.renew()?));
         }
-        Ok(pool)
+        Ok(service)
     }
 
-    fn start(&mut self, site: &plan::Site, php: &Php) -> Result<Arc<Pool>, String> {
-        let pool = Pool::start(php, self.log, self.on_purge.clone())?;
-        self.started.push(pool.clone());
-        self.known.push((php.clone(), pool.clone()));
+    fn start(&mut self, site: &plan::Site, php: &Php) -> Result<Arc<PhpService>, String> {
+        let service = PhpService::start(php, self.log, self.on_purge.clone())?;
+        self.started.push(service.clone());
+        self.known.push((php.clone(), service.clone()));
         let mut before = self.old.iter().flat_map(|old| &old.workers);
         let before = before.find(|old| old.plan.root == site.root);
         let of_its_kind = |old: &'a Arc<SiteWorkers>| match php.worker {
-            None => old.pool.as_ref(),
+            None => old.service.as_ref(),
             Some(_) => old.persistent.as_ref(),
         };
         if let Some(before) = before.and_then(of_its_kind) {
-            pool.succeed(before);
+            service.succeed(before);
         }
-        Ok(pool)
+        Ok(service)
     }
 
     /// All pools are there: those that wait to take over.
@@ -91,8 +91,8 @@ impl<'a> Pools<'a> {
     }
 }
 
-impl Drop for Pools<'_> {
+impl Drop for PhpServices<'_> {
     fn drop(&mut self) {
-        self.started.iter().for_each(|pool| pool.retire());
+        self.started.iter().for_each(|service| service.retire());
     }
 }

@@ -12,19 +12,19 @@ use rustix::net::{Shutdown, shutdown};
 use tokio::sync::Notify;
 
 use super::crashes::Print;
-use super::pool::lane::LaneId;
+use super::pool::pools::PoolId;
 use super::scoreboard::Scoreboard;
 use crate::message::Request;
 use crate::message::request::Visit;
 use crate::site::{Script, Site};
 
-/// A worker's card: shared by whoever has the worker, its seat in the pool, and the supervisor.
+/// A worker's handle: shared by whoever has the worker, its seat in the pool, and the supervisor.
 ///
 /// Times are milliseconds since the pool was made. `sequence`, `since` and `deadline` are written by the worker's holder,
 /// `overdue` and `slow` by the supervisor. That one reads `sequence` first: if the time is up according to the others, it is that of
 /// this request or of an earlier one, never of a later one.
 #[derive(Debug)]
-pub struct Card {
+pub struct WorkerHandle {
     /// Its slot in the scoreboard.
     pub slot: u32,
     /// The scoreboard of its host.
@@ -45,8 +45,8 @@ pub struct Card {
     overdue: AtomicU64,
     /// The number of the last request that was noted as slow; 0: of none.
     slow: AtomicU64,
-    /// The lane of its request, or of its last one.
-    lane: AtomicUsize,
+    /// The pool of its request, or of its last one.
+    pool: AtomicUsize,
     killed: AtomicBool,
     /// As the supervisor last saw them.
     resident: AtomicU64,
@@ -113,16 +113,16 @@ impl fmt::Display for Task {
     }
 }
 
-impl Card {
-    /// The card of a worker that has just been forked; `socket` is the server's end.
+impl WorkerHandle {
+    /// The handle of a worker that has just been forked; `socket` is the server's end.
     pub fn new(
         slot: u32,
         pid: u32,
         generation: u64,
         scoreboard: Arc<Scoreboard>,
         socket: Option<OwnedFd>,
-    ) -> Arc<Card> {
-        Arc::new(Card {
+    ) -> Arc<WorkerHandle> {
+        Arc::new(WorkerHandle {
             slot,
             scoreboard,
             generation,
@@ -134,7 +134,7 @@ impl Card {
             sequence: AtomicU64::new(0),
             overdue: AtomicU64::new(0),
             slow: AtomicU64::new(0),
-            lane: AtomicUsize::new(0),
+            pool: AtomicUsize::new(0),
             killed: AtomicBool::new(false),
             resident: AtomicU64::new(0),
             own: AtomicU64::new(0),
@@ -159,14 +159,14 @@ impl Card {
         self.since.store(now.max(1), Ordering::Release);
     }
 
-    /// It runs for this lane from now on.
-    pub fn set_lane(&self, lane: LaneId) {
-        self.lane.store(lane.index(), Ordering::Relaxed);
+    /// It runs for this pool from now on.
+    pub fn set_pool(&self, pool: PoolId) {
+        self.pool.store(pool.index(), Ordering::Relaxed);
     }
 
-    /// The position of the lane of its request, or of its last one.
-    pub fn lane(&self) -> usize {
-        self.lane.load(Ordering::Relaxed)
+    /// The position of the pool of its request, or of its last one.
+    pub fn pool(&self) -> usize {
+        self.pool.load(Ordering::Relaxed)
     }
 
     /// The worker has no request any more.
@@ -311,7 +311,7 @@ impl Card {
         }
     }
 
-    /// Whether [`Card::kill`] was called.
+    /// Whether [`WorkerHandle::kill`] was called.
     pub fn is_killed(&self) -> bool {
         self.killed.load(Ordering::Acquire)
     }

@@ -5,7 +5,7 @@
 //! limited until there is a sign that it is of use, and only while requests wait:
 //!
 //! 1. *The processor is full.* The kernel says of each process how long it ran and how long it was ready to run and had
-//!    to wait for a core. If more than a few workers ([`Pace::slack`]) stand there all the time, the limit falls by those who
+//!    to wait for a core. If more than a few workers ([`ConcurrencyLimit::slack`]) stand there all the time, the limit falls by those who
 //!    are too many. This needs no experiment, and no idea of how long a script should take: a mixture of quick and slow
 //!    ones does not confuse it.
 //! 2. *Something behind PHP is full*, a database or its disk: scripts stand still for longer for the same work than they
@@ -47,7 +47,7 @@ const QUICKLY: f64 = 1.25;
 
 /// What was seen of a pool's workers since the last look.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Seen {
+pub struct PoolSample {
     /// Workers that have a request.
     pub busy: usize,
     /// Processor time that they used, microseconds; `None`: nobody knows.
@@ -62,7 +62,7 @@ pub struct Seen {
 
 /// Finds out how many requests should run at once. Times are milliseconds of one clock.
 #[derive(Clone, Debug)]
-pub struct Pace {
+pub struct ConcurrencyLimit {
     floor: usize,
     most: usize,
     cores: usize,
@@ -72,7 +72,7 @@ pub struct Pace {
     /// Ready workers of the last looks.
     ready: Option<f64>,
     looked: Option<u64>,
-    window: Window,
+    window: LimitWindow,
     /// What is seen before belongs to the last limit.
     settled: u64,
     trial: Option<Trial>,
@@ -85,7 +85,7 @@ pub struct Pace {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Window {
+struct LimitWindow {
     time: u64,
     pressed: u64,
     busy: f64,
@@ -99,7 +99,7 @@ struct Window {
 
 /// What a window comes to.
 #[derive(Clone, Copy, Debug)]
-struct Found {
+struct WindowFigures {
     /// Workers at work, on average.
     busy: f64,
     /// Of these, ready without a core.
@@ -119,14 +119,14 @@ struct Found {
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     from: f64,
-    before: Found,
+    before: WindowFigures,
 }
 
-impl Pace {
+impl ConcurrencyLimit {
     /// Between `cores` and `most` at once.
-    pub fn new(cores: usize, most: usize) -> Pace {
+    pub fn new(cores: usize, most: usize) -> ConcurrencyLimit {
         let most = most.max(1);
-        Pace {
+        ConcurrencyLimit {
             floor: cores.clamp(1, most),
             most,
             cores: cores.max(1),
@@ -134,7 +134,7 @@ impl Pace {
             ceiling: most as f64,
             ready: None,
             looked: None,
-            window: Window::default(),
+            window: LimitWindow::default(),
             settled: 0,
             trial: None,
             hold: HOLD_MS,
@@ -173,7 +173,7 @@ impl Pace {
     }
 
     /// Takes in what was seen since the last call, a few times a second.
-    pub fn look(&mut self, now: u64, seen: &Seen) {
+    pub fn look(&mut self, now: u64, seen: &PoolSample) {
         let Some(looked) = self.looked.replace(now) else { return };
         let time = now.saturating_sub(looked);
         if seen.pressed {
@@ -210,7 +210,7 @@ impl Pace {
         (self.hold, self.hold_until) = (HOLD_MS, 0);
     }
 
-    fn decide(&mut self, now: u64, found: Found) {
+    fn decide(&mut self, now: u64, found: WindowFigures) {
         match self.trial.take() {
             Some(trial) => self.judge(now, trial, &found),
             None => self.note_usual(&found),
@@ -236,7 +236,7 @@ impl Pace {
     }
 
     /// Ends an experiment.
-    fn judge(&mut self, now: u64, trial: Trial, found: &Found) {
+    fn judge(&mut self, now: u64, trial: Trial, found: &WindowFigures) {
         let number = found.busy / trial.before.busy - 1.0;
         let work = found.work / trial.before.work - 1.0;
         let up = trial.from < self.ceiling;
@@ -259,7 +259,7 @@ impl Pace {
     }
 
     /// Begins an experiment if there is a reason.
-    fn try_another(&mut self, now: u64, found: &Found) -> bool {
+    fn try_another(&mut self, now: u64, found: &WindowFigures) -> bool {
         let longer = found.still_part > STILL && self.usual.is_some_and(|usual| found.still > usual * LONGER);
         let next = if longer {
             (self.ceiling.min(found.busy) * LESS).floor().max(self.floor as f64)
@@ -272,7 +272,7 @@ impl Pace {
         self.trial = Some(Trial { from: self.ceiling, before: *found });
         self.ceiling = next;
         self.limit = if longer { self.limit.min(next) } else { next };
-        self.window = Window::default();
+        self.window = LimitWindow::default();
         self.settled = now + (found.took as u64).min(LONGEST_MS);
         true
     }
@@ -284,14 +284,14 @@ impl Pace {
     }
 
     /// Follows to less, and forgets slowly: scripts change.
-    fn note_usual(&mut self, found: &Found) {
+    fn note_usual(&mut self, found: &WindowFigures) {
         let usual = self.usual.unwrap_or(found.still);
         self.usual = Some(if found.still < usual { (usual * 3.0 + found.still) / 4.0 } else { usual * 1.01 });
     }
 }
 
-impl Window {
-    fn add(&mut self, time: u64, seen: &Seen) {
+impl LimitWindow {
+    fn add(&mut self, time: u64, seen: &PoolSample) {
         self.time += time;
         self.pressed += if seen.pressed { time } else { 0 };
         self.busy += seen.busy as f64 * time as f64;
@@ -302,7 +302,7 @@ impl Window {
         self.unknown_ready |= seen.ready_us.is_none();
     }
 
-    fn sum_up(&self) -> Option<Found> {
+    fn sum_up(&self) -> Option<WindowFigures> {
         let time = self.time as f64;
         if time == 0.0 || self.busy == 0.0 {
             return None;
@@ -313,7 +313,7 @@ impl Window {
             return None;
         }
         let still = (self.busy * 1e3 - self.cpu - self.ready).max(0.0);
-        Some(Found {
+        Some(WindowFigures {
             busy: self.busy / time,
             ready: (!self.unknown_ready).then_some(self.ready / 1e3 / time),
             share: (!self.unknown_cpu).then_some(self.cpu / 1e3 / time),
@@ -330,54 +330,68 @@ mod tests {
     use super::*;
 
     /// Looks a tenth of a second apart.
-    fn look(pace: &mut Pace, now: &mut u64, times: usize, seen: &Seen) {
+    fn look(concurrency: &mut ConcurrencyLimit, now: &mut u64, times: usize, seen: &PoolSample) {
         for _ in 0..times {
             *now += 100;
-            pace.look(*now, seen);
+            concurrency.look(*now, seen);
         }
     }
 
     /// `busy` workers on two cores, each all the time ready to run.
-    fn crowded(busy: usize) -> Seen {
+    fn crowded(busy: usize) -> PoolSample {
         let (on, off) = (busy.min(2) as u64, busy.saturating_sub(2) as u64);
-        Seen { busy, cpu_us: Some(on * 100_000), ready_us: Some(off * 100_000), finished: 8, pressed: true }
+        PoolSample {
+            busy,
+            cpu_us: Some(on * 100_000),
+            ready_us: Some(off * 100_000),
+            finished: 8,
+            pressed: true,
+        }
     }
 
     #[test]
     fn without_a_sign_nothing_is_limited() {
-        let (mut pace, mut now) = (Pace::new(2, 16), 0);
-        look(&mut pace, &mut now, 100, &Seen { pressed: false, ..crowded(16) });
-        assert!(pace.limit() == 16 && !pace.is_holding_back(), "nobody waits");
-        look(&mut pace, &mut now, 100, &Seen { ready_us: Some(0), ..crowded(16) });
-        assert_eq!(pace.limit(), 16, "nobody is in anybody's way");
+        let (mut concurrency, mut now) = (ConcurrencyLimit::new(2, 16), 0);
+        look(&mut concurrency, &mut now, 100, &PoolSample { pressed: false, ..crowded(16) });
+        assert!(concurrency.limit() == 16 && !concurrency.is_holding_back(), "nobody waits");
+        look(&mut concurrency, &mut now, 100, &PoolSample { ready_us: Some(0), ..crowded(16) });
+        assert_eq!(concurrency.limit(), 16, "nobody is in anybody's way");
     }
 
     #[test]
     fn a_full_processor_is_shared_by_few() {
-        let (mut pace, mut now) = (Pace::new(2, 16), 0);
+        let (mut concurrency, mut now) = (ConcurrencyLimit::new(2, 16), 0);
         for _ in 0..40 {
-            let busy = pace.limit();
-            look(&mut pace, &mut now, 1, &crowded(busy));
+            let busy = concurrency.limit();
+            look(&mut concurrency, &mut now, 1, &crowded(busy));
         }
-        assert_eq!(pace.limit(), 3);
-        assert!(pace.is_holding_back());
+        assert_eq!(concurrency.limit(), 3);
+        assert!(concurrency.is_holding_back());
         // A quiet moment, and all is forgotten.
-        look(&mut pace, &mut now, 40, &Seen { finished: 0, busy: 0, pressed: false, ..crowded(0) });
-        assert_eq!(pace.limit(), 16);
+        look(
+            &mut concurrency,
+            &mut now,
+            40,
+            &PoolSample { finished: 0, busy: 0, pressed: false, ..crowded(0) },
+        );
+        assert_eq!(concurrency.limit(), 16);
     }
 
     #[test]
     fn where_others_have_the_cores_more_may_run() {
         let limit = |cores: f64| {
-            let (mut pace, mut now) = (Pace::new(2, 16), 0);
+            let (mut concurrency, mut now) = (ConcurrencyLimit::new(2, 16), 0);
             for _ in 0..80 {
-                let busy = pace.limit();
+                let busy = concurrency.limit();
                 let on = (cores * 100_000.0) as u64;
-                let seen =
-                    Seen { cpu_us: Some(on), ready_us: Some(busy as u64 * 100_000 - on), ..crowded(busy) };
-                look(&mut pace, &mut now, 1, &seen);
+                let seen = PoolSample {
+                    cpu_us: Some(on),
+                    ready_us: Some(busy as u64 * 100_000 - on),
+                    ..crowded(busy)
+                };
+                look(&mut concurrency, &mut now, 1, &seen);
             }
-            pace.limit()
+            concurrency.limit()
         };
         let limits = [2.0, 1.4, 1.0, 0.5].map(limit);
         assert!(limits.is_sorted() && limits[0] == 3 && (4..=6).contains(&limits[3]), "{limits:?}");
@@ -386,26 +400,26 @@ mod tests {
     #[test]
     fn never_below_the_cores_and_never_above_the_most() {
         for (cores, most, least) in [(4, 16, 4), (8, 3, 3), (1, 1, 1)] {
-            let (mut pace, mut now) = (Pace::new(cores, most), 0);
-            let seen = Seen {
+            let (mut concurrency, mut now) = (ConcurrencyLimit::new(cores, most), 0);
+            let seen = PoolSample {
                 busy: most,
                 cpu_us: Some(cores as u64 * 100_000),
                 ready_us: Some(100_000 * most as u64),
                 finished: 8,
                 pressed: true,
             };
-            look(&mut pace, &mut now, 100, &seen);
-            assert_eq!(pace.limit(), least);
+            look(&mut concurrency, &mut now, 100, &seen);
+            assert_eq!(concurrency.limit(), least);
         }
-        let mut pace = Pace::new(2, 16);
-        pace.set_most(1);
-        assert_eq!(pace.limit(), 1);
+        let mut concurrency = ConcurrencyLimit::new(2, 16);
+        concurrency.set_most(1);
+        assert_eq!(concurrency.limit(), 1);
     }
 
     #[test]
     fn a_kernel_that_says_nothing_of_waiting_does_no_harm() {
-        let (mut pace, mut now) = (Pace::new(2, 16), 0);
-        look(&mut pace, &mut now, 200, &Seen { ready_us: None, cpu_us: None, ..crowded(16) });
-        assert_eq!(pace.limit(), 16);
+        let (mut concurrency, mut now) = (ConcurrencyLimit::new(2, 16), 0);
+        look(&mut concurrency, &mut now, 200, &PoolSample { ready_us: None, cpu_us: None, ..crowded(16) });
+        assert_eq!(concurrency.limit(), 16);
     }
 }
