@@ -46,7 +46,8 @@ final class Shop
 
     private const PRICES = ['price', 'regular_price', 'sale_price', 'date_on_sale_from', 'date_on_sale_to', 'tax_status', 'tax_class'];
     private const STOCK = ['stock_quantity', 'stock_status', 'manage_stock', 'backorders', 'low_stock_amount'];
-    private const LISTED = ['catalog_visibility', 'featured', 'price', 'stock_status'];
+    // Lists can be sorted and filtered by price. WooCommerce says 'regular_price' where 'price' follows from that.
+    private const LISTED = ['catalog_visibility', 'featured', 'price', 'regular_price', 'sale_price', 'date_on_sale_from', 'date_on_sale_to', 'stock_status'];
 
     /** An order is changing the stock. */
     private static bool $ordered = false;

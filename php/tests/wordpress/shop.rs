@@ -66,6 +66,7 @@ fn products() {
     }
     let hard = [
         "do_action('woocommerce_product_object_updated_props', product('shirt'), ['price', 'regular_price'])",
+        "do_action('woocommerce_product_object_updated_props', product('shirt'), ['regular_price'])",
         "do_action('woocommerce_product_object_updated_props', product('shirt-red', 'product_variation'), ['sale_price'])",
         "do_action('wc_after_products_starting_sales', [product('shirt')->id])",
         "do_action('wc_after_products_ending_sales', [product('shirt')->id])",
