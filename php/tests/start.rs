@@ -148,7 +148,7 @@ fn messages_of_the_start_are_told() {
         host.log
     );
     let missing = Host::try_start("", &["--ini-file", "/no/such.ini"]).err().unwrap();
-    assert!(missing.contains("/no/such.ini cannot be read"), "{missing}");
+    assert!(missing.contains("cannot read the ini file /no/such.ini"), "{missing}");
 }
 
 #[test]
