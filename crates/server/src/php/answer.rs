@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use millrace_pages::Note;
 use millrace_pages::judge::is_ours;
-use millrace_wire::frames::{EndFrame, Frame, NoteKind};
+use millrace_wire::frames::{Frame, NoteKind};
 
 use super::worker::FrameSink;
 use super::worker_handle::WorkerHandle;
@@ -13,19 +13,20 @@ use crate::context::log::Log;
 use crate::message::reply::{Aside, Fields, Handed, is_value, reason_phrase};
 
 /// An answer as far as it has come.
-#[derive(Debug)]
-pub struct PhpResponse<'a> {
+#[derive(Debug, Default)]
+pub struct PhpResponse {
     /// Its head.
     pub head: Option<AnswerHead>,
     /// Its content so far.
     pub content: Vec<u8>,
     /// What the script said to the server so far.
     pub aside: Option<Box<Aside>>,
-    /// Its end.
-    pub end: Option<EndFrame>,
+    /// Its end has come.
+    pub is_over: bool,
+    /// That was a fatal error.
+    pub has_failed: bool,
     /// Lines for 103 Early Hints that nobody has taken yet.
     pub early: Vec<u8>,
-    unheard: Unheard<'a>,
 }
 
 /// Told at once, whenever a script says what is to be purged from the page cache.
@@ -68,29 +69,37 @@ pub struct Unheard<'a> {
     pub handle: &'a WorkerHandle,
 }
 
-impl<'a> PhpResponse<'a> {
-    /// An answer of which nothing has come.
-    pub fn new(unheard: Unheard<'a>) -> PhpResponse<'a> {
-        PhpResponse { head: None, content: Vec::new(), aside: None, end: None, early: Vec::new(), unheard }
+impl PhpResponse {
+    /// Its head has come.
+    pub fn begin(&mut self, mut head: AnswerHead) {
+        let ours = std::mem::take(&mut head.ours);
+        if !ours.is_empty() {
+            self.aside.get_or_insert_default().fields = ours;
+        }
+        self.head = Some(head);
     }
 }
 
-impl FrameSink for PhpResponse<'_> {
+/// Takes a worker's answer.
+pub struct Hearing<'a> {
+    /// As far as it has come.
+    pub answer: &'a mut PhpResponse,
+    /// Takes what is not part of it.
+    pub unheard: Unheard<'a>,
+}
+
+impl FrameSink for Hearing<'_> {
     fn take(&mut self, frame: Frame<'_>) {
+        let Hearing { answer, unheard } = self;
         match frame {
             Frame::Head(head) => {
-                let mut head = AnswerHead::read(head.status, head.reason, || head.fields());
-                let ours = std::mem::take(&mut head.ours);
-                if !ours.is_empty() {
-                    self.aside.get_or_insert_default().fields = ours;
-                }
-                self.head = Some(head);
+                answer.begin(AnswerHead::read(head.status, head.reason, || head.fields()));
             }
-            Frame::Early(hints) => add_links(hints.fields(), &mut self.early),
-            Frame::Body(piece) => self.content.extend_from_slice(piece),
-            Frame::End(end) => self.end = Some(end),
-            Frame::Ready(_) | Frame::Log { .. } | Frame::Handler(_) => self.unheard.take(frame),
-            Frame::Note { kind, text } => note(&mut self.aside, &self.unheard, kind, text),
+            Frame::Early(hints) => add_links(hints.fields(), &mut answer.early),
+            Frame::Body(piece) => answer.content.extend_from_slice(piece),
+            Frame::End(end) => (answer.is_over, answer.has_failed) = (true, end.failed),
+            Frame::Ready(_) | Frame::Log { .. } | Frame::Handler(_) => unheard.take(frame),
+            Frame::Note { kind, text } => note(&mut answer.aside, unheard, kind, text),
         }
     }
 }

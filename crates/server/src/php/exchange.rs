@@ -1,49 +1,36 @@
-//! One request: a worker is found, the request sent, the answer read as far as it is there. And what to do if the
-//! worker dies.
-//!
-//! A request is run again if nothing of it has reached the client and either no script has begun (the scoreboard says
-//! that the worker never received it) - whatever its method - or its method is idempotent, once.
+//! A request and a worker of our own: it is sent, the answer read; and what the worker's death means.
 
 use std::cell::RefCell;
-use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::task::Poll;
-use std::time::Duration;
+use std::sync::{Arc, MutexGuard};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
+use millrace_settings::plan;
 use millrace_wire::frames::{BODY_OF_HEAD_MAX, Body as FrameBody, INLINE_BODY_MAX, RequestTooLong};
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
+use tokio::sync::oneshot;
 
-use super::answer::{AnswerHead, PhpResponse};
-use super::crashes::{Denied, Pass};
-use super::loopback::Ports;
-use super::pool::admission::Rank;
-use super::pool::queue::Arrival;
-use super::pool::request_queue::Applicant;
+use super::answer::{AnswerHead, Hearing, PhpResponse};
+use super::crashes::{Ban, Pass};
+use super::job::PhpJob;
+use super::pool::pools::Pools;
 use super::pool::waiters::Short;
-use super::pool::{Lease, QueueRefusal, WorkerSet, WorkersShared};
-use super::pump;
+use super::pool::{Lease, ServiceStage, WorkersShared, WorkersState};
+use super::pump::{ContentMaker, MakerEnd};
+use super::stream::{Pipe, ToPipe};
+use super::transport::{Refusal, RunFailure, SentRequest, Transport};
 use super::variables;
 use super::worker_handle::{Task, WorkerHandle};
 use crate::context::stats::Counter;
-use crate::message::reply::{Aside, Body, Reply, plain};
+use crate::message::reply::{Reply, plain};
 use crate::message::request::{Content, Request};
 use crate::php::PhpThread;
-use crate::php::SiteWorkers;
-use crate::site::visitors::Unserved;
-use crate::site::{Script, Site};
 
-/// Workers that may die one after the other before they have received a request.
-const ATTEMPTS: u32 = 5;
 /// For so long it is waited until it is known how a worker ended. Its host tells within milliseconds, if there is one.
 const ENDING: Duration = Duration::from_millis(100);
-/// So long a request waits for others of a page that kills, at most.
-const SUSPECT_WAIT: Duration = Duration::from_secs(10);
-/// Bytes of an answer that are read before the first of them leave, if they are there.
-const FIRST_BYTES: usize = 256 << 10;
 /// A larger frame is sent only by its own request, bytes. A socket takes some of this size at once.
 const SHORT_FRAME: usize = 8 << 10;
 /// A larger frame buffer is not kept.
@@ -54,129 +41,214 @@ thread_local! {
     static FRAME: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Why there is no answer.
-#[derive(Debug)]
-enum WorkerFailure {
-    /// The worker died before it had received the request.
-    NotBegun,
-    /// The worker died while the script ran.
-    Begun,
-    /// The worker was killed because the script took too long.
-    Late,
-    /// The worker sent what is no answer.
-    Garbage,
-    /// The request's head does not fit into a frame.
-    TooLong,
-    /// The request could not be handed over: no memory or descriptor for its content.
-    Ours(io::Error),
+impl Transport for WorkersShared {
+    type Lease = Lease;
+    type State = WorkersState;
+    type Sent = Leased;
+    type Past = ();
+
+    const REPORTS_VISITORS: bool = true;
+    const REPEATS: u32 = 1;
+    const NAME: &'static str = "PHP";
+    const NOT_BEGUN: &'static str = "PHP workers in a row died";
+
+    fn settings(&self) -> &plan::Php {
+        &self.settings
+    }
+
+    fn ban(&self) -> &Arc<Ban> {
+        &self.ban
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WorkersState> {
+        WorkersShared::lock(self)
+    }
+
+    fn pools(state: &mut WorkersState) -> &mut Pools<oneshot::Sender<Lease>> {
+        &mut state.pools
+    }
+
+    fn since_epoch(&self, now: Instant) -> u64 {
+        WorkersShared::since_epoch(self, now)
+    }
+
+    fn take(self: &Arc<Self>, state: &mut WorkersState, thread: usize, job: &PhpJob<'_>) -> Option<Lease> {
+        self.take_idle(state, thread, job.pool, job.rank)
+    }
+
+    fn taken(&self, lease: &mut Lease) {
+        self.make_way(lease.worker());
+    }
+
+    fn refuses(&self, state: &mut WorkersState) -> Option<Refusal> {
+        if !state.cannot_boot() {
+            return None;
+        }
+        // This request has it tried again.
+        state.level = state.level.max(1);
+        Some(Refusal::Unbooted)
+    }
+
+    fn is_ending(state: &WorkersState) -> bool {
+        state.stage >= ServiceStage::Stopping(0)
+    }
+
+    fn waits(&self, mut state: MutexGuard<'_, WorkersState>) {
+        let act = state.raise(self.lowers());
+        drop(state);
+        if act {
+            self.wake();
+        }
+    }
+
+    fn short(&self, job: &PhpJob<'_>, request: &Request) -> Option<Short> {
+        short(self, job, request)
+    }
+
+    fn is_begun(lease: &Lease) -> bool {
+        lease.is_begun()
+    }
+
+    fn watch(lease: &mut Lease, pass: Pass) {
+        lease.worker().pass = Some(pass);
+    }
+
+    async fn ready(
+        self: &Arc<Self>,
+        _: &Rc<PhpThread>,
+        lease: Lease,
+        _: &PhpJob<'_>,
+        _: &mut (),
+    ) -> Result<Lease, Refusal> {
+        Ok(lease)
+    }
+
+    async fn send(
+        self: &Arc<Self>,
+        thread: &Rc<PhpThread>,
+        mut lease: Lease,
+        job: &PhpJob<'_>,
+        request: &Request,
+    ) -> Result<Leased, RunFailure> {
+        if lease.is_begun() {
+            take_over(&mut lease, thread)?;
+        } else {
+            send(&mut lease, self, thread, job, request).await?;
+        }
+        let handle = lease.worker().handle.clone();
+        Ok(Leased { lease, shared: self.clone(), handle, failed: false })
+    }
 }
 
-/// Runs a script and returns its answer as soon as its fields are known; 502, 503, 504 where that fails. Dropping the
-/// future tells the script that its client has gone. `None` if `gone` became ready before a worker had the request; it is
-/// not looked at any more after that.
-pub async fn run(
-    thread: &Rc<PhpThread>,
-    workers: &WorkerSet,
-    site: &Arc<SiteWorkers>,
-    request: &mut Request,
-    script: &Script,
-    gone: impl Future<Output = ()>,
-) -> Option<Reply> {
-    let stats = &thread.stats;
-    site.visitors.begin(thread, request, site.cache.as_deref());
-    let mut unserved = Unserved(request.visit.clone());
-    let pool = site.pools.of(request);
-    let rank = site.pools.rank(request, pool);
-    let mut gone = pin!(unless(site.pools.outlives_its_client(pool), gone));
-    let (mut attempts, mut repeated) = (0, false);
-    loop {
-        let patience = SUSPECT_WAIT.min(workers.shared().settings.pools[pool.index()].queue_timeout);
-        let pass = match workers.shared().ban.enter(request, script, patience, gone.as_mut()).await {
-            Ok(pass) => pass,
-            Err(denied) => return denial(thread, site, denied),
-        };
-        let suspect = pass.as_ref().is_some_and(Pass::is_suspect);
-        let asker = || Arrival {
-            from: applicant(request, rank),
-            local: local(request),
-            // A worker that got it ahead would run it without its pass.
-            short: if pass.is_some() { None } else { short(workers.shared(), site, request, script) },
-        };
-        let mut lease = match workers.shared().acquire(thread, pool, rank, asker, gone.as_mut()).await {
-            Ok(lease) => {
-                // From now on the worker's task has it.
-                unserved.0 = None;
-                lease
-            }
-            Err(refused) => {
-                let counter = match refused {
-                    QueueRefusal::Full => Counter::PhpQueueFull,
-                    QueueRefusal::Timeout => Counter::PhpQueueTimeouts,
-                    QueueRefusal::Overload => Counter::PhpOverload,
-                    QueueRefusal::Unbooted => Counter::PhpUnbooted,
-                    QueueRefusal::Gone => {
-                        stats.add(Counter::PhpGone, 1);
-                        return None;
-                    }
-                };
-                stats.add(counter, 1);
-                // Waiting does not help where no worker boots.
-                let waits = refused != QueueRefusal::Unbooted;
-                return Some(if waits { site.turned_away() } else { site.unavailable() });
-            }
-        };
-        if pass.is_some() {
+/// A worker that is leased for a request, and has it.
+pub struct Leased {
+    lease: Lease,
+    shared: Arc<WorkersShared>,
+    handle: Arc<WorkerHandle>,
+    failed: bool,
+}
+
+impl SentRequest for Leased {
+    fn poll_answer(
+        &mut self,
+        cx: &mut Context<'_>,
+        _: &Request,
+        answer: &mut PhpResponse,
+    ) -> Poll<io::Result<()>> {
+        let mut hearing = Hearing { answer, unheard: self.shared.unheard(&self.handle) };
+        self.lease.worker().poll_read(cx, &mut hearing)
+    }
+
+    fn account(
+        &mut self,
+        thread: &PhpThread,
+        head: &mut AnswerHead,
+        answer: &mut PhpResponse,
+        _: &mut Request,
+    ) -> Option<Reply> {
+        if !answer.is_over || !count_end(thread, &self.handle, answer.has_failed) {
+            return None;
+        }
+        answer.aside.get_or_insert_default().failed = true;
+        // The script has been ended. What it says to that counts; but the beginning of a page is no 200.
+        if self.handle.is_overdue() && head.status == 200 {
+            head.fail(504);
+        } else if self.handle.is_overdue() && head.status == 504 && answer.content.is_empty() {
+            return Some(Reply { aside: answer.aside.take(), ..plain(504) });
+        }
+        None
+    }
+
+    /// Of long ones only the start comes. Some scripts say their length by themselves, and some - WordPress - write no page for
+    /// HEAD: that is no word on GET.
+    fn length_of_get(status: u16, said: Option<u64>, answer: &PhpResponse) -> Option<u64> {
+        let come = answer.content.len();
+        let least = usize::from(matches!(status, 200..=299 | 400..=499));
+        let known =
+            answer.is_over && (least..BODY_OF_HEAD_MAX).contains(&come) && !(come == 0 && said.is_some());
+        match (said, come as u64) {
+            (Some(said), come) if known => Some(said.min(come)),
+            (None, come) if known => Some(come),
+            (said, _) => said,
+        }
+    }
+
+    fn finish(self, thread: &PhpThread) {
+        self.lease.finish(thread.clock.now());
+    }
+
+    async fn lose(mut self, thread: &PhpThread, error: io::Error) -> RunFailure {
+        let failure = failure(thread, &mut self.lease, error);
+        drop(self.lease);
+        if matches!(failure, RunFailure::Begun) {
+            // Whose doing it was decides whether the page may be run again.
+            self.handle.wait_for_end(ENDING).await;
             thread.clock.read();
-            stats.add(Counter::PhpCrashLimited, u64::from(suspect));
-            lease.worker().pass = pass;
         }
-        let failure = match attempt(lease, workers.shared(), thread, site, request, script).await {
-            Ok(reply) => return Some(reply),
-            Err(failure) => failure,
-        };
-        attempts += 1;
-        let again = match failure {
-            WorkerFailure::NotBegun => attempts < ATTEMPTS,
-            WorkerFailure::Begun if request.is_idempotent() && !suspect => {
-                !std::mem::replace(&mut repeated, true)
+        failure
+    }
+}
+
+impl ContentMaker for Leased {
+    fn poll_make(&mut self, cx: &mut Context<'_>, pipe: &Pipe) -> Poll<io::Result<bool>> {
+        let mut into = ToPipe { pipe, end: None, unheard: self.shared.unheard(&self.handle) };
+        self.lease.worker().poll_read(cx, &mut into).map_ok(|()| {
+            self.failed = into.end.is_some_and(|end| end.failed);
+            into.end.is_some()
+        })
+    }
+
+    /// Its time was up.
+    fn is_cut(&self) -> bool {
+        self.failed && self.handle.is_overdue()
+    }
+
+    fn end(mut self, thread: &PhpThread, pipe: &Pipe, why: MakerEnd) {
+        match why {
+            MakerEnd::Whole | MakerEnd::Enough => {
+                if count_end(thread, &self.handle, self.failed) {
+                    pipe.aside().borrow_mut().get_or_insert_default().failed = true;
+                }
+                self.lease.finish(thread.clock.now());
             }
-            _ => false,
-        };
-        if !again {
-            return Some(refusal(thread, script, &failure));
-        }
-        stats.add(Counter::PhpRetried, 1);
-    }
-}
-
-/// The answer to a request that may not run: it has killed workers, or others of its page have.
-fn denial(thread: &PhpThread, site: &Site, denied: Denied) -> Option<Reply> {
-    match denied {
-        Denied::Killer => {
-            thread.stats.add(Counter::PhpCrashRefused, 1);
-            Some(plain(500))
-        }
-        Denied::Crowd => {
-            thread.stats.add(Counter::PhpCrashCrowd, 1);
-            Some(site.turned_away())
-        }
-        Denied::Gone => {
-            thread.stats.add(Counter::PhpGone, 1);
-            None
+            MakerEnd::Lost(error) => {
+                if !self.handle.is_killed() {
+                    // How it ended is told by its host, if it has ended.
+                    let (pid, task) = (self.handle.pid(), self.handle.task());
+                    thread.process.log.error(format_args!(
+                        "the response to {task} is incomplete: lost PHP worker {pid} ({error})"
+                    ));
+                }
+                note_loss(thread, &mut self.lease, &error);
+            }
+            // Dropped: the worker is told, and looked after until it has finished.
+            MakerEnd::Unwanted => {}
         }
     }
-}
-
-/// `event`, or never.
-pub async fn unless(never: bool, event: impl Future<Output = ()>) {
-    if never {
-        std::future::pending::<()>().await;
-    }
-    event.await;
 }
 
 /// Notes that a worker died or sent garbage in the middle of a request; the lease must then be dropped.
-pub fn note_loss(thread: &PhpThread, lease: &mut Lease, error: &io::Error) {
+fn note_loss(thread: &PhpThread, lease: &mut Lease, error: &io::Error) {
     let worker = lease.worker();
     worker.give_up();
     if error.kind() == io::ErrorKind::InvalidData {
@@ -192,7 +264,7 @@ pub fn note_loss(thread: &PhpThread, lease: &mut Lease, error: &io::Error) {
 }
 
 /// Counts a request that has come to its end; whether that was a fatal error, as `failed` says.
-pub fn count_end(thread: &PhpThread, handle: &WorkerHandle, failed: bool) -> bool {
+fn count_end(thread: &PhpThread, handle: &WorkerHandle, failed: bool) -> bool {
     if handle.is_slow() {
         thread.stats.add(Counter::PhpSlow, 1);
     }
@@ -203,114 +275,9 @@ pub fn count_end(thread: &PhpThread, handle: &WorkerHandle, failed: bool) -> boo
     failed
 }
 
-/// One attempt with one worker.
-async fn attempt(
-    mut lease: Lease,
-    shared: &WorkersShared,
-    thread: &Rc<PhpThread>,
-    site: &Site,
-    request: &Request,
-    script: &Script,
-) -> Result<Reply, WorkerFailure> {
-    if lease.is_begun() {
-        take_over(&mut lease, thread)?;
-    } else {
-        send(&mut lease, thread, site, request, script).await?;
-    }
-    let handle = lease.worker().handle.clone();
-    let mut answer = PhpResponse::new(shared.unheard(&handle));
-    let read = poll_fn(|cx| {
-        loop {
-            let polled = lease.worker().poll_read(cx, &mut answer);
-            if !answer.early.is_empty() {
-                let lines = std::mem::take(&mut answer.early);
-                request.hints.iter().for_each(|hints| hints.send(&lines));
-            }
-            match polled {
-                Poll::Ready(Ok(())) if answer.end.is_some() || answer.content.len() >= FIRST_BYTES => {
-                    return Poll::Ready(Ok(()));
-                }
-                Poll::Ready(Ok(())) => (),
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                // Nothing more is there at the moment: what there is goes out.
-                Poll::Pending if answer.head.is_some() => return Poll::Ready(Ok(())),
-                Poll::Pending => return Poll::Pending,
-            }
-        }
-    })
-    .await;
-    // The worker goes on to its next request at that time.
-    thread.clock.read();
-    thread.process.script_speaks();
-    if let Err(error) = read {
-        let failure = failure(thread, &mut lease, error);
-        drop(lease);
-        if matches!(failure, WorkerFailure::Begun) {
-            // Whose doing it was decides whether the page may be run again.
-            handle.wait_for_end(ENDING).await;
-            thread.clock.read();
-        }
-        return Err(failure);
-    }
-    let PhpResponse { head: Some(mut head), content, end, mut aside, .. } = answer else {
-        return Err(failure(thread, &mut lease, io::ErrorKind::InvalidData.into()));
-    };
-    if end.is_some_and(|end| count_end(thread, &handle, end.failed)) {
-        aside.get_or_insert_default().failed = true;
-        // The script has been ended. What it says to that counts; but the beginning of a page is no 200.
-        if handle.is_overdue() && head.status == 200 {
-            head.fail(504);
-        } else if handle.is_overdue() && head.status == 504 && content.is_empty() {
-            lease.finish(thread.clock.now());
-            return Ok(Reply { aside, ..plain(504) });
-        }
-    }
-    let AnswerHead { status, reason, fields, length, .. } = head;
-    // What a script writes that has handed over a file is for nobody.
-    let is_handed = aside.as_ref().is_some_and(|aside| aside.handed().is_some());
-    let body = if matches!(status, 204 | 205 | 304) && !is_handed {
-        lease.finish(thread.clock.now());
-        Body::Empty
-    } else if is_handed {
-        lease.finish(thread.clock.now());
-        Body::Omitted(length)
-    } else if request.is_head() {
-        lease.finish(thread.clock.now());
-        Body::Omitted(length_of_get(status, length, content.len(), end.is_some()))
-    } else if end.is_some() {
-        lease.finish(thread.clock.now());
-        Body::Bytes(as_long_as_said(content, length, &mut aside))
-    } else {
-        Body::Stream(Box::new(pump::start(thread, lease, content, length)))
-    };
-    Ok(Reply { status, reason, fields, body, close: false, dated: false, aside, has_site_fields: false })
-}
-
-/// The length that the answer to GET would have, in an answer to HEAD of which so much has `come`: of long ones only the start comes.
-/// Some scripts say their length by themselves, and some - WordPress - write no page for HEAD: that is no word on GET.
-fn length_of_get(status: u16, said: Option<u64>, come: usize, is_whole: bool) -> Option<u64> {
-    let least = usize::from(matches!(status, 200..=299 | 400..=499));
-    let known = is_whole && (least..BODY_OF_HEAD_MAX).contains(&come) && !(come == 0 && said.is_some());
-    match (said, come as u64) {
-        (Some(said), come) if known => Some(said.min(come)),
-        (None, come) if known => Some(come),
-        (said, _) => said,
-    }
-}
-
-/// Content is as long as the script's Content-Length says: what comes beyond it is cut off, as nginx does. If it is shorter
-/// than that it is sent as it is, but it is not all that was meant.
-pub fn as_long_as_said(mut content: Vec<u8>, said: Option<u64>, aside: &mut Option<Box<Aside>>) -> Vec<u8> {
-    match said {
-        Some(said) if said < content.len() as u64 => content.truncate(said as usize),
-        Some(said) if said > content.len() as u64 => aside.get_or_insert_default().failed = true,
-        _ => {}
-    }
-    content
-}
-
 /// A request that is short enough to be sent while others are on their way, as a frame without its number.
-fn short(shared: &WorkersShared, site: &Site, request: &Request, script: &Script) -> Option<Short> {
+fn short(shared: &WorkersShared, job: &PhpJob<'_>, request: &Request) -> Option<Short> {
+    let PhpJob { site, script, .. } = *job;
     let body = match &request.content {
         Content::Empty => FrameBody::None,
         Content::Memory(bytes) if bytes.len() < SHORT_FRAME => FrameBody::Inline(bytes),
@@ -324,7 +291,7 @@ fn short(shared: &WorkersShared, site: &Site, request: &Request, script: &Script
 }
 
 /// The worker was waited for and has got the request.
-fn take_over(lease: &mut Lease, thread: &PhpThread) -> Result<(), WorkerFailure> {
+fn take_over(lease: &mut Lease, thread: &PhpThread) -> Result<(), RunFailure> {
     thread.stats.add(Counter::PhpRequests, 1);
     let worker = lease.worker();
     let lost = worker.is_lost();
@@ -333,7 +300,7 @@ fn take_over(lease: &mut Lease, thread: &PhpThread) -> Result<(), WorkerFailure>
         Ok(()) => Err(failure(thread, lease, io::ErrorKind::NotConnected.into())),
         Err(error) => {
             worker.give_up();
-            Err(WorkerFailure::Ours(error))
+            Err(RunFailure::Ours(error))
         }
     }
 }
@@ -341,24 +308,24 @@ fn take_over(lease: &mut Lease, thread: &PhpThread) -> Result<(), WorkerFailure>
 /// Sends the request.
 async fn send(
     lease: &mut Lease,
-    thread: &Rc<PhpThread>,
-    site: &Site,
+    shared: &WorkersShared,
+    thread: &PhpThread,
+    job: &PhpJob<'_>,
     request: &Request,
-    script: &Script,
-) -> Result<(), WorkerFailure> {
-    let (file, body) = content(&request.content).map_err(WorkerFailure::Ours)?;
-    let shared = lease.shared().clone();
+) -> Result<(), RunFailure> {
+    let PhpJob { site, script, .. } = *job;
+    let (file, body) = content(&request.content).map_err(RunFailure::Ours)?;
     let worker = lease.worker();
     if let Err(error) = worker.settle(thread.index) {
         worker.give_up();
-        return Err(WorkerFailure::Ours(error));
+        return Err(RunFailure::Ours(error));
     }
     let sent = FRAME.with_borrow_mut(|frame| {
         frame.clear();
         let inject = shared.injected.path(site.plan.profile);
         variables::write(frame, worker.next_sequence(), site, request, script, inject)
             .finish(body)
-            .map_err(|RequestTooLong| WorkerFailure::TooLong)?;
+            .map_err(|RequestTooLong| RunFailure::TooLong)?;
         let now = shared.since_epoch(thread.clock.now());
         let print = worker.pass.as_ref().map(Pass::print);
         let task = |task: &mut Task| {
@@ -423,46 +390,16 @@ fn content(content: &Content) -> io::Result<(Option<File<'_>>, FrameBody<'_>)> {
 }
 
 /// What a worker's death means for its request.
-fn failure(thread: &PhpThread, lease: &mut Lease, error: io::Error) -> WorkerFailure {
+fn failure(thread: &PhpThread, lease: &mut Lease, error: io::Error) -> RunFailure {
     note_loss(thread, lease, &error);
     let worker = lease.worker();
     if worker.handle.is_overdue() {
-        WorkerFailure::Late
+        RunFailure::Late
     } else if error.kind() == io::ErrorKind::InvalidData {
-        WorkerFailure::Garbage
+        RunFailure::Garbage
     } else if worker.has_received() {
-        WorkerFailure::Begun
+        RunFailure::Begun
     } else {
-        WorkerFailure::NotBegun
+        RunFailure::NotBegun
     }
-}
-
-/// Who sends a request, to a queue.
-pub fn applicant(request: &Request, rank: Rank) -> Applicant {
-    Applicant { rank, address: request.ends.client_ip(), place: request.waiting_place() }
-}
-
-fn refusal(thread: &PhpThread, script: &Script, failure: &WorkerFailure) -> Reply {
-    let name = String::from_utf8_lossy(&script.filename);
-    let log = &thread.process.log;
-    match failure {
-        WorkerFailure::Late => plain(504),
-        WorkerFailure::TooLong => plain(431),
-        WorkerFailure::Ours(error) => {
-            log.error(format_args!("cannot pass a request for {name} to PHP: {error}"));
-            plain(503)
-        }
-        WorkerFailure::NotBegun => {
-            log.error(format_args!("{ATTEMPTS} PHP workers in a row died before running {name}"));
-            plain(502)
-        }
-        WorkerFailure::Begun | WorkerFailure::Garbage => plain(502),
-    }
-}
-
-/// The request's connection, if that begins on this machine: with a script, perhaps.
-fn local(request: &Request) -> Option<Ports> {
-    let (client, local) = (request.ends.client?, request.ends.local?);
-    let here = client.ip().is_loopback() || client.ip() == local.ip();
-    here.then(|| Ports { client: client.port(), server: local.port() })
 }

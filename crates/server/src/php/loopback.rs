@@ -5,6 +5,8 @@
 use std::collections::HashSet;
 use std::fs;
 
+use crate::message::Request;
+
 /// The two ports of a connection within this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ports {
@@ -12,6 +14,15 @@ pub struct Ports {
     pub client: u16,
     /// The server's.
     pub server: u16,
+}
+
+impl Ports {
+    /// Those of the request's connection, if that begins on this machine: with a script, perhaps.
+    pub fn of(request: &Request) -> Option<Ports> {
+        let (client, local) = (request.ends.client?, request.ends.local?);
+        let here = client.ip().is_loopback() || client.ip() == local.ip();
+        here.then(|| Ports { client: client.port(), server: local.port() })
+    }
 }
 
 /// Whether one of the processes holds the client's end of one of the connections.

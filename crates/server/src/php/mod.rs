@@ -3,7 +3,7 @@
 //! ```text
 //!   event loop                        pool (one a distinct [php])            processes
 //!   ----------                        ---------------------------            ---------
-//!   run ── acquire ─────────────────> idle workers, waiters, limits
+//!   dispatch ── acquire ────────────> idle workers, waiters, limits
 //!    │                                      ▲ │ │ wake
 //!    │                                      │ └─│── REQUEST of a waiter ───> worker
 //!    │ REQUEST ─────────────────────────────│───│─────────────────────────> worker
@@ -23,7 +23,8 @@
 //! - [`host`]: starting the program `millrace-php`, and its control socket; [`inject`]: the PHP file it is given;
 //! - [`runner`]: the entry of this room: workers of our own, or [`fastcgi`]: php-fpm's;
 //! - [`worker`]: one worker's socket; [`worker_handle`]: what is known of it without a lock; [`scoreboard`];
-//! - [`exchange`]: one request, from REQUEST to a Reply, and what happens if the worker dies;
+//! - [`dispatch`]: the steps of a request, over a [`transport`]: [`exchange`] with workers of our own, or [`fastcgi`];
+//! - [`job`]: what it needs to know of a request's site, and of the workers that run it;
 //! - [`variables`]: what `$_SERVER` will hold; [`answer`]: frames to fields and content; [`stream`]: long answers; [`coder`]:
 //!   their compression;
 //! - [`waiting_room`]: what browsers get that have to wait longer;
@@ -34,10 +35,12 @@
 
 mod answer;
 mod crashes;
+mod dispatch;
 mod exchange;
 mod fastcgi;
 mod host;
 mod inject;
+mod job;
 mod loopback;
 mod pool;
 mod pump;
@@ -50,13 +53,14 @@ mod supervisor;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod transport;
 mod variables;
 mod waiting_room;
 mod worker;
 mod worker_handle;
 
+pub use crate::context::Context as PhpThread;
 pub use answer::OnPurge;
-pub use fastcgi::ConnectionPool;
 pub use renewal::Renewal;
-pub use runner::{PhpService, PhpThread, SiteWorkers, run, run_while};
+pub use runner::{PhpService, SiteWorkers, run, run_while};
 pub use waiting_room::seat;

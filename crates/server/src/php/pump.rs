@@ -5,18 +5,14 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::PhpThread;
-use super::exchange;
-use super::pool::{Lease, WorkersShared};
-use super::stream::{PhpStream, Pipe, ToPipe};
-use super::worker_handle::WorkerHandle;
+use super::stream::{PhpStream, Pipe};
 use crate::context::Spool;
 use crate::context::budget::Holding;
 use crate::context::stats::Counter;
+use crate::php::PhpThread;
 
 /// So long a script is held up, all in all, before what it makes goes to disk.
 const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_millis(100) };
@@ -54,13 +50,8 @@ pub enum MakerEnd {
     Unwanted,
 }
 
-/// A stream that begins with `content`; a local task goes on with the worker.
-pub fn start(thread: &Rc<PhpThread>, lease: Lease, content: Vec<u8>, length: Option<u64>) -> PhpStream {
-    start_with(thread, Leased::new(lease), content, length)
-}
-
 /// A stream that begins with `content`; a local task goes on with `maker`.
-pub fn start_with(
+pub fn start(
     thread: &Rc<PhpThread>,
     maker: impl ContentMaker + 'static,
     content: Vec<u8>,
@@ -309,58 +300,5 @@ impl Spooled {
 impl Drop for Spooled {
     fn drop(&mut self) {
         self.thread.stats.sub(Counter::PhpSpoolBytes, self.written);
-    }
-}
-
-/// A worker that is leased for this answer.
-struct Leased {
-    lease: Lease,
-    shared: Arc<WorkersShared>,
-    handle: Arc<WorkerHandle>,
-    failed: bool,
-}
-
-impl Leased {
-    fn new(mut lease: Lease) -> Leased {
-        let (shared, handle) = (lease.shared().clone(), lease.worker().handle.clone());
-        Leased { lease, shared, handle, failed: false }
-    }
-}
-
-impl ContentMaker for Leased {
-    fn poll_make(&mut self, cx: &mut Context<'_>, pipe: &Pipe) -> Poll<io::Result<bool>> {
-        let mut into = ToPipe { pipe, end: None, unheard: self.shared.unheard(&self.handle) };
-        self.lease.worker().poll_read(cx, &mut into).map_ok(|()| {
-            self.failed = into.end.is_some_and(|end| end.failed);
-            into.end.is_some()
-        })
-    }
-
-    /// Its time was up.
-    fn is_cut(&self) -> bool {
-        self.failed && self.handle.is_overdue()
-    }
-
-    fn end(mut self, thread: &PhpThread, pipe: &Pipe, why: MakerEnd) {
-        match why {
-            MakerEnd::Whole | MakerEnd::Enough => {
-                if exchange::count_end(thread, &self.handle, self.failed) {
-                    pipe.aside().borrow_mut().get_or_insert_default().failed = true;
-                }
-                self.lease.finish(thread.clock.now());
-            }
-            MakerEnd::Lost(error) => {
-                if !self.handle.is_killed() {
-                    // How it ended is told by its host, if it has ended.
-                    let (pid, task) = (self.handle.pid(), self.handle.task());
-                    thread.process.log.error(format_args!(
-                        "the response to {task} is incomplete: lost PHP worker {pid} ({error})"
-                    ));
-                }
-                exchange::note_loss(thread, &mut self.lease, &error);
-            }
-            // Dropped: the worker is told, and looked after until it has finished.
-            MakerEnd::Unwanted => {}
-        }
     }
 }

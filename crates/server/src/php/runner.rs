@@ -8,41 +8,19 @@ use std::time::Duration;
 
 use millrace_settings::plan;
 
-use super::fastcgi::{self, Backends};
-use super::{ConnectionPool, OnPurge, Renewal, exchange, pool};
-use crate::context::Context;
+use super::PhpThread;
+use super::dispatch::Dispatcher;
+use super::fastcgi::Backends;
+use super::{OnPurge, Renewal, pool};
 use crate::context::log::Log;
 use crate::context::stats::PhpStatus;
 use crate::message::Request;
 use crate::message::reply::{Reply, plain};
-use crate::site::{Script, Site};
+use crate::site::{Script, Site, WorkerKind};
 
 /// How long a refusal takes. A client that asks again at once - a load tester, a crawler - would else keep the server busy with
 /// refusals alone; a person does not notice it.
 const REFUSAL: Duration = Duration::from_millis(20);
-
-/// What an event loop has for running PHP: its connections to php-fpm.
-#[derive(Debug)]
-pub struct PhpThread {
-    context: Rc<Context>,
-    /// Its connections to php-fpm.
-    pub fastcgi: ConnectionPool,
-}
-
-impl PhpThread {
-    /// Of an event loop; without any connection yet.
-    pub fn new(context: &Rc<Context>) -> Rc<PhpThread> {
-        Rc::new(PhpThread { context: context.clone(), fastcgi: ConnectionPool::default() })
-    }
-}
-
-impl Deref for PhpThread {
-    type Target = Context;
-
-    fn deref(&self) -> &Context {
-        &self.context
-    }
-}
 
 /// A site, and who runs its scripts.
 #[derive(Debug)]
@@ -61,9 +39,12 @@ impl SiteWorkers {
         self.persistent.as_ref().or(self.service.as_ref())
     }
 
-    /// Who runs a script.
-    pub fn service_of(&self, script: &Script) -> Option<&PhpService> {
-        if script.persistent { self.persistent.as_deref() } else { self.service.as_deref() }
+    /// The pool of its workers of this kind; `None`: it has none.
+    pub fn service_of(&self, kind: WorkerKind) -> Option<&PhpService> {
+        match kind {
+            WorkerKind::Ordinary => self.service.as_deref(),
+            WorkerKind::Persistent => self.persistent.as_deref(),
+        }
     }
 }
 
@@ -104,13 +85,13 @@ pub async fn run_while(
     script: &Script,
     gone: impl Future<Output = ()>,
 ) -> Option<Reply> {
-    let reply = match site.service_of(script) {
+    let reply = match site.service_of(script.workers) {
         Some(PhpService::Workers(workers)) => {
-            exchange::run(thread, workers, site, request, script, gone).await
+            Dispatcher::new(thread, workers.shared()).run(site, request, script, gone).await
         }
         // In a place of its own: a connection's future is not to be as large as both.
         Some(PhpService::FastCgi(backends)) => {
-            Box::pin(fastcgi::run(thread, backends, site, request, script, gone)).await
+            Box::pin(Dispatcher::new(thread, backends.shared()).run(site, request, script, gone)).await
         }
         None => Some(plain(500)),
     };
@@ -130,7 +111,7 @@ impl PhpService {
         let service = if settings.fastcgi.is_empty() {
             PhpService::Workers(pool::WorkerSet::start(settings, log, on_purge)?)
         } else {
-            PhpService::FastCgi(Backends::start(settings, log, on_purge))
+            PhpService::FastCgi(Backends::start(settings, log)?)
         };
         Ok(Arc::new(service))
     }

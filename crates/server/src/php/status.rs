@@ -1,12 +1,15 @@
 //! A pool as people see it.
 
 use std::cmp::Reverse;
+use std::fmt::Debug;
 use std::time::Duration;
 
+use millrace_settings::plan::PhpPool;
 use millrace_wire::frames::{STATE_BACKGROUND, STATE_EXITING, STATE_STARTING};
 
 use super::pool::figures::SlowFigure;
-use super::pool::{Seat, WorkerSet, WorkersShared, WorkersState};
+use super::pool::pools::Pools;
+use super::pool::{Seat, WorkerSet};
 use super::worker_handle::WorkerHandle;
 use crate::context::Clock;
 use crate::context::stats::{BusyWorker, PhpStatus, PoolStatus, SlowScript, WorkerStatus};
@@ -29,7 +32,7 @@ impl WorkerSet {
             waiting: state.pools.waiting() as u64,
             trouble: state.trouble.clone(),
             most_how: state.how.clone(),
-            pools: pools(shared, &state, now),
+            pools: pools(&state.pools, &shared.settings.pools, now),
             slowest,
             ..PhpStatus::default()
         };
@@ -79,8 +82,9 @@ impl WorkerSet {
     }
 }
 
-fn pools(shared: &WorkersShared, state: &WorkersState, now: u64) -> Vec<PoolStatus> {
-    let pools = state.pools.iter().zip(&shared.settings.pools);
+/// How each of a pool's pools is.
+pub fn pools<T: Debug>(all: &Pools<T>, pools: &[PhpPool], now: u64) -> Vec<PoolStatus> {
+    let pools = all.iter().zip(pools);
     let milliseconds = |wait: f64| Duration::from_micros((wait * 1e3) as u64);
     let status = pools.map(|((id, pool), settings)| {
         let waits = pool.figures.waits(now);
@@ -88,12 +92,12 @@ fn pools(shared: &WorkersShared, state: &WorkersState, now: u64) -> Vec<PoolStat
             name: settings.name.clone(),
             running: pool.running as u64,
             workers: pool.share.workers as u64,
-            limit: pool.limit().min(state.pools.most_now()) as u64,
+            limit: pool.limit().min(all.most_now()) as u64,
             waiting: pool.queue.waiters.len() as u64,
             queue: settings.queue as u64,
             held_to: (pool.throttle != usize::MAX).then_some(pool.throttle as u64),
             waiting_room: pool.queue.places() as u64,
-            expected_wait: pool.expected_wait(state.pools.at_once(id)).map(milliseconds),
+            expected_wait: pool.expected_wait(all.at_once(id)).map(milliseconds),
             overloaded: pool
                 .queue
                 .admission

@@ -16,6 +16,7 @@ use millrace_wire::frames::{self, INJECT_VARIABLE};
 use millrace_wire::head::{Framing, Version};
 
 use crate::message::request::{CertifiedClient, Request, Scheme};
+use crate::site::WorkerKind;
 use crate::site::{Script, Site};
 
 /// `SERVER_SOFTWARE`. Millrace says its own name; WordPress is told by `inject` what it asks the name for.
@@ -49,7 +50,8 @@ pub fn write<'b>(
 
 /// `DOCUMENT_ROOT`: without symbolic links, as the script's own path. A persistent worker's script may lie elsewhere.
 fn root<'a>(site: &'a Site, script: &'a Script) -> &'a [u8] {
-    let above = script.filename.strip_suffix(&script.name[..]).filter(|_| !script.persistent);
+    let above =
+        script.filename.strip_suffix(&script.name[..]).filter(|_| script.workers != WorkerKind::Persistent);
     above.filter(|above| above.starts_with(b"/")).unwrap_or(site.plan.root.as_os_str().as_bytes())
 }
 
@@ -350,7 +352,7 @@ mod tests {
 
     fn script(path_info: &str) -> Script {
         let (filename, name) = ((*b"/srv/www/a/x.php").into(), b"/a/x.php".to_vec());
-        Script { filename, name, path_info: path_info.into(), persistent: false }
+        Script { filename, name, path_info: path_info.into(), workers: WorkerKind::Ordinary }
     }
 
     fn write_all(site: &Site, request: &Request, script: &Script) -> Vec<(String, String)> {

@@ -3,14 +3,17 @@
 //! JavaScript. A signed cookie keeps the time of its arrival ([`places`](super::pool::places)), so that the browser that has waited
 //! longest goes first. Other clients get the plain 503.
 
+use std::rc::Rc;
+
 use super::PhpService;
-use super::exchange::applicant;
+use super::SiteWorkers;
+use super::dispatch::Dispatcher;
+use super::job::PhpJob;
 use super::pool::places::KeptPlace;
 use crate::context::stats::Counter;
 use crate::message::reply::{Body, Reply};
 use crate::message::request::{PLACE_COOKIE, Request, Scheme};
 use crate::php::PhpThread;
-use crate::php::SiteWorkers;
 use crate::site::{Script, Site};
 
 /// The page, if the site has none of its own.
@@ -92,7 +95,7 @@ const WORDS: [Words; 6] = [
 /// The answer to a request for which there was no worker: a place in the waiting room if a browser asks for a page, else
 /// `reply` as it is.
 pub fn seat(
-    thread: &PhpThread,
+    thread: &Rc<PhpThread>,
     site: &SiteWorkers,
     request: &Request,
     script: &Script,
@@ -101,12 +104,11 @@ pub fn seat(
     if !reply.is_turned_away() || !site.plan.waiting_room || !is_navigation(request) {
         return reply;
     }
-    let Some(workers) = site.service_of(script) else { return reply };
-    let pool = site.pools.of(request);
-    let from = applicant(request, site.pools.rank(request, pool));
-    let told = match workers {
-        PhpService::Workers(workers) => workers.shared().keep_place(thread, pool, &from),
-        PhpService::FastCgi(backends) => backends.keep_place(thread, &from),
+    let Some(pool) = site.service_of(script.workers) else { return reply };
+    let job = PhpJob::new(site, request, script, thread.clock.now());
+    let told = match pool {
+        PhpService::Workers(pool) => Dispatcher::new(thread, pool.shared()).keep_place(&job, request),
+        PhpService::FastCgi(backends) => Dispatcher::new(thread, backends.shared()).keep_place(&job, request),
     };
     let Some(told) = told else { return reply };
     thread.stats.add(Counter::PhpWaitingRoom, 1);

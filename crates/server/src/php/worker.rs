@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -443,15 +443,15 @@ impl Worker {
     }
 }
 
-/// Has a descriptor watched by this thread's event loop.
-pub fn watch(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
-    #[expect(deprecated, reason = "unsound for types whose descriptor may change; an OwnedFd's does not")]
+/// Has a descriptor watched by this thread's event loop: an `OwnedFd`, or what has one for good.
+pub fn watch<D: AsRawFd>(descriptor: D, interest: Interest) -> io::Result<AsyncFd<D>> {
+    #[expect(deprecated, reason = "unsound for types whose descriptor may change; these have one for good")]
     AsyncFd::with_interest(descriptor, interest)
 }
 
 /// Receives when there is something. A short read empties the socket: the next wait begins without another attempt.
-pub fn poll_receive(
-    socket: &AsyncFd<OwnedFd>,
+pub fn poll_receive<D: AsRawFd + AsFd>(
+    socket: &AsyncFd<D>,
     cx: &mut Context<'_>,
     input: &mut [u8],
 ) -> Poll<io::Result<usize>> {

@@ -12,7 +12,7 @@ pub use front_door::stranger;
 use crate::context::Context;
 use crate::files::{self, Node, Purpose};
 use crate::message::Request;
-use crate::site::{Script, Site};
+use crate::site::{Script, Site, WorkerKind};
 
 /// How a request is answered.
 #[derive(Debug)]
@@ -120,7 +120,12 @@ impl Finder<'_> {
             match self.look(&path[..end], Purpose::Run) {
                 Node::Script(filename) => {
                     let (name, path_info) = (path[..end].to_vec(), path[end..].to_vec());
-                    return Some(self.run(Script { filename, name, path_info, persistent: false }));
+                    return Some(self.run(Script {
+                        filename,
+                        name,
+                        path_info,
+                        workers: WorkerKind::Ordinary,
+                    }));
                 }
                 Node::Unavailable => return Some(Route::Refuse(503)),
                 _ => {}
@@ -133,8 +138,9 @@ impl Finder<'_> {
     fn run(&self, mut script: Script) -> Route {
         if let Some(worker) = self.site.worker() {
             let front = self.site.plan.front_controller.as_ref();
-            script.persistent =
-                [Some(&worker.name), front].into_iter().flatten().any(|n| n.as_bytes() == script.name);
+            if [Some(&worker.name), front].into_iter().flatten().any(|n| n.as_bytes() == script.name) {
+                script.workers = WorkerKind::Persistent;
+            }
         }
         let may = self.site.plan.php.is_some() && self.site.lets_run(&script.name);
         if may { Route::Php(script) } else { Route::Refuse(404) }
@@ -147,7 +153,12 @@ impl Finder<'_> {
             match self.look(&candidate, purpose) {
                 Node::Script(filename) => {
                     let path_info = Vec::new();
-                    return self.run(Script { filename, name: candidate, path_info, persistent: false });
+                    return self.run(Script {
+                        filename,
+                        name: candidate,
+                        path_info,
+                        workers: WorkerKind::Ordinary,
+                    });
                 }
                 Node::File(entry) => return serve(request, entry),
                 Node::Unavailable => return Route::Refuse(503),
@@ -164,13 +175,18 @@ impl Finder<'_> {
         let Some(script) = &self.site.plan.front_controller else {
             let Some(worker) = self.site.worker() else { return Route::Refuse(404) };
             let (filename, name) = (worker.file.as_os_str().as_bytes().into(), worker.name.clone().into());
-            return self.run(Script { filename, name, path_info: Vec::new(), persistent: true });
+            return self.run(Script {
+                filename,
+                name,
+                path_info: Vec::new(),
+                workers: WorkerKind::Persistent,
+            });
         };
         match self.look(script.as_bytes(), Purpose::Run) {
             // Most requests come here: what its name allows was found out when the site was made.
             Node::Script(filename) if self.site.plan.php.is_some() && self.site.runs_front_controller => {
                 let (name, path_info) = (script.as_bytes().to_vec(), Vec::new());
-                Route::Php(Script { filename, name, path_info, persistent: self.site.worker().is_some() })
+                Route::Php(Script { filename, name, path_info, workers: self.site.front_workers() })
             }
             Node::Unavailable => Route::Refuse(503),
             _ => Route::Refuse(404),

@@ -187,7 +187,7 @@ impl ServeThread {
         Rc::new(ServeThread {
             files: files::OpenFileCache::new(&setup.plan.files, loops),
             pages: CacheThread::new(&context, &service.cache, passes_on),
-            php: PhpThread::new(&context),
+            php: context.clone(),
             path: RefCell::default(),
             setup: RefCell::new(Rc::new(setup)),
             generation,

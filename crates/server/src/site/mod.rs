@@ -14,5 +14,5 @@ pub mod visitors;
 pub use network::Network;
 pub use pool_rules::{PoolId, Rank};
 pub use running::Site;
-pub use script::Script;
+pub use script::{Script, WorkerKind};
 pub use setup::SiteSetup;

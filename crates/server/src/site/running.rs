@@ -10,6 +10,7 @@ use super::network::Network;
 use super::origin::origin;
 use super::pool_rules::PoolRules;
 use super::profile::{Profile, Secrecy};
+use super::script::WorkerKind;
 use super::visitors::Visitors;
 use crate::message::reply::{Body, Reply, plain};
 
@@ -136,6 +137,11 @@ impl Site {
 
     fn allows(&self, path: &[u8]) -> bool {
         self.allowed.as_ref().is_some_and(|allowed| allowed.find(path).is_some())
+    }
+
+    /// The workers that run its front controller.
+    pub fn front_workers(&self) -> WorkerKind {
+        if self.worker().is_some() { WorkerKind::Persistent } else { WorkerKind::Ordinary }
     }
 
     /// Its persistent workers' script.

@@ -11,6 +11,15 @@ pub struct Script {
     pub name: Vec<u8>,
     /// `PATH_INFO`: what follows it, decoded; empty if nothing does.
     pub path_info: Vec<u8>,
-    /// The site's persistent workers run it, which have started their own script already.
-    pub persistent: bool,
+    /// The workers that run it.
+    pub workers: WorkerKind,
+}
+
+/// How workers run their scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerKind {
+    /// The script starts anew for each request.
+    Ordinary,
+    /// The script has started already, and serves request after request (`php.worker_script`).
+    Persistent,
 }

@@ -7,6 +7,7 @@ use millrace_wire::head::Head;
 
 use super::*;
 use crate::message::request::{Content, Ends, Scheme};
+use crate::site::WorkerKind;
 
 fn request(method: &str, target: &str, client: &str, fields: &[(&str, &str)]) -> Request {
     let fields = fields.iter().map(|(name, value)| (*name, value.as_bytes()));
@@ -62,7 +63,7 @@ fn script() -> Script {
         filename: Rc::from(&b"/srv/index.php"[..]),
         name: b"/index.php".to_vec(),
         path_info: Vec::new(),
-        persistent: false,
+        workers: WorkerKind::Ordinary,
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use millrace_wire::fastcgi::{CgiHead, HeadError, Record, RequestEnd};
 
 use super::backends::FastcgiShared;
-use crate::php::answer::AnswerHead;
+use crate::php::answer::{AnswerHead, PhpResponse};
 use crate::site::Script;
 
 /// Messages longer than that together, bytes, are logged in pieces.
@@ -15,36 +15,31 @@ const MARK: &[u8] = b"PHP message: ";
 /// What php-fpm says when it does not find a script.
 const UNKNOWN_SCRIPT: &[u8] = b"Primary script unknown";
 
-/// An answer as far as it has come.
+/// Takes an answer's records.
 #[derive(Debug)]
-pub struct FastcgiResponse {
-    /// Its head.
-    pub head: Option<AnswerHead>,
-    /// Its content so far.
-    pub content: Vec<u8>,
-    /// How it ended.
-    pub end: Option<RequestEnd>,
+pub struct RecordReader {
     /// What the script said to the log.
     pub messages: ScriptMessages,
+    /// How it ended.
+    pub end: Option<RequestEnd>,
     /// The start of the head.
     start: Vec<u8>,
     /// It has no head.
     broken: Option<HeadError>,
 }
 
-impl FastcgiResponse {
+impl RecordReader {
     /// An answer of which nothing has come.
-    pub fn new(messages: ScriptMessages) -> FastcgiResponse {
-        let (content, start) = (Vec::new(), Vec::new());
-        FastcgiResponse { head: None, content, end: None, messages, start, broken: None }
+    pub fn new(messages: ScriptMessages) -> RecordReader {
+        RecordReader { messages, end: None, start: Vec::new(), broken: None }
     }
 
     /// What comes next.
-    pub fn take(&mut self, record: Record<'_>) {
+    pub fn take(&mut self, record: Record<'_>, answer: &mut PhpResponse) {
         match record {
-            Record::Stdout(piece) if self.head.is_some() => self.content.extend_from_slice(piece),
+            Record::Stdout(piece) if answer.head.is_some() => answer.content.extend_from_slice(piece),
             Record::Stdout(piece) if self.start.is_empty() => {
-                if !self.read_head(piece, 0) {
+                if !self.read_head(piece, 0, answer) {
                     self.start.extend_from_slice(piece);
                 }
             }
@@ -52,7 +47,7 @@ impl FastcgiResponse {
                 let mut start = std::mem::take(&mut self.start);
                 let known = start.len();
                 start.extend_from_slice(piece);
-                if !self.read_head(&start, known) {
+                if !self.read_head(&start, known, answer) {
                     self.start = start;
                 }
             }
@@ -61,21 +56,21 @@ impl FastcgiResponse {
         }
     }
 
-    /// Why it is none.
+    /// Why what has come is no answer.
     pub fn broken(&self) -> Option<HeadError> {
         self.broken
     }
 
     /// Reads the head if it is complete; what follows it is content.
-    fn read_head(&mut self, bytes: &[u8], known: usize) -> bool {
+    fn read_head(&mut self, bytes: &[u8], known: usize, answer: &mut PhpResponse) -> bool {
         if self.broken.is_some() {
             return true;
         }
         match CgiHead::parse(bytes, known) {
             Ok(None) => false,
             Ok(Some((head, length))) => {
-                self.head = Some(AnswerHead::read(200, b"", || head.fields()));
-                self.content.extend_from_slice(&bytes[length..]);
+                answer.begin(AnswerHead::read(200, b"", || head.fields()));
+                answer.content.extend_from_slice(&bytes[length..]);
                 true
             }
             Err(error) => {

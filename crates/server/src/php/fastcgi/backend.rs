@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use millrace_settings::plan;
 
+use super::connection::FastcgiStream;
 use crate::php::pool::back_off;
 
 /// Failures in a row, of connections that had been made, that take a backend out.
@@ -56,6 +57,8 @@ pub struct Backend {
     down_until: AtomicU64,
     /// When it went out.
     down_since: AtomicU64,
+    /// The process that listens there, if it is on this machine; 0: it is not known.
+    process: AtomicU32,
     trouble: Mutex<Option<String>>,
 }
 
@@ -98,6 +101,7 @@ impl Backend {
             outages: AtomicU32::new(0),
             down_until: AtomicU64::new(0),
             down_since: AtomicU64::new(0),
+            process: AtomicU32::new(0),
             trouble: Mutex::new(None),
         }
     }
@@ -161,6 +165,25 @@ impl Backend {
         if seen != 0 && seen + BELIEVED_MS <= now {
             self.forget_seen();
         }
+    }
+
+    /// Notes which process listens at the other end of a connection that was made, if that is not known.
+    pub fn note_process(&self, stream: &FastcgiStream) {
+        if self.process.load(Relaxed) == 0
+            && let Some(process) = stream.process()
+        {
+            self.process.store(process, Relaxed);
+        }
+    }
+
+    /// That process.
+    pub fn process(&self) -> Option<u32> {
+        Some(self.process.load(Relaxed)).filter(|process| *process != 0)
+    }
+
+    /// It is none any more.
+    pub fn forget_process(&self) {
+        self.process.store(0, Relaxed);
     }
 
     /// How much it has to do, to be compared.

@@ -1,25 +1,32 @@
-//! What all event loops share: permits to have a connection, the queue, and the backends' counts.
+//! What all event loops and the keeper share: the queue, connections that lie idle, and what is known of the backends.
+//!
+//! The lock. Places, queue and idle connections are under one mutex, as a pool of workers has them. Event loops
+//! take it twice a request: to get a place and to give it back. A connection closes without it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use millrace_settings::plan;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 use super::backend::{Backend, Change};
 use super::capacity;
-use super::connection::Loose;
+use super::connection::{FastcgiConnection, WatchedSocket};
+use super::keeper;
+use crate::context::Clock;
 use crate::context::log::Log;
 use crate::context::stats::{BackendStatus, PhpStatus};
-use crate::php::OnPurge;
-use crate::php::PhpThread;
-use crate::php::pool::places::KeptPlace;
-use crate::php::pool::request_queue::{Applicant, Capacity, RequestQueue};
-use crate::php::pool::waiters::QueuePlace;
+use crate::php::crashes::Ban;
+use crate::php::pool::admission::Rank;
+use crate::php::pool::pools::{PoolId, Pools};
+use crate::php::pool::waiters::Waiter;
+use crate::php::status::pools;
 
 /// How long requests wait for a backend when none is up, since the last one went out: a restart takes about a second.
 const OUTAGE_MS: u64 = 3_000;
+/// Nothing has come over a new connection for so long, though others lie idle: all processes may be taken by those.
+const STARVED_MS: u64 = 1_000;
 
 /// The connections of all sites whose `[php]` settings are equal. Dropping it closes those that nobody uses.
 #[derive(Debug)]
@@ -34,79 +41,58 @@ pub struct FastcgiShared {
     pub settings: plan::Php,
     /// Where they say what happens.
     pub log: Log,
-    /// Who is told what scripts want purged.
-    pub on_purge: OnPurge,
+    /// Requests that kill what runs them: nothing is known of that here.
+    pub ban: Arc<Ban>,
     /// The backends, in the order written.
     pub backends: Vec<Backend>,
     epoch: Instant,
-    /// Permits that somebody has.
+    state: Mutex<FpmState>,
+    /// Connections that are open or being made.
     permits: AtomicUsize,
-    /// Connections that lie idle, on all loops.
-    kept: AtomicUsize,
-    /// Requests that wait. Kept beside the queue, so that it can be read without the lock.
-    waiting: AtomicUsize,
-    queue: Mutex<RequestQueue<Wake>>,
-    wakes: AtomicU64,
-    /// Who is to be told that somebody on another loop waits.
-    keepers: Mutex<Vec<Arc<Notify>>>,
-    retired: AtomicBool,
+    /// Wakes the keeper.
+    called: Condvar,
     /// It was said that a backend has few processes.
     told_most: AtomicBool,
 }
 
-/// What becomes of a request for which there is no connection.
+/// What is under the lock.
 #[derive(Debug)]
-pub enum FastcgiTurn {
-    /// It waits.
-    Waits(QueuedRequest),
-    /// It does not: as many wait as may.
-    Full,
-    /// It does not: more comes than can be served.
-    Overload,
+pub struct FpmState {
+    /// Shares of the connections, each with its waiters.
+    pub pools: Pools<oneshot::Sender<Grant>>,
+    /// Connections that lie idle. The one that became idle last stands last and is taken first: the others grow old and
+    /// can be closed.
+    pub idle: Vec<FastcgiConnection>,
+    /// The sockets of all connections.
+    pub sockets: Vec<Weak<WatchedSocket>>,
+    /// Another configuration has replaced them.
+    pub is_retired: bool,
+    /// The handle is gone: no new request can come.
+    pub is_dropped: bool,
+    /// The keeper sleeps until it is called.
+    pub is_asleep: bool,
 }
 
-/// A request that waits.
+/// A place for a request, and a connection for it, if one lay idle or has been made. Dropped, they go to the next waiter.
 #[derive(Debug)]
-pub struct QueuedRequest {
-    /// Its place in the queue.
-    pub place: QueuePlace,
-    /// Its number.
-    pub id: u64,
-    /// Where it is told what it gets.
-    pub woken: oneshot::Receiver<Grant>,
+pub struct Grant {
+    shared: Arc<FastcgiShared>,
+    pool: PoolId,
+    rank: Rank,
+    connection: Option<FastcgiConnection>,
+    /// When the request was answered, and how long that took, milliseconds.
+    ended: Option<(u64, u64)>,
 }
 
-/// How a waiting request is woken.
-#[derive(Debug)]
-pub struct Wake {
-    /// Its number, under which a connection may be reserved for it.
-    pub id: u64,
-    /// Takes what it gets.
-    pub sender: oneshot::Sender<Grant>,
-}
-
-/// What a waiting request gets.
-#[derive(Debug)]
-pub enum Grant {
-    /// The right to make a connection.
-    Permit(FastcgiPermit),
-    /// A connection of another loop.
-    Loose(Box<Loose>),
-    /// A connection of its own loop lies ready for it.
-    Reserved,
-}
-
-/// The right to have one connection open. Dropped, it goes to who waits longest.
+/// The right to have one connection open.
 #[derive(Debug)]
 pub struct FastcgiPermit {
     shared: Arc<FastcgiShared>,
-    /// It is counted.
-    counted: bool,
 }
 
 /// A permit, and a backend that takes one connection more.
 #[derive(Debug)]
-pub struct FastcgiOpening {
+pub struct Opening {
     permit: FastcgiPermit,
     /// The backend's number.
     pub backend: usize,
@@ -116,7 +102,7 @@ pub struct FastcgiOpening {
 #[derive(Debug)]
 pub enum Choice {
     /// There.
-    Way(FastcgiOpening),
+    There(Opening),
     /// Nowhere now: those that are up have as many as they take.
     Full,
     /// Nowhere: all are out. One may be tried at that time, milliseconds.
@@ -127,29 +113,35 @@ pub enum Choice {
 
 impl Backends {
     /// Asks how many connections they take; one that takes none now may later.
-    pub fn start(settings: &plan::Php, log: &Log, on_purge: OnPurge) -> Backends {
-        let backends = Backends::new(settings, log, on_purge);
-        capacity::ask_all(&backends.shared);
-        backends
-    }
-
-    fn new(settings: &plan::Php, log: &Log, on_purge: OnPurge) -> Backends {
-        let shared = FastcgiShared {
+    ///
+    /// # Errors
+    /// There is no thread for them.
+    pub fn start(settings: &plan::Php, log: &Log) -> Result<Backends, String> {
+        let epoch = Instant::now();
+        let state = FpmState {
+            pools: Pools::new(&settings.pools, settings.workers),
+            idle: Vec::new(),
+            sockets: Vec::new(),
+            is_retired: false,
+            is_dropped: false,
+            is_asleep: false,
+        };
+        let shared = Arc::new(FastcgiShared {
             settings: settings.clone(),
             log: log.clone(),
-            on_purge,
+            ban: Ban::new(Duration::ZERO, settings.workers, epoch),
             backends: settings.fastcgi.iter().cloned().map(Backend::new).collect(),
-            epoch: Instant::now(),
+            epoch,
+            state: Mutex::new(state),
             permits: AtomicUsize::new(0),
-            kept: AtomicUsize::new(0),
-            waiting: AtomicUsize::new(0),
-            queue: Mutex::new(queue(settings)),
-            wakes: AtomicU64::new(0),
-            keepers: Mutex::default(),
-            retired: AtomicBool::new(false),
+            called: Condvar::new(),
             told_most: AtomicBool::new(false),
-        };
-        Backends { shared: Arc::new(shared) }
+        });
+        let backends = Backends { shared };
+        capacity::ask_all(&backends.shared);
+        backends.shared.lock().fit(backends.shared.most());
+        keeper::start(&backends.shared)?;
+        Ok(backends)
     }
 
     /// Asks again how many connections they take: php-fpm may have been given another configuration, too.
@@ -160,8 +152,12 @@ impl Backends {
 
     /// A new configuration replaces them: connections that lie idle are closed, the others when they have finished.
     pub fn retire(&self) {
-        self.shared.retired.store(true, SeqCst);
-        self.shared.wake_keepers();
+        let mut state = self.shared.lock();
+        state.is_retired = true;
+        let idle = std::mem::take(&mut state.idle);
+        self.shared.stir(&mut state);
+        drop(state);
+        drop(idle);
     }
 
     /// How they are; `name` is what people know them by.
@@ -171,12 +167,15 @@ impl Backends {
         let none_is_up = shared.backends.iter().all(|backend| !backend.is_up());
         let trouble = shared.backends.iter().find_map(Backend::trouble).filter(|_| none_is_up);
         let running: u64 = backends.iter().map(|backend| backend.busy).sum();
+        let now = shared.at(Clock::default().now());
+        let state = shared.lock();
         PhpStatus {
             name: name.to_owned(),
             most: shared.most() as u64,
-            idle: shared.kept.load(Relaxed) as u64,
+            idle: state.idle.len() as u64,
             running,
-            waiting: shared.waiting() as u64,
+            waiting: state.pools.waiting() as u64,
+            pools: pools(&state.pools, &shared.settings.pools, now),
             trouble,
             backends,
             ..PhpStatus::default()
@@ -186,22 +185,17 @@ impl Backends {
     /// Whether a request that nobody waits for may run.
     pub fn is_at_leisure(&self) -> bool {
         let busy: usize = self.shared.backends.iter().map(|backend| backend.busy.load(Relaxed)).sum();
-        self.shared.waiting() == 0 && (busy == 0 || busy + 1 < self.shared.most())
+        self.shared.lock().pools.waiting() == 0 && (busy == 0 || busy + 1 < self.shared.most())
     }
 
-    /// A place in the waiting room for a browser whose request was refused; `None`: there are too many.
-    pub fn keep_place(&self, thread: &PhpThread, from: &Applicant) -> Option<KeptPlace> {
-        let now = self.shared.at(thread.clock.now());
-        self.shared.queue().keep_place(now, from, self.shared.capacity())
-    }
-
-    pub(super) fn shared(&self) -> &Arc<FastcgiShared> {
+    pub(in crate::php) fn shared(&self) -> &Arc<FastcgiShared> {
         &self.shared
     }
 }
 
 impl Drop for Backends {
     fn drop(&mut self) {
+        self.shared.lock().is_dropped = true;
         self.retire();
     }
 }
@@ -219,7 +213,21 @@ fn status(backend: &Backend) -> BackendStatus {
     }
 }
 
+impl FpmState {
+    /// As many places as there may be connections.
+    pub fn fit(&mut self, most: usize) {
+        if self.pools.most() != most {
+            self.pools.set_most(most);
+        }
+    }
+}
+
 impl FastcgiShared {
+    /// The state. A panic under the lock would leave it usable: every change is complete in itself.
+    pub fn lock(&self) -> MutexGuard<'_, FpmState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Milliseconds since the pool was made, never 0.
     pub fn now(&self) -> u64 {
         self.at(Instant::now())
@@ -228,6 +236,18 @@ impl FastcgiShared {
     /// The same for a moment.
     pub fn at(&self, moment: Instant) -> u64 {
         moment.saturating_duration_since(self.epoch).as_millis() as u64 + 1
+    }
+
+    /// What calls the keeper.
+    pub fn called(&self) -> &Condvar {
+        &self.called
+    }
+
+    /// There is something for the keeper to look after.
+    pub fn stir(&self, state: &mut FpmState) {
+        if std::mem::take(&mut state.is_asleep) {
+            self.called.notify_one();
+        }
     }
 
     /// Whether several connections of a backend have just failed in the middle of requests.
@@ -240,36 +260,69 @@ impl FastcgiShared {
         self.backends.iter().map(Backend::refusals).sum()
     }
 
-    /// Whether another configuration has replaced them.
-    pub fn is_retired(&self) -> bool {
-        self.retired.load(Relaxed)
-    }
-
-    /// Requests that wait.
-    pub fn waiting(&self) -> usize {
-        self.waiting.load(SeqCst)
-    }
-
     /// Most connections at once: as the settings say, or as many as the backends that are up take together.
-    fn most(&self) -> usize {
+    pub fn most(&self) -> usize {
         let up = self.backends.iter().filter(|backend| backend.is_up());
         let together = up.fold(0usize, |sum, backend| sum.saturating_add(backend.most()));
         // With all of them out, whoever tries them needs a permit.
         if together == 0 { self.settings.workers } else { self.settings.workers.min(together) }
     }
 
+    /// A place for a request of that rank of this pool, which may run.
+    pub fn grant(
+        self: &Arc<Self>,
+        state: &mut FpmState,
+        pool: PoolId,
+        rank: Rank,
+        connection: Option<FastcgiConnection>,
+    ) -> Grant {
+        state.pools.begin(pool, rank);
+        Grant { shared: self.clone(), pool, rank, connection, ended: None }
+    }
+
+    /// The best idle connection for an event loop: to the backend that has least to do, its own before another's. `None`: there
+    /// is none, or a backend without an idle connection has less to do.
+    pub fn take_idle(&self, state: &mut FpmState, thread: usize) -> Option<FastcgiConnection> {
+        let idle = &mut state.idle;
+        if self.backends.len() == 1 {
+            let own = idle.iter().rposition(|connection| connection.home() == thread);
+            return own.map(|at| idle.remove(at)).or_else(|| idle.pop());
+        }
+        let up = self.backends.iter().filter(|backend| backend.is_up());
+        let least = up.map(|backend| backend.load().0).min();
+        let rank = |connection: &FastcgiConnection| {
+            let (busy, requests) = self.backends[connection.backend()].load();
+            (busy, connection.home() != thread, requests)
+        };
+        let best = (0..idle.len()).rev().min_by_key(|at| rank(&idle[*at]))?;
+        let is_one_sided = least.is_some_and(|least| rank(&idle[best]).0 > least);
+        (!is_one_sided).then(|| idle.remove(best))
+    }
+
+    /// Where a new connection goes; one that lies idle is closed if there are as many as may be.
+    pub fn opening(self: &Arc<Self>, now: u64) -> Choice {
+        let permit = self.permit().or_else(|| {
+            let mut state = self.lock();
+            let oldest = (!state.idle.is_empty()).then(|| state.idle.remove(0));
+            drop(state);
+            drop(oldest?);
+            self.permit()
+        });
+        permit.map_or(Choice::Full, |permit| self.choose(permit, now))
+    }
+
     /// A permit, if one is left.
-    pub fn permit(self: &Arc<Self>) -> Option<FastcgiPermit> {
+    fn permit(self: &Arc<Self>) -> Option<FastcgiPermit> {
         let most = self.most();
         let one_more = |open: usize| (open < most).then_some(open + 1);
         self.permits.fetch_update(SeqCst, SeqCst, one_more).ok()?;
-        Some(FastcgiPermit { shared: self.clone(), counted: true })
+        Some(FastcgiPermit { shared: self.clone() })
     }
 
     /// The backend for a new connection: of those that are up the one that has least to do; if none is up, one that may be
     /// tried. The permit is given up where there is none.
-    pub fn choose(&self, permit: FastcgiPermit, now: u64) -> Choice {
-        let opening = |permit, backend| Choice::Way(FastcgiOpening { permit, backend });
+    fn choose(&self, permit: FastcgiPermit, now: u64) -> Choice {
+        let opening = |permit, backend| Choice::There(Opening { permit, backend });
         let all = || self.backends.iter().enumerate();
         let mut up: Vec<_> = all().filter(|(_, backend)| backend.is_up()).collect();
         up.sort_by_key(|(_, backend)| backend.load());
@@ -290,8 +343,68 @@ impl FastcgiShared {
         Choice::Later(soonest.unwrap_or(now).max(now + 1))
     }
 
+    /// Closes all that lie idle to a backend: they are no good any more.
+    pub fn close_all(&self, backend: usize) {
+        let is_there = |connection: &mut FastcgiConnection| connection.backend() == backend;
+        let closed: Vec<_> = self.lock().idle.extract_if(.., is_there).collect();
+        drop(closed);
+    }
+
+    /// Takes out an idle connection to a backend that does not answer new ones, or has more than it takes.
+    pub fn take_starving(&self, idle: &mut Vec<FastcgiConnection>, now: u64) -> Option<FastcgiConnection> {
+        let at = idle.iter().position(|connection| {
+            let backend = &self.backends[connection.backend()];
+            backend.is_crowded() || backend.is_starved(now, STARVED_MS)
+        })?;
+        Some(idle.remove(at))
+    }
+
+    /// Whether a connection over which an answer has come is used again.
+    fn keeps(&self, connection: &FastcgiConnection, now: u64) -> bool {
+        let backend = &self.backends[connection.backend()];
+        if let Some(seen) = backend.see_most(now) {
+            self.tell_most(connection.backend(), seen);
+        }
+        // Where a page takes a second, a new connection costs nothing.
+        !backend.is_crowded() && backend.is_up() && !backend.is_starved(now, STARVED_MS)
+    }
+
+    /// Gives a place that is free to the next waiter, with `spare` or another idle connection; else `spare` lies idle. False
+    /// if no waiter may run.
+    fn pass_on<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, FpmState>,
+        spare: Option<FastcgiConnection>,
+        now: u64,
+    ) -> bool {
+        state.fit(self.most());
+        let home = spare.as_ref().or(state.idle.last()).map(FastcgiConnection::home);
+        let Some((thread, pool, waiter)) = next(&mut state.pools, home, now) else {
+            if let Some(mut connection) = spare
+                // Its process may be what a new one waits for.
+                && !self.backends[connection.backend()].is_starved(now, 0)
+                && !state.is_retired
+            {
+                connection.idle_since = now;
+                state.idle.push(connection);
+            }
+            return false;
+        };
+        let connection = spare.or_else(|| self.take_idle(&mut state, thread));
+        let grant = self.grant(&mut state, pool, waiter.turn.line.rank(), connection);
+        drop(state);
+        // A request that has gone meanwhile gives it back.
+        drop(waiter.wake.send(grant));
+        true
+    }
+
+    /// Gives places to all waiters that may run: a limit has changed.
+    pub fn pump(self: &Arc<Self>, now: u64) {
+        while self.pass_on(self.lock(), None, now) {}
+    }
+
     /// Logs how many connections a backend takes.
-    pub fn tell_most(&self, backend: usize, most: usize) {
+    fn tell_most(&self, backend: usize, most: usize) {
         let (address, workers) = (&self.backends[backend].address, self.settings.workers);
         if !self.told_most.swap(true, Relaxed) {
             self.log.warn(format_args!(
@@ -321,95 +434,69 @@ impl FastcgiShared {
             }
         }
     }
+}
 
-    /// Makes a request of event loop `thread` wait.
-    pub fn wait(&self, thread: usize, from: &Applicant, now: u64) -> FastcgiTurn {
-        let mut queue = self.queue();
-        if queue.waiters.len() >= self.settings.queue {
-            return FastcgiTurn::Full;
-        }
-        let Some(turn) = queue.admit(now, from, self.capacity()) else { return FastcgiTurn::Overload };
-        let (sender, woken) = oneshot::channel();
-        let id = self.wakes.fetch_add(1, Relaxed);
-        let place = queue.waiters.push(thread, turn, now, None, None, Wake { id, sender });
-        self.waiting.store(queue.waiters.len(), SeqCst);
-        FastcgiTurn::Waits(QueuedRequest { place, id, woken })
-    }
-
-    /// A request was served; it took so many milliseconds.
-    pub fn served(&self, now: u64, took: u64) {
-        self.queue().served(now, took as f64);
-    }
-
-    /// What php-fpm's processes use of the cores is not known: their number counts.
-    fn capacity(&self) -> Capacity {
-        Capacity { limit: self.most(), cores: usize::MAX, running: self.permits.load(Relaxed) }
-    }
-
-    /// A request waits no longer.
-    pub fn leave(&self, place: QueuePlace) {
-        let mut queue = self.queue();
-        queue.waiters.remove(place);
-        self.waiting.store(queue.waiters.len(), SeqCst);
-    }
-
-    /// After a request began to wait: is there something for it that came free meanwhile?
-    pub fn look_again(self: &Arc<Self>) {
-        // A permit goes to the first who waits.
-        drop(self.permit());
-        if self.kept.load(SeqCst) > 0 {
-            self.wake_keepers();
-        }
-    }
-
-    /// The one to be served next by what is at home on event loop `thread` (`None`: nowhere): his loop, and how he is woken.
-    pub fn next(&self, thread: Option<usize>) -> Option<(usize, Wake)> {
-        if self.waiting() == 0 {
-            return None;
-        }
-        let mut queue = self.queue();
-        let next = loop {
-            match queue.next(thread, true) {
-                Some((_, waiter)) if waiter.wake.sender.is_closed() => (),
-                next => break next,
+/// Takes out the next waiter that may run, for a connection that is at home on event loop `home`: its loop, and its pool.
+fn next(
+    pools: &mut Pools<oneshot::Sender<Grant>>,
+    home: Option<usize>,
+    now: u64,
+) -> Option<(usize, PoolId, Waiter<oneshot::Sender<Grant>>)> {
+    let mut except = 0;
+    loop {
+        // php-fpm's processes have the priority that it gives them.
+        let id = pools.next(0, true, except)?;
+        let pool = pools.get_mut(id);
+        match pool.next_waiter(home) {
+            None => except |= id.bit(),
+            Some((_, waiter)) if waiter.wake.is_closed() => {}
+            Some((thread, waiter)) => {
+                pool.figures.wait_is_over(waiter.since, now);
+                return Some((thread, id, waiter));
             }
-        };
-        self.waiting.store(queue.waiters.len(), SeqCst);
-        next.map(|(thread, waiter)| (thread, waiter.wake))
-    }
-
-    /// Counts connections that lie idle: one more, or one less.
-    pub fn count_kept(&self, more: bool) {
-        if more {
-            self.kept.fetch_add(1, SeqCst);
-        } else {
-            self.kept.fetch_sub(1, SeqCst);
         }
     }
+}
 
-    /// Has a loop's keeper told when somebody waits.
-    pub fn add_keeper(&self, keeper: Arc<Notify>) {
-        self.keepers.lock().unwrap_or_else(PoisonError::into_inner).push(keeper);
+impl Grant {
+    /// The connection; `None`: one is to be made.
+    pub fn connection(&mut self) -> &mut Option<FastcgiConnection> {
+        &mut self.connection
     }
 
-    /// Has all keepers look at their connections.
-    pub fn wake_keepers(&self) {
-        let keepers = self.keepers.lock().unwrap_or_else(PoisonError::into_inner);
-        keepers.iter().for_each(|keeper| keeper.notify_one());
+    /// The pool.
+    pub fn shared(&self) -> &Arc<FastcgiShared> {
+        &self.shared
     }
 
-    fn queue(&self) -> MutexGuard<'_, RequestQueue<Wake>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The request has been answered: its connection goes to the next waiter, or lies idle, or is closed.
+    pub fn finish(mut self, now: u64) {
+        if let Some(mut connection) = self.connection.take() {
+            self.shared.backends[connection.backend()].answers();
+            self.ended = Some((now, connection.took(now)));
+            if connection.end(now) && self.shared.keeps(&connection, now) {
+                self.connection = Some(connection);
+            }
+        }
     }
 }
 
-/// The queue that the pool of visitors would have.
-fn queue(settings: &plan::Php) -> RequestQueue<Wake> {
-    let wait = settings.pools.first().and_then(|pool| pool.queue_wait);
-    RequestQueue::new(wait.map(|wait| wait.as_millis() as u64))
+impl Drop for Grant {
+    /// A connection whose request is given up is closed: php-fpm finds out by that.
+    fn drop(&mut self) {
+        let spare = self.connection.take_if(|connection| connection.is_idle());
+        drop(self.connection.take());
+        let now = self.ended.map_or_else(|| self.shared.now(), |(now, _)| now);
+        let mut state = self.shared.lock();
+        if let Some((_, took)) = self.ended {
+            state.pools.get_mut(self.pool).finished(now, Some(took));
+        }
+        state.pools.end(self.pool, self.rank);
+        self.shared.pass_on(state, spare, now);
+    }
 }
 
-impl FastcgiOpening {
+impl Opening {
     /// The pool.
     pub fn shared(&self) -> &Arc<FastcgiShared> {
         &self.permit.shared
@@ -421,38 +508,15 @@ impl FastcgiOpening {
     }
 }
 
-impl Drop for FastcgiOpening {
+impl Drop for Opening {
     fn drop(&mut self) {
         // Before the permit: who gets that finds room.
         self.backend().close_one();
     }
 }
 
-impl FastcgiPermit {
-    /// Gives it back without a look at who waits.
-    fn uncount(mut self) {
-        self.counted = false;
-        self.shared.permits.fetch_sub(1, SeqCst);
-    }
-}
-
 impl Drop for FastcgiPermit {
     fn drop(&mut self) {
-        if !self.counted {
-            return;
-        }
         self.shared.permits.fetch_sub(1, SeqCst);
-        // Whoever begins to wait from now on looks for one himself.
-        while self.shared.waiting() > 0 {
-            let Some(permit) = self.shared.permit() else { return };
-            match self.shared.next(None) {
-                None => permit.uncount(),
-                Some((_, wake)) => match wake.sender.send(Grant::Permit(permit)) {
-                    Ok(()) => return,
-                    Err(Grant::Permit(permit)) => permit.uncount(),
-                    Err(_) => return,
-                },
-            }
-        }
     }
 }

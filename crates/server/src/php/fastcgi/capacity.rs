@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use millrace_wire::fastcgi::{get_values, max_connections};
@@ -19,23 +20,40 @@ const ANSWER_MAX: u64 = 4096;
 /// Asks all backends, before the first request comes; waits for the answers, but not for long.
 pub fn ask_all(shared: &Arc<FastcgiShared>) {
     let asked = shared.clone();
-    // On a thread of its own: the caller's may have a runtime already.
-    let asking = std::thread::Builder::new().name("ask-fastcgi".to_owned()).spawn(move || {
-        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
-        runtime.block_on(async {
-            for backend in 0..asked.backends.len() {
-                if let Err(error) = ask(&asked, backend).await {
-                    let address = &asked.backends[backend].address;
-                    asked.log.warn(format_args!(
-                        "php-fpm at {address}: {error}; PHP requests get 503 until it accepts connections"
-                    ));
-                }
+    let asking = on_a_thread(async move || {
+        for backend in 0..asked.backends.len() {
+            if let Err(error) = ask(&asked, backend).await {
+                let address = &asked.backends[backend].address;
+                asked.log.warn(format_args!(
+                    "php-fpm at {address}: {error}; PHP requests get 503 until it accepts connections"
+                ));
             }
-        });
+        }
     });
-    if let Ok(asking) = asking {
-        let _ = asking.join();
-    }
+    asking.map(JoinHandle::join);
+}
+
+/// Finds out whether a backend that is out takes connections again, while another one takes the requests.
+pub fn probe(shared: Arc<FastcgiShared>, backend: usize) {
+    on_a_thread(async move || {
+        let began = shared.now();
+        match ask(&shared, backend).await {
+            Ok(()) => shared.tell(backend, shared.backends[backend].accepts()),
+            Err(error) => {
+                let change = shared.backends[backend].refuses(began, shared.now(), &error.to_string());
+                shared.tell(backend, change);
+            }
+        }
+    });
+}
+
+/// Runs this on a thread of its own: the caller's may have a runtime already, or no time.
+fn on_a_thread(work: impl AsyncFnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
+    let run = move || {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+        runtime.block_on(work());
+    };
+    std::thread::Builder::new().name("ask-fastcgi".to_owned()).spawn(run).ok()
 }
 
 /// Asks a backend how many connections it takes at once.
@@ -45,6 +63,7 @@ pub fn ask_all(shared: &Arc<FastcgiShared>) {
 pub async fn ask(shared: &FastcgiShared, backend: usize) -> io::Result<()> {
     let backend = &shared.backends[backend];
     let stream = connect(&backend.address, shared.settings.fastcgi_connect_timeout).await?;
+    backend.note_process(&stream);
     let answer = match stream {
         FastcgiStream::Unix(stream) => tokio::time::timeout(PATIENCE, question(stream)).await,
         FastcgiStream::Tcp(stream) => tokio::time::timeout(PATIENCE, question(stream)).await,
@@ -53,17 +72,6 @@ pub async fn ask(shared: &FastcgiShared, backend: usize) -> io::Result<()> {
         backend.set_most(most);
     }
     Ok(())
-}
-
-/// Finds out whether a backend that is out takes connections again, while another one takes the requests.
-pub async fn probe(shared: Arc<FastcgiShared>, backend: usize) {
-    let began = shared.now();
-    match ask(&shared, backend).await {
-        Ok(()) => shared.tell(backend, shared.backends[backend].accepts()),
-        Err(error) => {
-            shared.tell(backend, shared.backends[backend].refuses(began, shared.now(), &error.to_string()));
-        }
-    }
 }
 
 /// Everything that comes back until the connection is closed.

@@ -1,16 +1,15 @@
 //! One connection to a backend, on one event loop.
 //!
-//! It is watched for reading only: an application that reads its request would otherwise wake the loop once more, just to
+//! It is registered with the loop that used it last, and moves where another one needs it ([`FastcgiConnection::settle`]). It is watched for reading only: an application that reads its request would otherwise wake the loop once more, just to
 //! say that there is room to write.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::rc::Rc;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use millrace_settings::plan;
 use millrace_wire::fastcgi::{Record, RecordDecoder, RecordStep};
@@ -20,11 +19,14 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::{TcpStream, UnixStream};
 
-use super::backends::{FastcgiOpening, FastcgiShared};
+use super::backends::Opening;
+use crate::php::pool::pools::PoolId;
 use crate::php::worker::{poll_receive, watch};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
+/// In place of a moment: it has passed.
+const LATE: u64 = u64::MAX;
 
 thread_local! {
     /// What is read lies here until it is parsed: no connection owns a buffer.
@@ -34,27 +36,24 @@ thread_local! {
 /// An open connection. Whoever has this value has it to himself.
 #[derive(Debug)]
 pub struct FastcgiConnection {
-    /// The socket, also known to the loop's keeper.
-    pub socket: Rc<WatchedSocket>,
+    /// Watched by the event loop of that number.
+    socket: AsyncFd<Arc<WatchedSocket>>,
+    home: usize,
     /// When it became idle, milliseconds since the pool was made.
     pub idle_since: u64,
     /// When its last request began.
     began: u64,
-    line: OpenConnection,
-}
-
-/// A connection on its way from one loop to another.
-#[derive(Debug)]
-pub struct Loose {
-    socket: OwnedFd,
-    line: OpenConnection,
+    /// When that has to be over; 0: whenever.
+    deadline: u64,
+    /// Something has to come, or it is late.
+    is_awaited: bool,
+    line: Link,
 }
 
 /// What a connection is, wherever it is.
 #[derive(Debug)]
-struct OpenConnection {
-    /// Taken out only when it is closed.
-    opening: Option<FastcgiOpening>,
+struct Link {
+    opening: Opening,
     decoder: RecordDecoder,
     /// The start of a record whose rest has not come.
     rest: Vec<u8>,
@@ -72,81 +71,80 @@ enum ConnectionState {
     First,
 }
 
-/// A connection's socket and its limits: the keeper looks at them.
+/// A connection's socket and its limits, also known to the keeper. Times are milliseconds since the pool was made.
 #[derive(Debug)]
 pub struct WatchedSocket {
-    descriptor: AsyncFd<OwnedFd>,
-    /// When the request has to be over, milliseconds; 0: whenever.
-    pub deadline: Cell<u64>,
-    /// Since when something has to come; 0: nothing need.
-    pub silent_since: Cell<u64>,
-    /// One of the two was passed: it was shut down.
-    late: Cell<bool>,
+    descriptor: OwnedFd,
+    /// It is shut down then, unless the connection's holder says otherwise before; 0: never; [`LATE`]: it was.
+    due: AtomicU64,
+    /// When its request began; 0: it has none.
+    began: AtomicU64,
+    /// The pool of its request.
+    pool: AtomicUsize,
 }
 
 impl FastcgiConnection {
-    /// Makes the connection that a [`FastcgiOpening`] leads to; the way is there again where that fails.
+    /// Makes the connection that an [`Opening`] leads to, on event loop `thread`; the way is there again where that fails.
     ///
     /// # Errors
     /// Those of connecting; `TimedOut` if it took too long.
-    pub async fn open(opening: FastcgiOpening) -> Result<FastcgiConnection, (io::Error, FastcgiOpening)> {
+    pub async fn open(opening: Opening, thread: usize) -> Result<FastcgiConnection, (io::Error, Opening)> {
         let limit = opening.shared().settings.fastcgi_connect_timeout;
         let making = opening.backend().make_one();
-        let connected =
-            connect(&opening.backend().address, limit).await.and_then(FastcgiStream::into_descriptor);
+        let connected = connect(&opening.backend().address, limit).await;
         drop(making);
+        let connected = connected.and_then(|stream| {
+            opening.backend().note_process(&stream);
+            let (due, began, pool) = (AtomicU64::new(0), AtomicU64::new(0), AtomicUsize::new(0));
+            let socket = WatchedSocket { descriptor: stream.into_descriptor()?, due, began, pool };
+            watch(Arc::new(socket), Interest::READABLE)
+        });
         let socket = match connected {
             Ok(socket) => socket,
             Err(error) => return Err((error, opening)),
         };
-        let line = OpenConnection {
-            opening: Some(opening),
+        let line = Link {
+            opening,
             decoder: RecordDecoder::default(),
             rest: Vec::new(),
             state: ConnectionState::Idle,
             answered: false,
             heard: false,
         };
-        let descriptor = match watch(socket, Interest::READABLE) {
-            Ok(descriptor) => descriptor,
-            Err(error) => return Err((error, line.into_way())),
-        };
-        Ok(FastcgiConnection::watched(descriptor, line))
+        let (idle_since, began, deadline, is_awaited) = (0, 0, 0, false);
+        Ok(FastcgiConnection { socket, home: thread, idle_since, began, deadline, is_awaited, line })
     }
 
-    /// Has it watched by this event loop.
+    /// Has it watched by this event loop, whose number is `thread`.
     ///
     /// # Errors
     /// The loop can't watch one more.
-    pub fn on_this_loop(loose: Loose) -> io::Result<FastcgiConnection> {
-        Ok(FastcgiConnection::watched(watch(loose.socket, Interest::READABLE)?, loose.line))
+    pub fn settle(&mut self, thread: usize) -> io::Result<()> {
+        if self.home != thread {
+            self.socket = watch(self.socket.get_ref().clone(), Interest::READABLE)?;
+            self.home = thread;
+        }
+        Ok(())
     }
 
-    fn watched(descriptor: AsyncFd<OwnedFd>, line: OpenConnection) -> FastcgiConnection {
-        let (deadline, silent_since, late) = (Cell::new(0), Cell::new(0), Cell::new(false));
-        let socket = Rc::new(WatchedSocket { descriptor, deadline, silent_since, late });
-        FastcgiConnection { socket, idle_since: 0, began: 0, line }
+    /// The event loop that watches it.
+    pub fn home(&self) -> usize {
+        self.home
     }
 
-    /// Closes it; another one may be made instead.
-    pub fn close(self) -> FastcgiOpening {
-        self.line.into_way()
-    }
-
-    /// Takes it from this event loop; `None` if the keeper has it in his hands.
-    pub fn loose(self) -> Option<Loose> {
-        let socket = Rc::into_inner(self.socket)?.descriptor.into_inner();
-        Some(Loose { socket, line: self.line })
+    /// Its socket.
+    pub fn socket(&self) -> &Arc<WatchedSocket> {
+        self.socket.get_ref()
     }
 
     /// Its backend's number.
     pub fn backend(&self) -> usize {
-        self.line.opening().backend
+        self.line.opening.backend
     }
 
-    /// The pool.
-    pub fn shared(&self) -> &Arc<FastcgiShared> {
-        self.line.opening().shared()
+    /// Milliseconds from when the pool was made to that moment.
+    pub fn at(&self, moment: Instant) -> u64 {
+        self.line.opening.shared().at(moment)
     }
 
     /// Whether it was used before, and nothing has come since the last request was sent: it may have been closed before that.
@@ -157,14 +155,19 @@ impl FastcgiConnection {
     /// Whether nothing has come of it since it became idle, so that a request can be sent; asks the kernel.
     pub fn is_alive(&self) -> bool {
         let mut byte = [0; 1];
-        recv(self.socket.descriptor(), &mut byte, RecvFlags::DONTWAIT | RecvFlags::PEEK)
+        recv(self.socket(), &mut byte, RecvFlags::DONTWAIT | RecvFlags::PEEK)
             .is_err_and(|error| error == Errno::AGAIN)
     }
 
-    /// A request is about to be sent, at `now`; it has to be over by `deadline`.
-    pub fn begin(&mut self, now: u64, deadline: u64) {
+    /// Whether it has no request.
+    pub fn is_idle(&self) -> bool {
+        self.line.state == ConnectionState::Idle
+    }
+
+    /// A request of this pool is about to be sent, at `now`; it has to be over by `deadline`.
+    pub fn begin(&mut self, pool: PoolId, now: u64, deadline: u64) {
         let state = if self.line.answered { ConnectionState::Busy } else { ConnectionState::First };
-        let backend = self.line.opening().backend();
+        let backend = self.line.opening.backend();
         backend.busy.fetch_add(1, Relaxed);
         backend.requests.fetch_add(1, Relaxed);
         if state == ConnectionState::First {
@@ -172,9 +175,30 @@ impl FastcgiConnection {
         }
         self.line.state = state;
         self.line.heard = false;
-        self.began = now;
+        (self.began, self.deadline, self.is_awaited) = (now, deadline, false);
         self.line.decoder.begin();
-        self.socket.deadline.set(deadline);
+        let socket = self.socket();
+        socket.pool.store(pool.index(), Relaxed);
+        socket.began.store(now, Relaxed);
+        socket.set_due(deadline);
+    }
+
+    /// Something has to come until then.
+    pub fn await_until(&mut self, moment: u64) {
+        self.is_awaited = true;
+        self.socket().set_due(if self.deadline == 0 { moment } else { moment.min(self.deadline) });
+    }
+
+    /// Whether something has to come.
+    pub fn is_awaited(&self) -> bool {
+        self.is_awaited
+    }
+
+    /// Nothing is read for a while: silence means nothing.
+    pub fn expect_nothing(&mut self) {
+        if std::mem::take(&mut self.is_awaited) {
+            self.socket().set_due(self.deadline);
+        }
     }
 
     /// How long its last request has taken, milliseconds.
@@ -184,10 +208,10 @@ impl FastcgiConnection {
 
     /// The answer is complete. Whether the connection can be used again.
     pub fn end(&mut self, now: u64) -> bool {
-        self.socket.deadline.set(0);
-        self.socket.silent_since.set(0);
+        let in_time = self.socket().due.swap(0, Relaxed) != LATE;
+        self.socket().began.store(0, Relaxed);
         self.line.rest_now(now);
-        self.line.decoder.is_at_rest() && self.line.rest.is_empty() && !self.socket.is_late()
+        in_time && self.line.decoder.is_at_rest() && self.line.rest.is_empty()
     }
 
     /// Reads once and gives the records to `take`.
@@ -201,7 +225,7 @@ impl FastcgiConnection {
         take: impl FnMut(Record<'_>),
     ) -> Poll<io::Result<()>> {
         INPUT.with_borrow_mut(|input| {
-            let length = ready!(poll_receive(&self.socket.descriptor, cx, input))?;
+            let length = ready!(poll_receive(&self.socket, cx, input))?;
             if self.line.state == ConnectionState::First {
                 self.line.first_is_over(now);
             }
@@ -211,20 +235,10 @@ impl FastcgiConnection {
     }
 }
 
-impl OpenConnection {
-    fn opening(&self) -> &FastcgiOpening {
-        self.opening.as_ref().expect("it is open")
-    }
-
-    fn into_way(mut self) -> FastcgiOpening {
-        let now = self.opening().shared().now();
-        self.rest_now(now);
-        self.opening.take().expect("it was open")
-    }
-
+impl Link {
     fn first_is_over(&mut self, now: u64) {
         self.state = ConnectionState::Busy;
-        self.opening().backend().first_is_over(now);
+        self.opening.backend().first_is_over(now);
     }
 
     fn rest_now(&mut self, now: u64) {
@@ -232,7 +246,7 @@ impl OpenConnection {
             self.first_is_over(now);
         }
         if std::mem::replace(&mut self.state, ConnectionState::Idle) == ConnectionState::Busy {
-            self.opening().backend().busy.fetch_sub(1, Relaxed);
+            self.opening.backend().busy.fetch_sub(1, Relaxed);
         }
     }
 
@@ -252,12 +266,10 @@ impl OpenConnection {
     }
 }
 
-impl Drop for OpenConnection {
+impl Drop for Link {
     fn drop(&mut self) {
-        if self.opening.is_some() {
-            let now = self.opening().shared().now();
-            self.rest_now(now);
-        }
+        let now = self.opening.shared().now();
+        self.rest_now(now);
     }
 }
 
@@ -277,19 +289,26 @@ fn records(decoder: &mut RecordDecoder, input: &[u8], mut take: impl FnMut(Recor
     Ok(at)
 }
 
-impl WatchedSocket {
-    /// The socket.
-    pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.descriptor.get_ref().as_fd()
+impl AsFd for WatchedSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
     }
+}
 
+impl AsRawFd for WatchedSocket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.descriptor.as_raw_fd()
+    }
+}
+
+impl WatchedSocket {
     /// Sends as much as the socket takes now; returns how much.
     ///
     /// # Errors
     /// The other end has gone.
     pub fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
         loop {
-            match send(self.descriptor(), bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            match send(&self.descriptor, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
                 Err(Errno::INTR) => (),
                 Err(Errno::AGAIN) => return Ok(0),
                 other => return Ok(other?),
@@ -297,16 +316,34 @@ impl WatchedSocket {
         }
     }
 
-    /// Takes too long: whoever reads from it finds it closed.
-    pub fn shut_down(&self) {
-        self.late.set(true);
-        // It may be closed already.
-        let _ = shutdown(self.descriptor(), Shutdown::Both);
+    /// It is late from then on, unless it is already.
+    fn set_due(&self, due: u64) {
+        let before = self.due.load(Relaxed);
+        if before != LATE && before != due {
+            // Where that fails the keeper was first.
+            let _ = self.due.compare_exchange(before, due, Relaxed, Relaxed);
+        }
     }
 
-    /// Whether that was done.
+    /// Shuts it down if it is late: its reader finds it closed. Never for a later request than the one that is: the
+    /// moment is another one by then.
+    pub fn look(&self, now: u64) {
+        let due = self.due.load(Relaxed);
+        if due != 0 && due <= now && self.due.compare_exchange(due, LATE, Relaxed, Relaxed).is_ok() {
+            // It may be closed already.
+            let _ = shutdown(&self.descriptor, Shutdown::Both);
+        }
+    }
+
+    /// Whether it was late.
     pub fn is_late(&self) -> bool {
-        self.late.get()
+        self.due.load(Relaxed) == LATE
+    }
+
+    /// The pool of its request, and since when it has that; `None`: it has none.
+    pub fn busy(&self) -> Option<(usize, u64)> {
+        let began = self.began.load(Relaxed);
+        (began != 0).then(|| (self.pool.load(Relaxed), began))
     }
 }
 
@@ -320,6 +357,14 @@ pub enum FastcgiStream {
 }
 
 impl FastcgiStream {
+    /// The process that listens at its other end, as far as this one can see it.
+    pub fn process(&self) -> Option<u32> {
+        match self {
+            FastcgiStream::Unix(stream) => u32::try_from(stream.peer_cred().ok()?.pid()?).ok(),
+            FastcgiStream::Tcp(_) => None,
+        }
+    }
+
     /// The socket alone; it does not block.
     fn into_descriptor(self) -> io::Result<OwnedFd> {
         Ok(match self {

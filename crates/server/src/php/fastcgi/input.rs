@@ -1,7 +1,7 @@
 //! The content of a request on its way to the backend: out of memory or a spooled file, as fast as the backend takes it.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::task::{Context, Poll, ready};
 
@@ -75,9 +75,7 @@ impl Input {
             if sent == 0 {
                 let writable = match &mut self.writable {
                     Some(writable) => writable,
-                    none => {
-                        none.insert(watch(socket.descriptor().try_clone_to_owned()?, Interest::WRITABLE)?)
-                    }
+                    none => none.insert(watch(socket.as_fd().try_clone_to_owned()?, Interest::WRITABLE)?),
                 };
                 ready!(writable.poll_write_ready(cx))?.clear_ready();
             }

@@ -7,56 +7,43 @@ use std::task::{Context, Poll, ready};
 
 use millrace_wire::fastcgi::{Record, RequestEnd};
 
-use super::answer::ScriptMessages;
-use super::exchange::Running;
+use super::exchange::Connected;
 use crate::context::stats::Counter;
 use crate::php::PhpThread;
 use crate::php::pump::{ContentMaker, MakerEnd};
 use crate::php::stream::Pipe;
 
-/// A script that goes on writing.
-pub struct Writing {
-    running: Running,
-    messages: ScriptMessages,
-}
-
-impl Writing {
-    /// What comes over this connection.
-    pub fn new(running: Running, messages: ScriptMessages) -> Writing {
-        Writing { running, messages }
-    }
-
+impl Connected {
     /// Reads the rest, which nobody wants, so that the connection can be used again.
-    pub fn let_fall(self) {
+    pub(super) fn let_fall(self) {
         tokio::task::spawn_local(self.drain());
     }
 
     async fn drain(mut self) {
         let result = poll_fn(|cx| {
             loop {
-                match self.poll(cx, |_| ()) {
+                match self.poll_content(cx, |_| ()) {
                     Poll::Ready(Ok(false)) => (),
                     other => return other,
                 }
             }
         })
         .await;
-        self.running.thread.clock.read();
+        self.thread.clock.read();
         match result {
-            Ok(_) => self.running.finish(),
-            Err(error) => self.running.note_loss(&error),
+            Ok(_) => self.give_back(),
+            Err(error) => drop(self.note_loss(error)),
         }
     }
 
     /// Reads once; true at the end.
-    fn poll(&mut self, cx: &mut Context<'_>, mut take: impl FnMut(&[u8])) -> Poll<io::Result<bool>> {
-        let (mut end, messages) = (None, &mut self.messages);
-        ready!(self.running.poll(cx, |record| match record {
+    fn poll_content(&mut self, cx: &mut Context<'_>, mut take: impl FnMut(&[u8])) -> Poll<io::Result<bool>> {
+        ready!(self.poll(cx, |reading, record| match record {
             Record::Stdout(piece) => take(piece),
-            Record::Stderr(piece) => messages.take(piece),
-            Record::End(how) => end = Some(how),
+            Record::Stderr(piece) => reading.messages.take(piece),
+            Record::End(how) => reading.end = Some(how),
         }))?;
-        match end {
+        match self.reading.end {
             None => Poll::Ready(Ok(false)),
             Some(RequestEnd::Complete { .. }) => Poll::Ready(Ok(true)),
             Some(_) => Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
@@ -64,12 +51,12 @@ impl Writing {
     }
 }
 
-impl ContentMaker for Writing {
+impl ContentMaker for Connected {
     fn poll_make(&mut self, cx: &mut Context<'_>, pipe: &Pipe) -> Poll<io::Result<bool>> {
-        let polled = self.poll(cx, |piece| pipe.push(piece));
+        let polled = self.poll_content(cx, |piece| pipe.push(piece));
         if !pipe.has_room() {
             // Nothing is read until the client has taken some.
-            self.running.expect_nothing();
+            self.expect_nothing();
         }
         polled
     }
@@ -77,15 +64,15 @@ impl ContentMaker for Writing {
     fn end(mut self, thread: &PhpThread, pipe: &Pipe, why: MakerEnd) {
         match why {
             MakerEnd::Whole => {
-                self.messages.end();
-                if self.messages.failed {
+                self.reading.messages.end();
+                if self.reading.messages.failed {
                     thread.stats.add(Counter::PhpFailures, 1);
                     pipe.aside().borrow_mut().get_or_insert_default().failed = true;
                 }
-                self.running.finish();
+                self.give_back();
             }
             MakerEnd::Enough => self.let_fall(),
-            MakerEnd::Lost(error) => self.running.note_loss(&error),
+            MakerEnd::Lost(error) => drop(self.note_loss(error)),
             // php-fpm finds out that the client has gone when the connection is closed.
             MakerEnd::Unwanted => {}
         }

@@ -203,6 +203,11 @@ impl ConcurrencyLimit {
         }
     }
 
+    /// Looks stop for a while: what was seen before is of no use then.
+    pub fn pause(&mut self) {
+        (self.looked, self.window) = (None, LimitWindow::default());
+    }
+
     /// Nothing is known any more.
     fn lift(&mut self) {
         (self.limit, self.ceiling) = (self.most as f64, self.most as f64);

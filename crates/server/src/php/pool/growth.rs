@@ -11,7 +11,7 @@ pub const EXTRA: usize = 4;
 
 impl WorkersState {
     /// Raises the level so that there is a worker for each waiter that may run. True if the supervisor has to act.
-    pub(super) fn raise(&mut self, lowers: bool) -> bool {
+    pub fn raise(&mut self, lowers: bool) -> bool {
         let needed = self.needed(lowers);
         self.level = self.level.max(needed.min(self.pools.most()));
         needed > self.live()

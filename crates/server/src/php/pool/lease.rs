@@ -26,11 +26,6 @@ impl Lease {
         self.worker.as_ref().is_some_and(|worker| worker.phase() != WorkerPhase::Ready)
     }
 
-    /// The pool it comes from.
-    pub fn shared(&self) -> &Arc<WorkersShared> {
-        &self.shared
-    }
-
     /// Gives the worker back at the time `now`. One that has not finished is left to itself: somebody has what he
     /// wanted of its answer.
     pub fn finish(mut self, now: Instant) {

@@ -29,7 +29,6 @@ mod lease;
 mod nice;
 pub mod places;
 pub mod pools;
-pub mod queue;
 pub mod request_queue;
 mod shares;
 #[cfg(test)]
@@ -60,7 +59,6 @@ use admission::Rank;
 pub use lease::Lease;
 use nice::Niceness;
 use pools::PoolId;
-pub use queue::QueueRefusal;
 pub use state::{Seat, ServiceStage, WorkersState};
 use waiters::Waiter;
 
@@ -221,6 +219,20 @@ impl WorkersShared {
         state.pools.get_mut(worker.pool).finished(now, took);
         state.end(&mut worker);
         self.place(state, worker, now);
+    }
+
+    /// An idle worker for a request of that rank of this pool, which may run.
+    pub fn take_idle(
+        self: &Arc<Self>,
+        state: &mut WorkersState,
+        thread: usize,
+        pool: PoolId,
+        rank: Rank,
+    ) -> Option<Lease> {
+        let nice = state.pools.get(pool).nice;
+        let mut worker = state.idle.take(thread, nice, self.lowers())?;
+        state.begin(&mut worker, pool, rank);
+        Some(Lease { worker: Some(worker), shared: self.clone() })
     }
 
     /// Gives a worker that is ready to the waiter whose request it has got already, else to the next one, or makes it

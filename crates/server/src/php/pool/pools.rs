@@ -189,7 +189,6 @@ impl<T: Debug> Pools<T> {
     }
 
     /// Workers that run for a pool.
-    #[cfg(test)]
     pub fn running(&self) -> usize {
         self.running
     }
@@ -262,6 +261,7 @@ impl<T: Debug> Pools<T> {
         let pool = self.get_mut(id);
         pool.running += 1;
         pool.unproven += usize::from(rank == Rank::Unproven);
+        pool.figures.served += 1;
     }
 
     /// A worker has run a request of that rank for this pool.
@@ -285,6 +285,19 @@ impl<T: Debug> Pools<T> {
             self.get_mut(id).extra += 1;
         }
         allowed
+    }
+
+    /// Takes out the requests that have waited too long, and that no worker runs.
+    pub fn take_late(&mut self, now: u64) -> Vec<Waiter<T>> {
+        let mut all = Vec::new();
+        for (pool, settings) in self.pools.iter_mut().zip(&self.settings) {
+            let limit = now.checked_sub(settings.queue_timeout.as_millis() as u64);
+            let Some(limit) = limit.filter(|_| pool.queue.waiters.len() > 0) else { continue };
+            let late = pool.queue.waiters.take_older(limit);
+            pool.figures.late += late.len() as u64;
+            all.extend(late);
+        }
+        all
     }
 
     /// The pool whose waiter gets a free worker that gives way as much as `nice`; `lowers`: it can be made to give way

@@ -211,7 +211,6 @@ impl WorkersState {
         debug_assert!(!worker.counted);
         (worker.pool, worker.rank, worker.counted) = (pool, rank, true);
         worker.handle.set_pool(pool);
-        self.pools.get_mut(pool).figures.served += 1;
         self.pools.begin(pool, rank);
     }
 

@@ -16,7 +16,7 @@ mod boots;
 mod host_life;
 mod limits;
 mod memory;
-mod observe;
+pub mod observe;
 mod renew;
 mod workers;
 
@@ -214,20 +214,7 @@ impl Supervisor {
             }
         }
         let stopping = matches!(state.stage, ServiceStage::Stopping(_));
-        let mut refused = Vec::new();
-        for (pool, settings) in
-            state.pools.iter_mut().zip(&settings.pools).filter(|(pool, _)| pool.queue.waiters.len() > 0)
-        {
-            let limit = if stopping {
-                Some(u64::MAX)
-            } else {
-                now.checked_sub(settings.queue_timeout.as_millis() as u64)
-            };
-            let late: Vec<_> =
-                limit.into_iter().flat_map(|limit| pool.queue.waiters.take_older(limit)).collect();
-            pool.figures.late += late.len() as u64;
-            refused.extend(late);
-        }
+        let refused = state.pools.take_late(if stopping { u64::MAX } else { now });
         let retiring = state.stage != ServiceStage::Serving;
         chores.discard =
             retire_idle(&mut state, settings.workers_spare, settings.idle_timeout, now, shared.lowers());

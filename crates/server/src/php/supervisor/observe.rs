@@ -2,10 +2,15 @@
 //! [`admission`](crate::php::pool::admission) says of that in the log.
 
 use std::collections::HashMap;
+use std::fmt::Debug;
+
+use millrace_settings::plan::PhpPool;
 
 use super::Supervisor;
+use crate::context::log::Log;
+use crate::php::pool::Seat;
 use crate::php::pool::concurrency_limit::PoolSample;
-use crate::php::pool::{Seat, WorkersState};
+use crate::php::pool::pools::{Pool, Pools};
 
 /// Not more often than that, milliseconds.
 const EVERY_MS: u64 = 90;
@@ -15,7 +20,7 @@ const STUCK_MEANS: f64 = 10.0;
 
 /// What was seen the last time.
 #[derive(Debug, Default)]
-pub(super) struct Observed {
+pub struct Observed {
     at: u64,
     /// Times of the workers, by process id.
     times: HashMap<u32, Times>,
@@ -44,40 +49,54 @@ impl Supervisor {
     /// Looks how the workers get on, and sets how many of them each pool may have at once.
     pub(super) fn observe(&mut self) {
         let now = self.now();
-        if now < self.observed.at + EVERY_MS {
+        if !self.observed.is_due(now) {
             return;
         }
-        self.observed.at = now;
-        let mut state = self.shared.lock();
-        let seen = |running: usize, waiting: usize, (finished, refused): (u64, u64)| PoolSample {
-            busy: running,
-            finished,
-            pressed: waiting > 0 || refused > 0,
-            ..PoolSample::default()
+        let shared = self.shared.clone();
+        let mut state = shared.lock();
+        let mut seen = look(&mut state.pools);
+        let live = || {
+            state.seats().iter().filter_map(|seat| match seat {
+                Seat::Live(handle) => Some(handle),
+                _ => None,
+            })
         };
-        let pools = state.pools.iter_mut();
-        let mut pools: Vec<PoolSample> = pools
-            .map(|pool| seen(pool.running, pool.queue.waiters.len(), std::mem::take(&mut pool.lately)))
-            .collect();
-        let live = state.seats().iter().filter_map(|seat| match seat {
-            Seat::Live(handle) => Some((handle.pid(), handle.pool())),
-            _ => None,
-        });
-        let stuck = stuck(&state, now);
-        let active = pools.iter().any(|seen| seen.finished > 0 || seen.busy > 0);
-        let processes: Vec<(u32, usize)> = if active { live.collect() } else { Vec::new() };
+        let busy = live().filter_map(|handle| Some((handle.pool(), handle.busy_since()?)));
+        let stuck = stuck(&state.pools, busy, now);
+        let active = seen.iter().any(|seen| seen.finished > 0 || seen.busy > 0);
+        let processes: Vec<(u32, usize)> =
+            live().filter(|_| active).map(|handle| (handle.pid(), handle.pool())).collect();
         drop(state);
-        self.measure(&processes, &mut pools);
-        self.set_throttles(now, &pools, &stuck);
+        self.observed.measure(&processes, &mut seen);
+        let mut state = shared.lock();
+        let (raised, news) =
+            self.observed.set_throttles(now, &mut state.pools, &shared.settings.pools, &seen, &stuck);
+        if raised {
+            shared.pump(state, now);
+        } else {
+            drop(state);
+        }
+        news.iter().for_each(|news| news.tell(&shared.log));
+    }
+}
+
+impl Observed {
+    /// Whether it is time to look again.
+    pub fn is_due(&mut self, now: u64) -> bool {
+        let is_due = now >= self.at + EVERY_MS;
+        if is_due {
+            self.at = now;
+        }
+        is_due
     }
 
-    /// Adds what each pool's workers used since the last time.
-    fn measure(&mut self, processes: &[(u32, usize)], pools: &mut [PoolSample]) {
+    /// Adds what each pool's processes used since the last time.
+    pub fn measure(&mut self, processes: &[(u32, usize)], pools: &mut [PoolSample]) {
         let mut times = HashMap::with_capacity(processes.len());
         for (pid, pool) in processes {
             let Some(seen) = pools.get_mut(*pool) else { continue };
             let Some(now) = Times::read(*pid) else { continue };
-            let before = self.observed.times.get(pid).copied().unwrap_or(now);
+            let before = self.times.get(pid).copied().unwrap_or(now);
             let add = |sum: &mut Option<u64>, before: u64, now: u64| {
                 *sum = Some(sum.unwrap_or(0) + now.saturating_sub(before) / 1_000);
             };
@@ -86,18 +105,24 @@ impl Supervisor {
             times.insert(*pid, now);
         }
         if !processes.is_empty() {
-            self.observed.times = times;
+            self.times = times;
         }
     }
 
-    /// Each pool may have as many at once as are of use, besides those that are `stuck`.
-    fn set_throttles(&mut self, now: u64, seen: &[PoolSample], stuck: &[usize]) {
-        let shared = self.shared.clone();
-        let mut state = shared.lock();
+    /// Each pool may have as many at once as are of use, besides those that are `stuck`. Returns whether one may have more, and
+    /// what is to be told.
+    pub fn set_throttles<'a, L: Debug>(
+        &mut self,
+        now: u64,
+        pools: &mut Pools<L>,
+        settings: &'a [PhpPool],
+        seen: &[PoolSample],
+        stuck: &[usize],
+    ) -> (bool, Vec<News<'a>>) {
         let (mut raised, mut news) = (false, Vec::new());
-        self.observed.overloads.resize(seen.len(), None);
-        let pools = state.pools.iter_mut().zip(seen.iter().zip(stuck)).zip(&shared.settings.pools);
-        for (((pool, (seen, stuck)), settings), told) in pools.zip(&mut self.observed.overloads) {
+        self.overloads.resize(seen.len(), None);
+        let pools = pools.iter_mut().zip(seen.iter().zip(stuck)).zip(settings);
+        for (((pool, (seen, stuck)), settings), told) in pools.zip(&mut self.overloads) {
             pool.concurrency.look(now, seen);
             let throttle = match settings.adaptive && pool.concurrency.is_holding_back() {
                 true => pool.concurrency.limit() + stuck,
@@ -108,39 +133,61 @@ impl Supervisor {
             pool.queue.admission.used(seen.cpu_us.unwrap_or(0), seen.finished);
             let overload = pool.queue.admission.overloaded_since(now);
             if overload.is_some() != told.is_some() {
-                news.push((&settings.name, overload.or(*told).unwrap_or(now), overload.is_some()));
+                let since = overload.or(*told).unwrap_or(now);
+                let over = overload.is_none().then(|| now.saturating_sub(since) / 1_000);
+                news.push(News { pool: &settings.name, over });
             }
             *told = overload;
         }
-        if raised {
-            shared.pump(state, now);
-        } else {
-            drop(state);
-        }
-        for (name, since, begins) in news {
-            if begins {
-                shared.log.warn(format_args!(
-                    "PHP pool {name} is overloaded: refusing requests that would wait too long; see `millrace \
-                     status` and php.queue_wait"
-                ));
-            } else {
-                let seconds = now.saturating_sub(since) / 1_000;
-                shared.log.info(format_args!("PHP pool {name} is no longer overloaded, after {seconds} s"));
+        (raised, news)
+    }
+}
+
+/// An overload begins, or ends.
+#[derive(Debug)]
+pub struct News<'a> {
+    pool: &'a str,
+    /// It is over, after so many seconds.
+    over: Option<u64>,
+}
+
+impl News<'_> {
+    /// Logs it.
+    pub fn tell(&self, log: &Log) {
+        let name = self.pool;
+        match self.over {
+            None => log.warn(format_args!(
+                "PHP pool {name} is overloaded: refusing requests that would wait too long; see `millrace status` \
+                 and php.queue_wait"
+            )),
+            Some(seconds) => {
+                log.info(format_args!("PHP pool {name} is no longer overloaded, after {seconds} s"));
             }
         }
     }
 }
 
-/// How many workers of each pool run something that is not like the rest: endless loops, imports, what waits for a service
-/// that does not answer. They would hold what places there are, and nobody else would be served.
-fn stuck(state: &WorkersState, now: u64) -> Vec<usize> {
-    let mut stuck = vec![0; state.pools.iter().count()];
-    for seat in state.seats() {
-        let Seat::Live(handle) = seat else { continue };
-        let (Some(since), pool) = (handle.busy_since(), handle.pool()) else { continue };
-        let Some((_, of)) = state.pools.iter().nth(pool) else { continue };
-        let usual = of.queue.admission.mean().unwrap_or(0.0) * STUCK_MEANS;
-        if since + STUCK_MS.max(usual as u64) <= now {
+/// What each pool has done since the last look.
+pub fn look<L: Debug>(pools: &mut Pools<L>) -> Vec<PoolSample> {
+    let seen = |running: usize, waiting: usize, (finished, refused): (u64, u64)| PoolSample {
+        busy: running,
+        finished,
+        pressed: waiting > 0 || refused > 0,
+        ..PoolSample::default()
+    };
+    let pools = pools.iter_mut();
+    pools.map(|pool| seen(pool.running, pool.queue.waiters.len(), std::mem::take(&mut pool.lately))).collect()
+}
+
+/// How many requests of each pool are not like the rest: endless loops, imports, what waits for a service that does not
+/// answer. They would hold what places there are, and no other request would be served. `busy`: of each that runs its pool, and
+/// since when.
+pub fn stuck<L: Debug>(pools: &Pools<L>, busy: impl Iterator<Item = (usize, u64)>, now: u64) -> Vec<usize> {
+    let usual = |pool: &Pool<L>| pool.queue.admission.mean().unwrap_or(0.0) * STUCK_MEANS;
+    let limits: Vec<u64> = pools.iter().map(|(_, pool)| STUCK_MS.max(usual(pool) as u64)).collect();
+    let mut stuck = vec![0; limits.len()];
+    for (pool, since) in busy {
+        if limits.get(pool).is_some_and(|limit| since + limit <= now) {
             stuck[pool] += 1;
         }
     }

@@ -28,12 +28,12 @@ use tokio::task::LocalSet;
 
 use super::pool::{Seat, WorkersShared};
 use super::{OnPurge, PhpService, PhpThread, SiteWorkers, run, run_while};
+use crate::context::Process;
 use crate::context::log::Log;
 use crate::context::stats::{Counter, PhpStatus, Registry};
-use crate::context::{Context, Process};
 use crate::message::reply::{Body, Reply};
 use crate::message::request::{Content, Ends, Request, Scheme};
-use crate::site::{Script, Site};
+use crate::site::{Script, Site, WorkerKind};
 
 /// A site whose PHP is FakePhp.
 struct Rig {
@@ -99,21 +99,16 @@ impl Rig {
         let (log, stats) = (log(&dir), Registry::new(2));
         let pool = PhpService::start(&php, &log, OnPurge(Arc::new(|_, _, _| ())))
             .inspect_err(|_| drop(std::fs::remove_dir_all(&dir)))?;
+        let process = Process::new(stats, log, plan.server.connection_memory);
         let site = SiteWorkers { site: Site::new(0, site), service: Some(pool), persistent: None };
-        Ok(Rig {
-            dir,
-            process: Process::new(stats, log, plan.server.connection_memory),
-            plan: plan.into(),
-            site: Arc::new(site),
-        })
+        Ok(Rig { dir, process, plan: plan.into(), site: Arc::new(site) })
     }
 
     /// Plays `scene` on an event loop with this number.
     fn on_thread<F: Future<Output = ()>>(&self, index: usize, scene: impl FnOnce(Scene) -> F) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         LocalSet::new().block_on(&runtime, async {
-            let context = Context::new(index, 1, self.process.clone(), self.plan.clone());
-            let thread = PhpThread::new(&context);
+            let thread = PhpThread::new(index, 1, self.process.clone(), self.plan.clone());
             let scene = scene(Scene { thread, site: self.site.clone(), dir: self.dir.clone() });
             tokio::time::timeout(Duration::from_secs(120), scene).await.expect("a test takes too long");
         });
@@ -212,7 +207,7 @@ impl Scene {
             filename: (*b"/x.php").into(),
             name: b"/x.php".to_vec(),
             path_info: Vec::new(),
-            persistent: false,
+            workers: WorkerKind::Ordinary,
         };
         self.thread.clock.read();
         run(&self.thread, &self.site, &mut request, &script).await

@@ -79,7 +79,7 @@ fn what_runs_in_the_background_outlives_its_client() {
                 filename: (*b"/x.php").into(),
                 name: b"/x.php".to_vec(),
                 path_info: vec![],
-                persistent: false,
+                workers: WorkerKind::Ordinary,
             };
             let left = std::future::ready(());
             let reply = run_while(&scene.thread, &scene.site, &mut request, &script, left).await;

@@ -2,6 +2,7 @@
 
 mod fpm;
 mod health;
+mod pools;
 mod talk;
 
 use fpm::FakeFpm;

@@ -187,7 +187,7 @@ fn paths_are_those_that_php_fpm_sees() {
                 filename: (*b"/srv/site/a/b.php").into(),
                 name: b"/a/b.php".to_vec(),
                 path_info: b"/i".to_vec(),
-                persistent: false,
+                workers: WorkerKind::Ordinary,
             };
             let answer = read(run(&scene.thread, &scene.site, &mut request, &script).await).await;
             assert_eq!(answer.text, expected, "{variable}");

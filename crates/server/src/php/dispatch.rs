@@ -1,0 +1,427 @@
+//! The steps of a request in a pool, the same for workers of our own and for php-fpm:
+//!
+//! 1. its part of the pool, and its rank ([`PhpJob`]);
+//! 2. may it run at all? Requests like it may have killed workers ([`crashes`](super::crashes));
+//! 3. it takes a place that is free, waits for one in the queue, or is refused - a browser waits in the
+//!    [`waiting_room`](super::waiting_room) then;
+//! 4. what it runs on is made ready, and it is sent;
+//! 5. its answer is read as far as it is there; the rest is pumped ([`pump`]);
+//! 6. the place is given back when the script has finished, and what it took is accounted for;
+//! 7. if what ran it was lost meanwhile, it is run again, or not.
+//!
+//! A request is run again if nothing of it has reached the client and either no script has begun - whatever its method - or
+//! its method is idempotent.
+
+use std::future::{pending, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::answer::{AnswerHead, PhpResponse};
+use super::crashes::{Denied, Pass};
+use super::job::{Arrival, PhpJob, begin_visit};
+use super::loopback::Ports;
+use super::pool::places::KeptPlace;
+use super::pool::pools::PoolId;
+use super::pool::waiters::QueuePlace;
+use super::pump;
+use super::transport::{Refusal, RunFailure, SentRequest, Transport};
+use crate::context::stats::Counter;
+use crate::message::Request;
+use crate::message::reply::{Aside, Body, Reply, plain};
+use crate::php::PhpThread;
+use crate::site::visitors::Unserved;
+use crate::site::{Script, Site};
+
+/// Attempts of a request, if no script has begun.
+const ATTEMPTS: u32 = 5;
+/// So long a request waits for others of a page that kills, at most.
+const SUSPECT_WAIT: Duration = Duration::from_secs(10);
+/// Bytes of an answer that are read before the first of them leave, if they are there.
+const FIRST_BYTES: usize = 256 << 10;
+
+/// Has requests of an event loop run in a pool.
+pub struct Dispatcher<'a, T: Transport> {
+    thread: &'a Rc<PhpThread>,
+    transport: &'a Arc<T>,
+}
+
+impl<'a, T: Transport> Dispatcher<'a, T> {
+    /// In this pool.
+    pub fn new(thread: &'a Rc<PhpThread>, transport: &'a Arc<T>) -> Dispatcher<'a, T> {
+        Dispatcher { thread, transport }
+    }
+
+    /// Runs a script and returns its answer as soon as its fields are known; 502, 503, 504 where that fails. Dropping the
+    /// future tells the script that its client has gone. `None` if `gone` became ready before it was sent; it is not looked at
+    /// any more after that.
+    pub async fn run(
+        self,
+        site: &Site,
+        request: &mut Request,
+        script: &Script,
+        gone: impl Future<Output = ()>,
+    ) -> Option<Reply> {
+        if T::REPORTS_VISITORS {
+            begin_visit(self.thread, site, request);
+        }
+        let mut unserved = Unserved(request.visit.clone());
+        let mut job = PhpJob::new(site, request, script, self.thread.clock.now());
+        let mut gone = pin!(unless(job.outlives_its_client(), gone));
+        let (mut tries, mut past) = (Tries::default(), T::Past::default());
+        loop {
+            let pass = match self.may_run(&job, request, gone.as_mut()).await {
+                Ok(pass) => pass,
+                Err(denied) => return self.denial(&job, denied),
+            };
+            let is_suspect = pass.as_ref().is_some_and(Pass::is_suspect);
+            let lease = match self.acquire(&job, request, pass, &mut past, gone.as_mut()).await {
+                Ok(lease) => lease,
+                Err(refused) => return self.refusal(&job, refused),
+            };
+            // From now on the worker's task has it.
+            unserved.0 = None;
+            let failure = match self.attempt(lease, &job, request).await {
+                Ok(reply) => return Some(reply),
+                Err(failure) => failure,
+            };
+            if !tries.again::<T>(&failure, request.is_idempotent() && !is_suspect) {
+                return Some(self.no_answer(&job, &failure));
+            }
+            self.thread.stats.add(Counter::PhpRetried, 1);
+            self.transport.rest(self.thread, &failure, &mut past).await;
+            (job.fresh, job.since) = (true, self.thread.clock.now());
+        }
+    }
+
+    /// Whether a request may run, perhaps after it has waited for others of its page.
+    async fn may_run(
+        &self,
+        job: &PhpJob<'_>,
+        request: &Request,
+        gone: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<Option<Pass>, Denied> {
+        let patience = SUSPECT_WAIT.min(self.transport.settings().pools[job.pool.index()].queue_timeout);
+        self.transport.ban().enter(request, job.script, patience, gone).await
+    }
+
+    /// A place for a job, and what it runs on, waiting for both if need be. Cancel-safe.
+    async fn acquire(
+        &self,
+        job: &PhpJob<'_>,
+        request: &Request,
+        pass: Option<Pass>,
+        past: &mut T::Past,
+        mut gone: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<T::Lease, Refusal> {
+        let asker = || Arrival {
+            from: job.applicant(request),
+            local: Ports::of(request),
+            // A worker that got it ahead would run it without its pass.
+            short: if pass.is_some() { None } else { self.transport.short(job, request) },
+        };
+        let mut lease = match self.take_or_queue(job, asker)? {
+            Taken::Now(lease) => lease,
+            Taken::Later(waiting, woken) => self.wait(waiting, woken, gone.as_mut()).await?,
+        };
+        if let Some(pass) = pass {
+            self.thread.clock.read();
+            self.thread.stats.add(Counter::PhpCrashLimited, u64::from(pass.is_suspect()));
+            T::watch(&mut lease, pass);
+        }
+        tokio::select! {
+            biased;
+            lease = self.transport.ready(self.thread, lease, job, past) => lease,
+            () = gone => Err(Refusal::Gone),
+        }
+    }
+
+    fn take_or_queue(
+        &self,
+        job: &PhpJob<'_>,
+        asker: impl FnOnce() -> Arrival,
+    ) -> Result<Taken<'a, T>, Refusal> {
+        let (transport, thread) = (self.transport, self.thread.index);
+        let take = |state: &mut T::State| {
+            let may_run = T::pools(state).may_run_for(job.pool, job.rank);
+            if may_run { transport.take(state, thread, job) } else { None }
+        };
+        let now = |mut lease| {
+            transport.taken(&mut lease);
+            Ok(Taken::Now(lease))
+        };
+        let taken = take(&mut transport.lock());
+        if let Some(lease) = taken {
+            return now(lease);
+        }
+        let Arrival { from, local, short } = asker();
+        let mut state = transport.lock();
+        if let Some(lease) = take(&mut state) {
+            drop(state);
+            return now(lease);
+        }
+        if let Some(refused) = transport.refuses(&mut state) {
+            return Err(refused);
+        }
+        let is_ending = T::is_ending(&state);
+        let pools = T::pools(&mut state);
+        let at_once = pools.at_once(job.pool);
+        let pool = pools.get_mut(job.pool);
+        // A request that another worker is forked for does not wait in its sense.
+        let most = transport.settings().pools[job.pool.index()].queue + at_once.saturating_sub(pool.running);
+        if pool.queue.waiters.len() >= most || is_ending {
+            pool.figures.refused += 1;
+            return Err(Refusal::Full);
+        }
+        let now = transport.since_epoch(self.thread.clock.now());
+        let turn = pool.admit(now, &from, at_once).ok_or(Refusal::Overload)?;
+        let (wake, woken) = oneshot::channel();
+        let place = pool.queue.waiters.push(thread, turn, now, local, short, wake);
+        transport.waits(state);
+        Ok(Taken::Later(InQueue { transport, pool: job.pool, place }, woken))
+    }
+
+    /// Waits until it is a request's turn.
+    async fn wait(
+        &self,
+        waiting: InQueue<'_, T>,
+        woken: oneshot::Receiver<T::Lease>,
+        gone: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<T::Lease, Refusal> {
+        let lease = tokio::select! {
+            biased;
+            // The supervisor drops the sender of a request that has waited too long.
+            lease = woken => lease,
+            () = gone => return Err(Refusal::Gone),
+        };
+        std::mem::forget(waiting);
+        if !lease.as_ref().is_ok_and(T::is_begun) {
+            self.thread.clock.read();
+        }
+        lease.map_err(|_| self.transport.refuses(&mut self.transport.lock()).unwrap_or(Refusal::Timeout))
+    }
+
+    /// Sends a request, and reads its answer as far as it is there.
+    async fn attempt(
+        &self,
+        lease: T::Lease,
+        job: &PhpJob<'_>,
+        request: &mut Request,
+    ) -> Result<Reply, RunFailure> {
+        let thread = self.thread;
+        let mut running = self.transport.send(thread, lease, job, request).await?;
+        let mut answer = PhpResponse::default();
+        let read = poll_fn(|cx| poll_start(&mut running, cx, request, &mut answer)).await;
+        // The worker goes on to its next request at that time.
+        thread.clock.read();
+        thread.process.script_speaks();
+        if let Err(error) = read {
+            return Err(running.lose(thread, error).await);
+        }
+        let Some(mut head) = answer.head.take() else {
+            let error = io::Error::new(io::ErrorKind::InvalidData, "content or an end without a head");
+            return Err(running.lose(thread, error).await);
+        };
+        if let Some(reply) = running.account(thread, &mut head, &mut answer, request) {
+            running.finish(thread);
+            return Ok(reply);
+        }
+        Ok(reply(thread, running, head, answer, request))
+    }
+
+    /// A place in the waiting room for a browser whose request was refused; `None`: there are too many.
+    pub fn keep_place(&self, job: &PhpJob<'_>, request: &Request) -> Option<KeptPlace> {
+        let now = self.transport.since_epoch(self.thread.clock.now());
+        let mut state = self.transport.lock();
+        let pools = T::pools(&mut state);
+        let at_once = pools.at_once(job.pool);
+        pools.get_mut(job.pool).keep_place(now, &job.applicant(request), at_once)
+    }
+
+    /// The answer to a request that may not run: it has killed workers, or others of its page have.
+    fn denial(&self, job: &PhpJob<'_>, denied: Denied) -> Option<Reply> {
+        let (counter, reply) = match denied {
+            Denied::Killer => (Counter::PhpCrashRefused, Some(plain(500))),
+            Denied::Crowd => (Counter::PhpCrashCrowd, Some(job.turned_away())),
+            Denied::Gone => (Counter::PhpGone, None),
+        };
+        self.thread.stats.add(counter, 1);
+        reply
+    }
+
+    /// The answer to a request that does not run.
+    fn refusal(&self, job: &PhpJob<'_>, refused: Refusal) -> Option<Reply> {
+        let count = |counter| self.thread.stats.add(counter, 1);
+        match refused {
+            Refusal::Full => count(Counter::PhpQueueFull),
+            Refusal::Timeout => count(Counter::PhpQueueTimeouts),
+            Refusal::Overload => count(Counter::PhpOverload),
+            // InQueue does not help where no worker boots, or no php-fpm is there.
+            Refusal::Unbooted => {
+                count(Counter::PhpUnbooted);
+                return Some(job.unavailable());
+            }
+            Refusal::Down => return Some(job.unavailable()),
+            Refusal::Lost => return Some(plain(502)),
+            Refusal::Gone => {
+                count(Counter::PhpGone);
+                return None;
+            }
+        }
+        Some(job.turned_away())
+    }
+
+    /// The answer to a request that was lost.
+    fn no_answer(&self, job: &PhpJob<'_>, failure: &RunFailure) -> Reply {
+        let (name, log) = (String::from_utf8_lossy(&job.script.filename), &self.thread.process.log);
+        match failure {
+            RunFailure::Late => plain(504),
+            RunFailure::TooLong => plain(431),
+            RunFailure::Overloaded => job.turned_away(),
+            RunFailure::Ours(error) => {
+                log.error(format_args!("a request for {name} could not be handed to {}: {error}", T::NAME));
+                plain(503)
+            }
+            RunFailure::NotBegun => {
+                log.error(format_args!("{ATTEMPTS} {} before {name} ran", T::NOT_BEGUN));
+                plain(502)
+            }
+            RunFailure::Begun | RunFailure::Garbage => plain(502),
+        }
+    }
+}
+
+/// What a job gets.
+enum Taken<'a, T: Transport> {
+    Now(T::Lease),
+    Later(InQueue<'a, T>, oneshot::Receiver<T::Lease>),
+}
+
+/// Takes a waiter out of the queue when it stops waiting.
+struct InQueue<'a, T: Transport> {
+    transport: &'a T,
+    pool: PoolId,
+    place: QueuePlace,
+}
+
+impl<T: Transport> Drop for InQueue<'_, T> {
+    fn drop(&mut self) {
+        let offer = T::pools(&mut self.transport.lock()).get_mut(self.pool).queue.waiters.remove(self.place);
+        if let Some(offer) = offer {
+            // The worker's holder finds out that it runs this when it has finished the last one.
+            offer.handle.scoreboard.abort(offer.handle.slot, offer.sequence);
+        }
+    }
+}
+
+/// How often a request was tried.
+#[derive(Debug, Default)]
+struct Tries {
+    attempts: u32,
+    repeats: u32,
+}
+
+impl Tries {
+    /// Whether a request that failed so is run again; `may_repeat`: also if a script had begun.
+    fn again<T: Transport>(&mut self, failure: &RunFailure, may_repeat: bool) -> bool {
+        self.attempts += 1;
+        match failure {
+            RunFailure::NotBegun | RunFailure::Overloaded => self.attempts < ATTEMPTS,
+            RunFailure::Begun if may_repeat => {
+                self.repeats += 1;
+                self.repeats <= T::REPEATS
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Reads an answer until its head and what has come with that are there.
+fn poll_start(
+    running: &mut impl SentRequest,
+    cx: &mut Context<'_>,
+    request: &Request,
+    answer: &mut PhpResponse,
+) -> Poll<io::Result<()>> {
+    loop {
+        let polled = running.poll_answer(cx, request, answer);
+        if !answer.early.is_empty() {
+            let lines = std::mem::take(&mut answer.early);
+            request.hints.iter().for_each(|hints| hints.send(&lines));
+        }
+        match polled {
+            Poll::Ready(Ok(())) if answer.is_over || answer.content.len() >= FIRST_BYTES => {
+                return Poll::Ready(Ok(()));
+            }
+            Poll::Ready(Ok(())) => (),
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+            // Nothing more is there at the moment: what there is goes out.
+            Poll::Pending if answer.head.is_some() => return Poll::Ready(Ok(())),
+            Poll::Pending => return Poll::Pending,
+        }
+    }
+}
+
+/// Makes the reply of an answer whose start has come.
+fn reply<R: SentRequest>(
+    thread: &Rc<PhpThread>,
+    running: R,
+    head: AnswerHead,
+    mut answer: PhpResponse,
+    request: &Request,
+) -> Reply {
+    let AnswerHead { status, reason, fields, length, .. } = head;
+    // A script that has handed over a file writes nothing that a client gets.
+    let is_handed = answer.aside.as_ref().is_some_and(|aside| aside.handed().is_some());
+    let body = if matches!(status, 204 | 205 | 304) && !is_handed {
+        running.finish(thread);
+        Body::Empty
+    } else if is_handed {
+        running.finish(thread);
+        Body::Omitted(length)
+    } else if request.is_head() {
+        running.finish(thread);
+        Body::Omitted(R::length_of_get(status, length, &answer))
+    } else if answer.is_over {
+        running.finish(thread);
+        let content = std::mem::take(&mut answer.content);
+        Body::Bytes(as_long_as_said(content, length, &mut answer.aside))
+    } else {
+        let content = std::mem::take(&mut answer.content);
+        Body::Stream(Box::new(pump::start(thread, running, content, length)))
+    };
+    Reply {
+        status,
+        reason,
+        fields,
+        body,
+        close: false,
+        dated: false,
+        aside: answer.aside,
+        has_site_fields: false,
+    }
+}
+
+/// Content is as long as the script's Content-Length says: what comes beyond it is cut off, as nginx does. If it is shorter
+/// than that it is sent as it is, but it is not all that was meant.
+fn as_long_as_said(mut content: Vec<u8>, said: Option<u64>, aside: &mut Option<Box<Aside>>) -> Vec<u8> {
+    match said {
+        Some(said) if said < content.len() as u64 => content.truncate(said as usize),
+        Some(said) if said > content.len() as u64 => aside.get_or_insert_default().failed = true,
+        _ => {}
+    }
+    content
+}
+
+/// `event`, or never.
+async fn unless(never: bool, event: impl Future<Output = ()>) {
+    if never {
+        pending::<()>().await;
+    }
+    event.await;
+}

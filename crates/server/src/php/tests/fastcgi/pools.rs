@@ -1,0 +1,99 @@
+//! Pools and their queues, over connections.
+
+use tokio::task::{JoinHandle, spawn_local};
+
+use super::*;
+
+const SLOW: &str = "sleep:400;head:A=b;body:slow;end";
+
+/// Four connections; what is POSTed runs in the pool `admin`, PUT in `background`. Each has what it has by default.
+fn pools() -> (Rig, Vec<FakeFpm>) {
+    rig(1, 0, |php| {
+        php.workers = 4;
+        for (name, method) in [("admin", "POST"), ("background", "PUT")] {
+            let front = php.pools[0].clone();
+            php.pools.push(plan::PhpPool { name: name.into(), methods: vec![method.into()], ..front });
+        }
+    })
+}
+
+/// Asks that many times at once, and waits until as many run as may.
+async fn crowd(scene: &Scene, count: usize, method: &'static str, most: u64) -> Vec<JoinHandle<u16>> {
+    let ask = |_| {
+        let scene = scene.clone();
+        spawn_local(async move { read(scene.ask(method, SLOW, Content::Empty).await).await.status })
+    };
+    let tasks = (0..count).map(ask).collect();
+    let is_full = |status: &PhpStatus| (status.running, status.waiting) == (most, count as u64 - most);
+    scene.until(0.5, "as many run as may", is_full).await;
+    tasks
+}
+
+#[test]
+fn a_full_pool_does_not_slow_the_others() {
+    let (rig, fpms) = pools();
+    rig.play(async |scene| {
+        for (full, other, most) in [("POST", "GET", 2), ("GET", "POST", 3), ("PUT", "GET", 1)] {
+            let tasks = crowd(&scene, 8, full, most).await;
+            let began = Instant::now();
+            assert_eq!(read(scene.ask(other, HELLO, Content::Empty).await).await.text, "hello");
+            assert!(
+                began.elapsed() < Duration::from_millis(250),
+                "{other} beside {full}: {:?}",
+                began.elapsed()
+            );
+            for task in tasks {
+                assert_eq!(task.await.unwrap(), 200);
+            }
+        }
+        let names: Vec<_> = scene.status().pools.into_iter().map(|pool| (pool.name, pool.served)).collect();
+        assert_eq!(names, [("front".into(), 10), ("admin".into(), 9), ("background".into(), 8)]);
+    });
+    assert!(fpms[0].seen.most.load(Ordering::SeqCst) <= 4);
+}
+
+/// A request that waits for a place gets the connection that becomes free with it.
+#[test]
+fn the_connection_goes_with_the_place() {
+    let (rig, fpms) = rig(1, 0, |php| php.workers = 2);
+    rig.play(async |scene| {
+        let asks: Vec<_> = (0..20)
+            .map(|_| {
+                let scene = scene.clone();
+                spawn_local(async move { scene.get("sleep:5;head:A=b;body:x;end").await.text })
+            })
+            .collect();
+        for ask in asks {
+            assert_eq!(ask.await.unwrap(), "x");
+        }
+    });
+    assert_eq!((fpms[0].connections(), fpms[0].requests()), (2, 20));
+}
+
+/// A browser that was refused keeps its place, as with workers of our own.
+#[test]
+fn there_is_a_waiting_room() {
+    let (rig, _fpms) = rig(1, 0, |php| {
+        (php.workers, php.queue) = (1, 0);
+    });
+    rig.play(async |scene| {
+        let tasks = crowd(&scene, 1, "GET", 1).await;
+        let mut request = scene.request("GET", HELLO, Content::Empty);
+        let text = format!("GET /x.php?{HELLO} HTTP/1.1\r\nHost: a.test\r\nAccept: text/html\r\n\r\n");
+        request.head.parse(text.as_bytes(), &LIMITS).unwrap().unwrap();
+        let script = Script {
+            filename: (*b"/x.php").into(),
+            name: b"/x.php".to_vec(),
+            path_info: Vec::new(),
+            workers: WorkerKind::Ordinary,
+        };
+        let reply = run(&scene.thread, &scene.site, &mut request, &script).await;
+        assert!(reply.status == 503 && reply.is_turned_away());
+        let page = crate::php::seat(&scene.thread, &scene.site, &request, &script, reply);
+        assert!(page.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("set-cookie")));
+        assert_eq!(scene.status().pools[0].waiting_room, 1);
+        for task in tasks {
+            assert_eq!(task.await.unwrap(), 200);
+        }
+    });
+}
