@@ -10,9 +10,9 @@ use super::{
 /// A variable never spans two records: the specification would allow it, php-fpm takes each record by itself.
 ///
 /// ```
-/// use millrace_wire::fastcgi::{Request, stdin};
+/// use millrace_wire::fastcgi::{RequestRecords, stdin};
 /// let mut out = Vec::new();
-/// let mut request = Request::begin(&mut out, true);
+/// let mut request = RequestRecords::begin(&mut out, true);
 /// request.parts(b"REQUEST_METHOD", &[b"GET"]);
 /// request.finish().unwrap();
 /// stdin(&mut out, b"");

@@ -20,9 +20,9 @@ pub enum Body<'a> {
 /// Appends one REQUEST frame to a buffer: `begin`, `variable`..., `finish`.
 ///
 /// ```
-/// use millrace_wire::frames::{Body, Request};
+/// use millrace_wire::frames::{Body, RequestFrame};
 /// let mut out = Vec::new();
-/// let mut request = Request::begin(&mut out, 1);
+/// let mut request = RequestFrame::begin(&mut out, 1);
 /// request.variable(b"REQUEST_METHOD", b"GET");
 /// request.finish(Body::None).unwrap();
 /// ```
