@@ -98,7 +98,7 @@ def to_all(data, count=1):
 
 # Words to the server that no worker of ours would say.
 LIES = [
-    Evil("garbage for the server", to_all("random_bytes(4096)") + "sleep(5);", (502,), log="garbage"),
+    Evil("garbage for the server", to_all("random_bytes(4096)") + "sleep(5);", (502,), log="invalid data"),
     Evil("garbage behind the answer", "echo 'said'; fastcgi_finish_request();" + to_all("random_bytes(4096)"), (200, 502)),
     Evil("garbage in the answer", "ob_end_flush(); echo str_repeat('x', 100000); flush(); usleep(50000);" + to_all("random_bytes(4096)") + "sleep(5);", (CUT,)),
     Evil("a frame of 4 GB", to_all(FRAME % ("0xfffffff0", 17, 0, 0)) + "sleep(5);", (502,)),
