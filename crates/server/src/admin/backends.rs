@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
+use super::php;
 use super::status::grouped;
 use crate::context::stats::{BackendStatus, PhpStatus};
 
@@ -31,7 +32,7 @@ pub fn write(text: &mut String, pool: &PhpStatus) -> std::fmt::Result {
             writeln!(text, "  {:<12}  {trouble}", "")?;
         }
     }
-    Ok(())
+    php::write_pools(text, pool)
 }
 
 /// Status as JSON.

@@ -33,6 +33,7 @@ pub(super) fn write(text: &mut String, php: &PhpStatus) -> std::fmt::Result {
     if let Some(trouble) = &php.trouble {
         writeln!(text, "  {:<12}{trouble}", "")?;
     }
+    write_pools(text, php)?;
     write_details(text, php)?;
     for worker in php.busy.iter().take(BUSY_SHOWN) {
         let background = if worker.background { ", in the background" } else { "" };
@@ -42,8 +43,8 @@ pub(super) fn write(text: &mut String, php: &PhpStatus) -> std::fmt::Result {
     Ok(())
 }
 
-/// Its pools, the memory of its workers, and its slow scripts.
-fn write_details(text: &mut String, php: &PhpStatus) -> std::fmt::Result {
+/// Its pools.
+pub(super) fn write_pools(text: &mut String, php: &PhpStatus) -> std::fmt::Result {
     for pool in &php.pools {
         write!(
             text,
@@ -87,6 +88,11 @@ fn write_details(text: &mut String, php: &PhpStatus) -> std::fmt::Result {
             pool.late
         )?;
     }
+    Ok(())
+}
+
+/// Memory of the workers, database connections, and slow scripts.
+fn write_details(text: &mut String, php: &PhpStatus) -> std::fmt::Result {
     if php.each.iter().any(|worker| worker.memory > 0) {
         let sizes: Vec<String> = php
             .each
