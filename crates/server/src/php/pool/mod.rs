@@ -22,7 +22,6 @@ mod address_share;
 pub mod admission;
 pub mod concurrency_limit;
 pub mod figures;
-mod frontier;
 pub mod growth;
 mod idle;
 mod lease;

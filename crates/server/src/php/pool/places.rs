@@ -58,17 +58,6 @@ pub struct KeptPlace {
     pub retry: u64,
 }
 
-/// What is known of how long a browser will wait.
-#[derive(Clone, Copy, Debug)]
-pub struct Expected {
-    /// Requests in the queue: they are ahead of it, like all places before its own.
-    pub ahead: usize,
-    /// Requests that are served, a millisecond.
-    pub rate: f64,
-    /// Until it is called, milliseconds; `None`: there is no telling.
-    pub called: Option<f64>,
-}
-
 /// The places of one pool. Times are milliseconds since the pool was made.
 #[derive(Debug)]
 pub struct Places {
@@ -137,14 +126,16 @@ impl Places {
         (f64::from(count) * self.returning) as usize
     }
 
-    /// A browser keeps its place, or gets one, as having arrived at `arrived`. `None`: there are too many already.
+    /// A browser keeps its place, or gets one, as having arrived at `arrived`. `rate` requests a millisecond are served,
+    /// and so many in the queue are ahead of it. `None`: there are too many already.
     pub fn keep(
         &mut self,
         now: u64,
         ticket: Option<Ticket>,
         arrived: u64,
         address: Option<IpAddr>,
-        expected: Expected,
+        in_queue: usize,
+        rate: f64,
     ) -> Option<KeptPlace> {
         self.forget(now);
         if ticket.is_some() {
@@ -154,10 +145,8 @@ impl Places {
             Some(ticket) => ticket,
             None => self.add(arrived, address)?,
         };
-        let ahead = expected.ahead + self.ahead(ticket.arrived);
-        let by_count = ahead as f64 / expected.rate.max(1e-6);
-        let wait = expected.called.map_or(by_count, |called| called.min(by_count));
-        let wait = ((wait / 1e3).ceil() as u64).clamp(1, OLDEST_MS / 1_000);
+        let ahead = in_queue + self.ahead(ticket.arrived);
+        let wait = ((ahead as f64 / rate.max(1e-6) / 1e3).ceil() as u64).clamp(1, OLDEST_MS / 1_000);
         // In halves, as what was expected may have been wrong; the last time just when it is due.
         let retry = if wait <= 4 { wait } else { wait / 2 };
         let retry = retry.clamp(RETRY_S.0, RETRY_S.1);
@@ -299,10 +288,6 @@ mod tests {
     /// Fifty a second are served.
     const RATE: f64 = 0.05;
 
-    fn expected(ahead: usize) -> Expected {
-        Expected { ahead, rate: RATE, called: None }
-    }
-
     fn address(last: u8) -> Option<IpAddr> {
         Some(IpAddr::from([192, 0, 2, last]))
     }
@@ -314,13 +299,13 @@ mod tests {
     #[test]
     fn a_browser_keeps_the_time_of_its_arrival() {
         let mut places = Places::default();
-        let first = places.keep(5_000, None, 5_000, address(1), expected(100)).unwrap();
+        let first = places.keep(5_000, None, 5_000, address(1), 100, RATE).unwrap();
         assert_eq!((first.wait, first.retry), (2, 2));
-        let second = places.keep(9_000, None, 9_000, address(2), expected(100)).unwrap();
+        let second = places.keep(9_000, None, 9_000, address(2), 100, RATE).unwrap();
         let again = ticket(&mut places, &first, 9_500);
         assert_eq!(again.arrived, 5_000);
         assert_eq!(
-            places.keep(9_500, Some(again), 9_500, address(1), expected(100)).unwrap().cookie,
+            places.keep(9_500, Some(again), 9_500, address(1), 100, RATE).unwrap().cookie,
             first.cookie
         );
         assert_eq!((places.len(), places.ahead(9_000), places.ahead(5_000)), (2, 1, 0));
@@ -333,8 +318,8 @@ mod tests {
     #[test]
     fn no_other_cookie_is_a_place() {
         let (mut places, mut others) = (Places::default(), Places::default());
-        let mine = places.keep(5_000, None, 5_000, None, expected(0)).unwrap().cookie;
-        others.keep(5_000, None, 5_000, None, expected(0)).unwrap();
+        let mine = places.keep(5_000, None, 5_000, None, 0, RATE).unwrap().cookie;
+        others.keep(5_000, None, 5_000, None, 0, RATE).unwrap();
         assert_eq!(others.read(mine.as_bytes(), 5_001), None, "another pool's");
         let (_, rest) = mine.split_once('.').unwrap();
         let earlier = format!("1.{rest}");
@@ -348,13 +333,13 @@ mod tests {
     #[test]
     fn one_that_is_late_counts_again_when_it_comes_back() {
         let mut places = Places::default();
-        let first = places.keep(5_000, None, 5_000, address(1), expected(100)).unwrap();
-        places.keep(6_500, None, 6_500, address(2), expected(100)).unwrap();
+        let first = places.keep(5_000, None, 5_000, address(1), 100, RATE).unwrap();
+        places.keep(6_500, None, 6_500, address(2), 100, RATE).unwrap();
         assert_eq!(places.ahead(9_000), 2);
         let late = 5_000 + first.retry * 1_000 + LATE_MS;
         let again = ticket(&mut places, &first, late);
         assert_eq!((places.len(), places.ahead(6_000)), (2, 0), "it is late");
-        places.keep(late, Some(again), late, address(1), expected(100)).unwrap();
+        places.keep(late, Some(again), late, address(1), 100, RATE).unwrap();
         assert_eq!((places.len(), places.arrived.front()), (2, Some(&1)));
         places.leave(again);
         assert_eq!(places.len(), 1);
@@ -364,13 +349,13 @@ mod tests {
     fn who_does_not_come_back_is_forgotten_and_counts_less() {
         let mut places = Places::default();
         for at in 0..200u64 {
-            places.keep(at, None, at, Some(IpAddr::from((at as u32).to_be_bytes())), expected(10)).unwrap();
+            places.keep(at, None, at, Some(IpAddr::from((at as u32).to_be_bytes())), 10, RATE).unwrap();
         }
         assert_eq!((places.len(), places.ahead(10_000)), (200, 200));
-        let late = places.keep(60_000, None, 60_000, None, expected(10)).unwrap();
+        let late = places.keep(60_000, None, 60_000, None, 10, RATE).unwrap();
         assert_eq!(places.len(), 1, "all others have gone");
         ticket(&mut places, &late, 60_500);
-        (0..100).for_each(|_| assert!(places.keep(60_000, None, 60_000, None, expected(10)).is_some()));
+        (0..100).for_each(|_| assert!(places.keep(60_000, None, 60_000, None, 10, RATE).is_some()));
         assert!(places.ahead(70_000) < 10, "of those before none came back");
     }
 
@@ -378,25 +363,23 @@ mod tests {
     fn the_wait_follows_from_who_is_ahead() {
         let mut places = Places::default();
         for at in 0..1_000u32 {
-            places.keep(1_000, None, 1_000, Some(IpAddr::from(at.to_be_bytes())), expected(100)).unwrap();
+            places.keep(1_000, None, 1_000, Some(IpAddr::from(at.to_be_bytes())), 100, RATE).unwrap();
         }
-        let told = places.keep(5_000, None, 5_000, None, expected(100)).unwrap();
+        let told = places.keep(5_000, None, 5_000, None, 100, RATE).unwrap();
         assert_eq!((told.wait, told.retry), (22, 11), "1,100 at 50 a second");
     }
 
     #[test]
     fn places_are_bounded() {
         let mut places = Places::default();
-        let of_one =
-            (0..1_000).filter(|_| places.keep(0, None, 0, address(1), expected(0)).is_some()).count();
+        let of_one = (0..1_000).filter(|_| places.keep(0, None, 0, address(1), 0, RATE).is_some()).count();
         assert_eq!(of_one, PLACES_OF_ADDRESS as usize);
-        assert!(places.keep(0, None, 0, address(2), expected(0)).is_some());
-        let others =
-            (0..PLACES + 10).filter(|_| places.keep(0, None, 0, None, expected(0)).is_some()).count();
+        assert!(places.keep(0, None, 0, address(2), 0, RATE).is_some());
+        let others = (0..PLACES + 10).filter(|_| places.keep(0, None, 0, None, 0, RATE).is_some()).count();
         assert_eq!(others + of_one + 1, PLACES);
         assert_eq!(places.live.len(), PLACES);
         // All are gone a while later, and nothing of them is left.
-        assert!(places.keep(600_000, None, 600_000, address(1), expected(0)).is_some());
+        assert!(places.keep(600_000, None, 600_000, address(1), 0, RATE).is_some());
         assert_eq!((places.live.len(), places.addresses.len(), places.ends.len()), (1, 1, 1));
     }
 }

@@ -7,16 +7,17 @@ use std::net::IpAddr;
 
 use super::address_share::{AddressShares, Delay};
 use super::admission::{Admission, Rank, UNPROVEN_TURNS};
-use super::frontier::Frontier;
-use super::places::{Expected, KeptPlace, Places, Ticket};
+use super::places::{KeptPlace, Places, Ticket};
 use super::waiters::{QueueClass, Turn, Waiter, Waiters};
 
-/// While the waiting room is in use, the queue should have this part of the length that it may have: workers must never be idle because
-/// browsers come back late.
+/// A queue that is shorter than this part of what may wait takes every visitor, even while older ones have places in the waiting room:
+/// workers must never be idle because browsers come back late.
 const SHORT: f64 = 0.25;
 
 /// A visitor that has waited for so many times its patience goes before all others.
-const OVERDUE: u64 = 2;
+const OVERDUE: u64 = 5;
+/// How often such a visitor is looked for, milliseconds.
+const LOOK_MS: u64 = 100;
 
 /// Who asks for a worker.
 #[derive(Clone, Debug, Default)]
@@ -51,12 +52,12 @@ pub struct RequestQueue<T> {
     is_bounded: bool,
     shares: AddressShares,
     places: Places,
-    /// How far the waiting room has been called.
-    frontier: Frontier,
     /// Free workers since one was given to an unproven request.
     since_unproven: u32,
     /// When it was last told the time.
     now: u64,
+    /// When no visitor was overdue.
+    looked: u64,
 }
 
 impl<T> RequestQueue<T> {
@@ -68,9 +69,9 @@ impl<T> RequestQueue<T> {
             is_bounded: queue_wait.is_some(),
             shares: AddressShares::default(),
             places: Places::default(),
-            frontier: Frontier::default(),
             since_unproven: 0,
             now: 0,
+            looked: 0,
         }
     }
 
@@ -83,7 +84,6 @@ impl<T> RequestQueue<T> {
     pub fn admit(&mut self, now: u64, from: &Applicant, capacity: Capacity) -> Option<Turn> {
         self.now = now;
         let ticket = from.place.as_deref().and_then(|cookie| self.places.read(cookie, now));
-        self.call(now, capacity);
         let (turn, delay) = self.turn(now, from, ticket, capacity);
         // Others will go before it, and are not here yet.
         let later = if delay.is_contended { delay.ms as f64 } else { 0.0 };
@@ -97,15 +97,6 @@ impl<T> RequestQueue<T> {
         let waiting = self.waiters.len();
         self.admission.begins_to_wait(now, waiting, capacity.running + waiting + 1);
         Some(turn)
-    }
-
-    /// Calls browsers from the waiting room, as many as the queue should have more.
-    fn call(&mut self, now: u64, Capacity { limit, cores, .. }: Capacity) {
-        if self.places.ahead(now) == 0 {
-            return self.frontier.reset(now);
-        }
-        let wait = self.admission.wait(Rank::Visitor, self.waiters.len(), limit, cores).unwrap_or(0.0);
-        self.frontier.advance(now, wait / (self.admission.patience(Rank::Visitor) * SHORT));
     }
 
     /// Whether a request can be served in time whose turn is that, and `later` milliseconds after those that are there.
@@ -122,13 +113,12 @@ impl<T> RequestQueue<T> {
             let there = running + waiting + 1;
             return rank == Rank::Visitor && admission.is_steady(now, there, waits(in_line));
         }
-        // Only visitors are behind browsers in the waiting room.
-        let arrived = ticket.map_or(now, |ticket| ticket.arrived);
-        let before = || self.places.ahead(arrived);
+        // Of browsers in the waiting room only visitors are behind.
+        let before = self.places.ahead(ticket.map_or(now, |ticket| ticket.arrived));
         rank != Rank::Visitor
-            || waiting == 0
-            || self.frontier.calls(arrived)
-            || admission.admits(rank, in_line + before(), limit, cores)
+            || before == 0
+            || admission.admits(rank, in_line + before, limit, cores)
+            || waits(waiting) < admission.patience(rank) * SHORT
     }
 
     /// A place in the waiting room for a browser that is refused; `None`: there are too many.
@@ -137,11 +127,8 @@ impl<T> RequestQueue<T> {
         let rate = self.admission.rate(capacity.limit, capacity.cores).unwrap_or(1.0);
         let most = self.admission.patience(Rank::Visitor);
         let delay = from.address.map_or(0, |address| self.shares.last_delay(now, address, most));
-        let arrived = ticket.map_or(now + delay, |ticket| ticket.arrived);
-        let called = self.frontier.wait(arrived);
-        // A place is had before the line is joined: what is in that is ahead.
-        let ahead = self.waiters.len();
-        self.places.keep(now, ticket, now + delay, from.address, Expected { ahead, rate, called })
+        // A place is had before the queue is joined: what is in that is ahead.
+        self.places.keep(now, ticket, now + delay, from.address, self.waiters.len(), rate)
     }
 
     /// Takes out the next to be served by a worker that is at home on `thread`; `unproven`: whether one more unproven
@@ -155,8 +142,10 @@ impl<T> RequestQueue<T> {
             self.since_unproven = 0;
             return Some(next);
         }
-        let overdue = self.is_overdue().then_some(QueueClass::Visitor);
-        for line in overdue.into_iter().chain([QueueClass::Known, QueueClass::Buying, QueueClass::Visitor]) {
+        if let Some(next) = self.overdue() {
+            return Some(next);
+        }
+        for line in [QueueClass::Known, QueueClass::Buying, QueueClass::Visitor] {
             if let Some(next) = take(&mut self.waiters, line) {
                 self.since_unproven = self.since_unproven.saturating_add(1);
                 return Some(next);
@@ -170,11 +159,18 @@ impl<T> RequestQueue<T> {
         Some(next)
     }
 
-    /// Whether a visitor waits for far longer than it was promised: it was let in, and requests that go first have kept coming since.
-    fn is_overdue(&self) -> bool {
+    /// A visitor that waits for far longer than it was promised: it was let in, and requests that go first have kept coming since. It
+    /// is looked for ten times a second.
+    fn overdue(&mut self) -> Option<(usize, Waiter<T>)> {
         let most = self.admission.patience(Rank::Visitor) as u64 * OVERDUE;
-        self.is_bounded
-            && self.waiters.oldest_in(QueueClass::Visitor).is_some_and(|since| since + most <= self.now)
+        if !self.is_bounded || self.now < self.looked + LOOK_MS {
+            return None;
+        }
+        let found = self.waiters.overdue(QueueClass::Visitor, self.now.checked_sub(most)?);
+        if found.is_none() {
+            self.looked = self.now;
+        }
+        found
     }
 
     /// A request was served, and took so many milliseconds.
@@ -193,10 +189,7 @@ impl<T> RequestQueue<T> {
     ) -> (Turn, Delay) {
         let rank = from.rank;
         if let Some(ticket) = ticket {
-            // It goes before the requests that came while it was away, but not before one that has waited its time in the queue: there
-            // is always an older browser to come back, and that request would never be served.
-            let since = ticket.arrived.max(now.saturating_sub(self.admission.patience(Rank::Visitor) as u64));
-            return (Turn { line: QueueClass::of(rank), since }, Delay::default());
+            return (Turn { line: QueueClass::of(rank), since: ticket.arrived }, Delay::default());
         }
         let rate = self.admission.rate(capacity.limit, capacity.cores);
         let most = self.admission.patience(Rank::Visitor);
@@ -232,14 +225,14 @@ mod tests {
         queue.waiters.push(0, turn, 10_000, None, None, u8::MAX);
         // As many browsers come back as are served, and all of them came before the visitor.
         for (number, place) in places.iter().enumerate() {
-            let now = 10_000 + number as u64 * 25;
+            let now = 10_000 + number as u64 * 30;
             let place = place.as_ref().map(|told| told.cookie.clone().into_bytes());
             if let Some(turn) = queue.admit(now, &browser(number as u8, place), capacity) {
                 queue.waiters.push(0, turn, now, None, None, number as u8);
             }
             let served = queue.next(None, false).map(|(_, waiter)| waiter.wake);
             if served == Some(u8::MAX) {
-                assert!(now <= 10_000 + 2 * 1_000, "after {} ms", now - 10_000);
+                assert!(now <= 10_000 + 5_200, "after {} ms", now - 10_000);
                 return;
             }
         }
@@ -255,13 +248,13 @@ mod tests {
         let turn = queue.admit(0, &from(Rank::Visitor, 250), capacity).expect("the queue is empty");
         queue.waiters.push(0, turn, 0, None, None, u8::MAX);
         for number in 0..200 {
-            let now = u64::from(number) * 25;
+            let now = u64::from(number) * 30;
             if let Some(turn) = queue.admit(now, &from(Rank::Buying, number), capacity) {
                 queue.waiters.push(0, turn, now, None, None, number);
             }
             let served = queue.next(None, false).map(|(_, waiter)| waiter.wake);
             if served == Some(u8::MAX) {
-                assert!((2_000..2_100).contains(&now), "after {now} ms");
+                assert!((5_000..5_200).contains(&now), "after {now} ms");
                 return;
             }
         }

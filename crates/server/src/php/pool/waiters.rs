@@ -224,10 +224,16 @@ impl<T> Waiters<T> {
         self.lines.iter().find_map(|line| line.queues.iter().position(|queue| !queue.is_empty()))
     }
 
-    /// Since when the first of a line waits, about: each event loop's first is looked at.
-    pub fn oldest_in(&self, line: QueueClass) -> Option<u64> {
-        let queues = &self.lines[line as usize].queues;
-        queues.iter().filter_map(|queue| Some(queue.front()?.since)).min()
+    /// Takes out one of a line that has waited since `limit` or longer, and that no worker runs.
+    pub fn overdue(&mut self, line: QueueClass, limit: u64) -> Option<(usize, Waiter<T>)> {
+        let queues = &mut self.lines[line as usize];
+        for thread in 0..queues.queues.len() {
+            let mut waiting = queues.queues[thread].iter_mut();
+            if let Some(at) = waiting.position(|waiter| waiter.since <= limit && waiter.claim()) {
+                return Some((thread, queues.take(thread, at)?));
+            }
+        }
+        None
     }
 
     /// Since when the first of a line waits: the longest of them.
