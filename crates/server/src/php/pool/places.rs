@@ -10,9 +10,9 @@
 //!                  └────────────── not yet ───────────────────────────────────┘
 //! ```
 //!
-//! A request without a place is behind all that have one; but a part of those never come back, which is measured, and
-//! only the others count. A browser that is [`LATE_MS`] late does not count until it comes back; when it is [`GRACE_MS`] late, its place is
-//! forgotten.
+//! A request without a place is behind all places. Some browsers never come back: each place counts by the share of browsers that came back
+//! after waiting as long as it will have waited when it is due ([`ReturnRates`]). A browser that is [`LATE_MS`] late does not count until it comes
+//! back; when it is [`GRACE_MS`] late, its place is forgotten.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -30,8 +30,14 @@ const RETRY_S: (u64, u64) = (1, 20);
 const PLACES: usize = 100_000;
 /// Places of one address: an office may share one, a crowd does not.
 const PLACES_OF_ADDRESS: u32 = 256;
-/// Browsers that the part that comes back is averaged over.
+/// Browsers of one age over which the share that comes back is averaged.
 const MEMORY: f64 = 64.0;
+/// The span of an age group, milliseconds.
+const AGE_MS: u64 = 8_000;
+/// The number of age groups; the last one has no end.
+const AGES: u64 = 64;
+/// What a place counts whose browser is certain to come back.
+const WHOLE: u64 = 1_024;
 /// Arrivals are counted by pieces of time of that length, milliseconds.
 const PIECE_MS: u64 = 1_000;
 /// A place older than that is not accepted, milliseconds: what was to be bought is bought elsewhere by then.
@@ -64,13 +70,12 @@ pub struct Places {
     live: HashMap<u64, PlaceEntry>,
     /// When each is late, or to be forgotten, the soonest first; entries that were renewed meanwhile are passed over.
     ends: BinaryHeap<Reverse<(u64, u64)>>,
-    /// How many are not late of those that arrived in each piece of time, from piece `first` on.
-    arrived: VecDeque<u32>,
+    /// What the places count that arrived in each piece of time, from piece `first` on, and are not late; in parts of [`WHOLE`].
+    arrived: VecDeque<u64>,
     first: u64,
     addresses: HashMap<IpAddr, u32>,
     next_id: u64,
-    /// The part of browsers that come back.
-    returning: f64,
+    return_rates: ReturnRates,
     key: hmac::Key,
 }
 
@@ -79,8 +84,50 @@ struct PlaceEntry {
     arrived: u64,
     /// When it is late, or when it is forgotten if it is late already.
     ends: u64,
-    is_late: bool,
+    /// What it counts, in parts of [`WHOLE`]; 0: it is late.
+    counts: u64,
+    /// How long its browser will have waited when it is due: see [`age_group`].
+    group: usize,
     address: Option<IpAddr>,
+}
+
+/// The share of browsers that come back, by the age group ([`age_group`]) in which they are due. People wait for a minute or two, and then
+/// most of them leave. A group without experience has the share of the oldest group with experience.
+#[derive(Debug, Default)]
+struct ReturnRates(Vec<f64>);
+
+/// The age group of a browser that has waited for `age` milliseconds.
+fn age_group(age: u64) -> usize {
+    (age / AGE_MS).min(AGES - 1) as usize
+}
+
+impl ReturnRates {
+    fn of(&self, group: usize) -> f64 {
+        self.0.get(group).or(self.0.last()).copied().unwrap_or(1.0)
+    }
+
+    /// What a place counts whose browser is due in this group, in parts of [`WHOLE`]; never 0, which means late.
+    fn counts(&self, group: usize) -> u64 {
+        ((self.of(group) * WHOLE as f64) as u64).max(1)
+    }
+
+    /// The delay in seconds, at most `retry`, after which a browser is asked back that has waited for `waited` milliseconds. It is asked
+    /// back before most browsers of its age have left: otherwise the oldest leave and the order is that of chance.
+    fn before_it_leaves(&self, waited: u64, mut retry: u64) -> u64 {
+        while retry > RETRY_S.0 && self.of(age_group(waited + retry * 1_000)) < 0.5 {
+            retry /= 2;
+        }
+        retry
+    }
+
+    /// A browser that was due in this group has returned, or is late.
+    fn note(&mut self, group: usize, has_returned: bool) {
+        if self.0.len() <= group {
+            self.0.resize(group + 1, self.of(group));
+        }
+        let rate = &mut self.0[group];
+        *rate += (f64::from(u8::from(has_returned)) - *rate) / MEMORY;
+    }
 }
 
 impl Default for Places {
@@ -95,7 +142,7 @@ impl Default for Places {
             first: 0,
             addresses: HashMap::new(),
             next_id: 0,
-            returning: 1.0,
+            return_rates: ReturnRates::default(),
             key: hmac::Key::new(hmac::HMAC_SHA256, &secret),
         }
     }
@@ -122,8 +169,8 @@ impl Places {
     /// Browsers that are ahead of one that arrived then, and will come back.
     pub fn ahead(&self, arrived: u64) -> usize {
         let piece = (arrived / PIECE_MS).saturating_sub(self.first);
-        let count: u32 = self.arrived.iter().take(piece as usize).sum();
-        (f64::from(count) * self.returning) as usize
+        let counted: u64 = self.arrived.iter().take(piece as usize).sum();
+        (counted / WHOLE) as usize
     }
 
     /// A browser keeps its place, or gets one, as having arrived at `arrived`. `rate` requests a millisecond are served,
@@ -138,8 +185,8 @@ impl Places {
         rate: f64,
     ) -> Option<KeptPlace> {
         self.forget(now);
-        if ticket.is_some() {
-            self.note(1.0);
+        if let Some(group) = ticket.and_then(|ticket| self.live.get(&ticket.id)).map(|entry| entry.group) {
+            self.return_rates.note(group, true);
         }
         let ticket = match ticket {
             Some(ticket) => ticket,
@@ -149,8 +196,9 @@ impl Places {
         let wait = ((ahead as f64 / rate.max(1e-6) / 1e3).ceil() as u64).clamp(1, OLDEST_MS / 1_000);
         // In halves, as what was expected may have been wrong; the last time just when it is due.
         let retry = if wait <= 4 { wait } else { wait / 2 };
-        let retry = retry.clamp(RETRY_S.0, RETRY_S.1);
-        self.renew(ticket, now + retry * 1_000 + LATE_MS);
+        let waited = now.saturating_sub(ticket.arrived);
+        let retry = self.return_rates.before_it_leaves(waited, retry.clamp(RETRY_S.0, RETRY_S.1));
+        self.renew(ticket, now + retry * 1_000);
         let Ticket { arrived, id } = ticket;
         let cookie = format!("{}.{}.{}", base36(arrived), base36(id), self.sign(ticket));
         Some(KeptPlace { cookie, wait, retry })
@@ -158,8 +206,8 @@ impl Places {
 
     /// A browser goes from its place into the line.
     pub fn leave(&mut self, ticket: Ticket) {
-        if self.remove(ticket.id) {
-            self.note(1.0);
+        if let Some(entry) = self.remove(ticket.id) {
+            self.return_rates.note(entry.group, true);
         }
     }
 
@@ -176,22 +224,24 @@ impl Places {
         }
         self.next_id += 1;
         let id = self.next_id;
-        self.live.insert(id, PlaceEntry { arrived, ends: arrived, is_late: false, address });
-        *self.piece(arrived) += 1;
+        self.live.insert(id, PlaceEntry { arrived, ends: arrived, counts: 0, group: 0, address });
         Some(Ticket { arrived, id })
     }
 
-    fn renew(&mut self, ticket: Ticket, ends: u64) {
+    /// The browser comes back at `due`.
+    fn renew(&mut self, ticket: Ticket, due: u64) {
+        let group = age_group(due.saturating_sub(ticket.arrived));
+        let counts = self.return_rates.counts(group);
         let Some(entry) = self.live.get_mut(&ticket.id) else { return };
-        entry.ends = ends;
-        self.ends.push(Reverse((ends, ticket.id)));
-        if std::mem::take(&mut entry.is_late) {
-            *self.piece(ticket.arrived) += 1;
-        }
+        (entry.ends, entry.group) = (due + LATE_MS, group);
+        let before = std::mem::replace(&mut entry.counts, counts);
+        self.ends.push(Reverse((due + LATE_MS, ticket.id)));
+        let piece = self.piece(ticket.arrived);
+        *piece = *piece - before + counts;
     }
 
     /// The counter of the piece of time that `arrived` belongs to.
-    fn piece(&mut self, arrived: u64) -> &mut u32 {
+    fn piece(&mut self, arrived: u64) -> &mut u64 {
         let number = arrived / PIECE_MS;
         if self.arrived.is_empty() {
             self.first = number;
@@ -208,11 +258,9 @@ impl Places {
         &mut self.arrived[at]
     }
 
-    fn remove(&mut self, id: u64) -> bool {
-        let Some(entry) = self.live.remove(&id) else { return false };
-        if !entry.is_late {
-            self.discount(entry.arrived);
-        }
+    fn remove(&mut self, id: u64) -> Option<PlaceEntry> {
+        let entry = self.live.remove(&id)?;
+        self.discount(entry.arrived, entry.counts);
         if let Some(address) = entry.address
             && let Some(count) = self.addresses.get_mut(&address)
         {
@@ -221,12 +269,12 @@ impl Places {
                 self.addresses.remove(&address);
             }
         }
-        true
+        Some(entry)
     }
 
-    fn discount(&mut self, arrived: u64) {
+    fn discount(&mut self, arrived: u64, counts: u64) {
         let piece = self.piece(arrived);
-        *piece = piece.saturating_sub(1);
+        *piece = piece.saturating_sub(counts);
         while self.arrived.front() == Some(&0) {
             self.arrived.pop_front();
             self.first += 1;
@@ -240,20 +288,17 @@ impl Places {
         {
             self.ends.pop();
             let Some(entry) = self.live.get_mut(&id).filter(|entry| entry.ends == ends) else { continue };
-            if entry.is_late {
+            let counts = std::mem::take(&mut entry.counts);
+            if counts == 0 {
                 self.remove(id);
                 continue;
             }
-            (entry.is_late, entry.ends) = (true, ends + GRACE_MS - LATE_MS);
-            let arrived = entry.arrived;
-            self.ends.push(Reverse((ends + GRACE_MS - LATE_MS, id)));
-            self.discount(arrived);
-            self.note(0.0);
+            entry.ends = ends + GRACE_MS - LATE_MS;
+            let (arrived, group) = (entry.arrived, entry.group);
+            self.ends.push(Reverse((entry.ends, id)));
+            self.discount(arrived, counts);
+            self.return_rates.note(group, false);
         }
-    }
-
-    fn note(&mut self, returned: f64) {
-        self.returning += (returned - self.returning) / MEMORY;
     }
 
     fn sign(&self, ticket: Ticket) -> String {
@@ -340,7 +385,9 @@ mod tests {
         let again = ticket(&mut places, &first, late);
         assert_eq!((places.len(), places.ahead(6_000)), (2, 0), "it is late");
         places.keep(late, Some(again), late, address(1), 100, RATE).unwrap();
-        assert_eq!((places.len(), places.arrived.front()), (2, Some(&1)));
+        let counts = *places.arrived.front().unwrap();
+        assert_eq!(places.len(), 2);
+        assert!((1..WHOLE).contains(&counts), "{counts}: one of two was late");
         places.leave(again);
         assert_eq!(places.len(), 1);
     }

@@ -14,8 +14,8 @@ struct Browser {
     first: u64,
     address: IpAddr,
     cookie: Option<Vec<u8>>,
-    /// Whether it waits for as long as it takes.
-    stays: bool,
+    /// When it gives up.
+    leaves: u64,
 }
 
 /// Kendall's tau-a of two orders: 1 if they are the same.
@@ -33,25 +33,53 @@ fn tau(pairs: &[(u64, u64)]) -> f64 {
     agree as f64 / all.max(1) as f64
 }
 
-/// So many times the capacity come for a minute; a part of them stays. Returns how many stayed, how many of them were
-/// served within five minutes and a half, the order, and the part of the capacity that was used in that minute.
-fn crowd(times: f64, staying: f64) -> (usize, usize, f64, f64) {
+/// A crowd of browsers.
+struct Rush {
+    /// So many times the capacity come.
+    times: f64,
+    /// For so many seconds.
+    seconds: u64,
+    /// The part of them that comes back at all.
+    staying: f64,
+    /// For so long, seconds.
+    patience: u64,
+}
+
+/// What became of a crowd.
+struct Outcome {
+    came: usize,
+    /// How many came back at all.
+    stayed: usize,
+    /// How many of these were served.
+    served: usize,
+    /// Kendall's tau of their order.
+    tau: f64,
+    /// The part of the capacity that was used while the crowd came.
+    used: f64,
+}
+
+fn crowd(rush: &Rush) -> Outcome {
     let mut machine = Machine::new(16);
     machine.play(5, &Crowd::Open(CAPACITY), &[PAGE]);
     let begin = machine.now;
+    let end = begin + rush.seconds * 1_000;
     // The next to come back first.
     let mut outside: BinaryHeap<Reverse<Browser>> = BinaryHeap::new();
     let mut inside: Vec<Option<Browser>> = Vec::new();
-    let (mut next, mut served, mut stayed) = (begin as f64, Vec::new(), 0);
-    let mut in_first_minute = 0;
-    while machine.now < begin + 330_000 && !(machine.now > begin + 60_000 && outside.is_empty()) {
-        while next <= machine.now as f64 && machine.now < begin + 60_000 {
-            next += -machine.chance().ln() * 1_000.0 / (CAPACITY * times);
-            let (number, stays) = (stayed as u32 + 1, machine.chance() <= staying);
-            stayed += 1;
-            let address = IpAddr::from((0x0a00_0000 + number * 977).to_be_bytes());
+    let (mut next, mut served, mut came, mut stayed) = (begin as f64, Vec::new(), 0u32, 0);
+    let mut in_time = 0;
+    while machine.now < end + 300_000
+        && !(machine.now > end && outside.is_empty() && machine.running.is_empty())
+    {
+        while next <= machine.now as f64 && machine.now < end {
+            next += -machine.chance().ln() * 1_000.0 / (CAPACITY * rush.times);
+            came += 1;
+            let address = IpAddr::from((0x0a00_0000 + came * 977).to_be_bytes());
             let first = machine.now;
-            outside.push(Reverse(Browser { next: first, first, address, cookie: None, stays }));
+            let stays = machine.chance() <= rush.staying;
+            stayed += usize::from(stays);
+            let leaves = if stays { first + rush.patience * 1_000 } else { first };
+            outside.push(Reverse(Browser { next: first, first, address, cookie: None, leaves }));
         }
         let now = machine.now;
         while outside.peek().is_some_and(|Reverse(browser)| browser.next <= now) {
@@ -67,9 +95,9 @@ fn crowd(times: f64, staying: f64) -> (usize, usize, f64, f64) {
             }
             let capacity = machine.capacity();
             let told = machine.queue.keep_place(now, &from, capacity).expect("there is room");
-            if browser.stays {
-                // A browser takes a moment to load.
-                browser.next = now + told.retry * 1_000 + 50;
+            // A browser takes a moment to load.
+            browser.next = now + told.retry * 1_000 + 50;
+            if browser.next <= browser.leaves {
                 browser.cookie = Some(told.cookie.into_bytes());
                 outside.push(Reverse(browser));
             }
@@ -79,35 +107,44 @@ fn crowd(times: f64, staying: f64) -> (usize, usize, f64, f64) {
         for client in running {
             if client < inside.len() && !machine.running.iter().any(|run| run.client == client) {
                 let browser = inside[client].take().expect("each is served once");
-                in_first_minute += u32::from(machine.now < begin + 60_000);
-                if browser.stays {
+                in_time += u32::from(machine.now < end);
+                if browser.leaves > browser.first {
                     served.push((browser.first, machine.now));
                 }
             }
         }
     }
-    let left = outside.iter().filter(|Reverse(browser)| browser.stays).count();
-    let used = f64::from(in_first_minute) / 60.0 / CAPACITY;
-    (served.len() + left, served.len(), tau(&served), used)
+    let used = f64::from(in_time) / rush.seconds as f64 / CAPACITY;
+    Outcome { came: came as usize, stayed, served: served.len(), tau: tau(&served), used }
 }
+
+/// Longer than the simulation lasts.
+const FOR_EVER: u64 = 3_600;
 
 #[test]
 fn all_who_stay_are_served_in_the_order_of_their_arrival() {
-    let (stayed, served, tau, used) = crowd(5.0, 1.0);
-    assert!(stayed > 20_000, "{stayed}");
-    assert_eq!(served, stayed);
+    let found = crowd(&Rush { times: 5.0, seconds: 60, staying: 1.0, patience: FOR_EVER });
+    assert!(found.stayed > 20_000, "{}", found.stayed);
+    assert_eq!((found.came, found.served), (found.stayed, found.stayed));
     // A visitor that was let in while the queue was short is not overtaken for ever: that costs some of the order.
-    assert!(tau > 0.94, "{tau:.3}");
-    assert!(used > 0.95, "{used:.2}");
+    assert!(found.tau > 0.94, "{:.3}", found.tau);
+    assert!(found.used > 0.95, "{:.2}", found.used);
 }
 
 #[test]
 fn those_who_leave_keep_no_worker_idle() {
     for staying in [0.0, 0.2, 0.5] {
-        let (stayed, served, tau, used) = crowd(5.0, staying);
-        assert_eq!(served, stayed, "{staying}");
-        assert!(used > 0.95, "{staying}: {used:.2}");
+        let found = crowd(&Rush { times: 5.0, seconds: 60, staying, patience: FOR_EVER });
+        assert_eq!(found.served, found.stayed, "{staying}");
+        assert!(found.used > 0.95, "{staying}: {:.2}", found.used);
         // Where few stay they wait for moments, and the order is that of chance.
-        assert!(staying < 0.5 || tau > 0.9, "{staying}: {tau:.3}");
+        assert!(staying < 0.5 || found.tau > 0.9, "{staying}: {:.3}", found.tau);
     }
+}
+
+#[test]
+fn people_who_give_up_after_two_minutes_leave_the_order_to_the_others() {
+    let found = crowd(&Rush { times: 5.0, seconds: 180, staying: 1.0, patience: 120 });
+    assert!(found.used > 0.95, "{:.2}", found.used);
+    assert!(found.tau > 0.9, "{:.3}", found.tau);
 }
