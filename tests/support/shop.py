@@ -263,9 +263,11 @@ class Shopper:
 
 
 class Reader:
-    """Looks at the catalogue: pages that the cache may have, and more that it can't: filters, searches."""
+    """Looks at the catalogue: pages that the cache may have, and more that it can't: filters, searches. On each page WooCommerce's script
+    asks for the cart, which is empty: no server may take that for a step on the way to an order."""
 
-    def __init__(self, site, number, address, pause, seed=0):
+    def __init__(self, site, number, address, pause, seed=0, asks_for_cart=True):
+        self.asks_for_cart = asks_for_cart
         self.client, self.pause, self.statuses = Client(site.port, address), pause, {}
         self.random, self.site = random.Random(f"reader {seed} {number}"), site
         self.times = []
@@ -276,15 +278,19 @@ class Reader:
         while not until.is_set():
             try:
                 answer = self.client.ask(self.page(), timeout=30)
-                status = answer.status
-                if status == 200:
+                self.count(answer.status)
+                if answer.status == 200:
                     self.times.append(answer.took)
+                    if self.asks_for_cart:
+                        self.count(self.client.ask("/wp-json/wc/store/v1/cart", call=True, timeout=30).status)
             except (OSError, http.client.HTTPException):
-                status = 0
-            self.statuses[status] = self.statuses.get(status, 0) + 1
+                self.count(0)
             self.client.cookies.clear()
             until.wait(self.pause * self.random.uniform(0.75, 1.25))
         self.client.close()
+
+    def count(self, status):
+        self.statuses[status] = self.statuses.get(status, 0) + 1
 
     def page(self):
         some = self.random.randrange(10**6)
@@ -301,7 +307,7 @@ class Reader:
 
 def capacity(site, seconds=3):
     """Uncached pages a second that four readers without pauses get."""
-    readers, over = [Reader(site, n, f"127.0.6.{n + 1}", 0, "capacity") for n in range(4)], threading.Event()
+    readers, over = [Reader(site, n, f"127.0.6.{n + 1}", 0, "capacity", asks_for_cart=False) for n in range(4)], threading.Event()
     for reader in readers:
         reader.page = lambda reader=reader: f"/?s=thing+{reader.random.randrange(10**9)}&post_type=product"
     threads = [threading.Thread(target=reader.read, args=(over,), daemon=True) for reader in readers]
