@@ -11,7 +11,8 @@ use millrace_settings::plan;
 use super::PhpThread;
 use super::dispatch::Dispatcher;
 use super::fastcgi::Backends;
-use super::{OnPurge, Renewal, pool};
+use super::pool::{WorkerSet, WorkerTimes};
+use super::{OnPurge, Renewal};
 use crate::context::log::Log;
 use crate::context::stats::PhpStatus;
 use crate::message::Request;
@@ -60,7 +61,7 @@ impl Deref for SiteWorkers {
 #[derive(Debug)]
 pub enum PhpService {
     /// Workers of our own.
-    Workers(Arc<pool::WorkerSet>),
+    Workers(Arc<WorkerSet>),
     /// php-fpm, or whatever else speaks FastCGI.
     FastCgi(Backends),
 }
@@ -109,7 +110,7 @@ impl PhpService {
     /// PHP did not start: why, in PHP's own words where it had any, and what to do next.
     pub fn start(settings: &plan::Php, log: &Log, on_purge: OnPurge) -> Result<Arc<PhpService>, String> {
         let service = if settings.fastcgi.is_empty() {
-            PhpService::Workers(pool::WorkerSet::start(settings, log, on_purge)?)
+            PhpService::Workers(WorkerSet::start(settings, log, on_purge, WorkerTimes::default())?)
         } else {
             PhpService::FastCgi(Backends::start(settings, log)?)
         };

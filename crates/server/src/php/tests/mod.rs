@@ -26,7 +26,8 @@ use millrace_settings::{Source, plan};
 use millrace_wire::head::{Head, Limits};
 use tokio::task::LocalSet;
 
-use super::pool::{Seat, WorkersShared};
+use super::fastcgi::Backends;
+use super::pool::{Seat, WorkerSet, WorkerTimes, WorkersShared};
 use super::{OnPurge, PhpService, PhpThread, SiteWorkers, run, run_while};
 use crate::context::Process;
 use crate::context::log::Log;
@@ -97,10 +98,9 @@ impl Rig {
         }
         site.php = Some(php.clone());
         let (log, stats) = (log(&dir), Registry::new(2));
-        let pool = PhpService::start(&php, &log, OnPurge(Arc::new(|_, _, _| ())))
-            .inspect_err(|_| drop(std::fs::remove_dir_all(&dir)))?;
+        let pool = service(&php, &log).inspect_err(|_| drop(std::fs::remove_dir_all(&dir)))?;
         let process = Process::new(stats, log, plan.server.connection_memory);
-        let site = SiteWorkers { site: Site::new(0, site), service: Some(pool), persistent: None };
+        let site = SiteWorkers { site: Site::new(0, site), service: Some(Arc::new(pool)), persistent: None };
         Ok(Rig { dir, process, plan: plan.into(), site: Arc::new(site) })
     }
 
@@ -118,6 +118,18 @@ impl Rig {
         self.on_thread(0, scene);
     }
 }
+
+/// What runs the scripts.
+fn service(php: &plan::Php, log: &Log) -> Result<PhpService, String> {
+    if !php.fastcgi.is_empty() {
+        return Backends::start(php, log).map(PhpService::FastCgi);
+    }
+    let on_purge = OnPurge(Arc::new(|_, _, _| ()));
+    WorkerSet::start(php, log, on_purge, TIMES).map(PhpService::Workers)
+}
+
+/// On a busy machine FakePhp takes long: a worker counts as quick all the same. Memory is measured often: tests wait for it.
+const TIMES: WorkerTimes = WorkerTimes { quick_ms: 10_000, look_ms: 5, decide_ms: 50 };
 
 impl Drop for Rig {
     fn drop(&mut self) {
