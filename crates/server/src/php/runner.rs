@@ -12,6 +12,7 @@ use super::PhpThread;
 use super::dispatch::Dispatcher;
 use super::fastcgi::Backends;
 use super::pool::{WorkerSet, WorkerTimes};
+use super::start_error::PhpStartError;
 use super::{OnPurge, Renewal};
 use crate::context::log::Log;
 use crate::context::stats::PhpStatus;
@@ -108,7 +109,11 @@ impl PhpService {
     ///
     /// # Errors
     /// PHP did not start: why, in PHP's own words where it had any, and what to do next.
-    pub fn start(settings: &plan::Php, log: &Log, on_purge: OnPurge) -> Result<Arc<PhpService>, String> {
+    pub fn start(
+        settings: &plan::Php,
+        log: &Log,
+        on_purge: OnPurge,
+    ) -> Result<Arc<PhpService>, PhpStartError> {
         let service = if settings.fastcgi.is_empty() {
             PhpService::Workers(WorkerSet::start(settings, log, on_purge, WorkerTimes::default())?)
         } else {
@@ -137,7 +142,7 @@ impl PhpService {
     ///
     /// # Errors
     /// PHP did not start: why. The pool is as it was.
-    pub fn renew(&self) -> Result<Renewal, String> {
+    pub fn renew(&self) -> Result<Renewal, PhpStartError> {
         match self {
             PhpService::Workers(workers) => workers.renew(),
             PhpService::FastCgi(backends) => {

@@ -49,6 +49,7 @@ use tokio::sync::oneshot;
 use super::answer::{OnPurge, Unheard};
 use super::crashes::Ban;
 use super::inject::Injected;
+use super::start_error::PhpStartError;
 use super::supervisor::{self, LEAVING_MS, LOST_MS};
 use super::worker::{Worker, WorkerPhase};
 use super::worker_handle::{Task, WorkerHandle};
@@ -102,9 +103,9 @@ impl WorkerSet {
         log: &Log,
         on_purge: OnPurge,
         times: WorkerTimes,
-    ) -> Result<Arc<WorkerSet>, String> {
+    ) -> Result<Arc<WorkerSet>, PhpStartError> {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|error| format!("cannot start PHP: out of file descriptors: {error}"))?;
+            .map_err(|error| PhpStartError::Descriptors(error.into()))?;
         let epoch = Instant::now();
         let shared = Arc::new(WorkersShared {
             settings: settings.clone(),

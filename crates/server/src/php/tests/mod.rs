@@ -28,7 +28,7 @@ use tokio::task::LocalSet;
 
 use super::fastcgi::Backends;
 use super::pool::{Seat, WorkerSet, WorkerTimes, WorkersShared};
-use super::{OnPurge, PhpService, PhpThread, SiteWorkers, run, run_while};
+use super::{OnPurge, PhpService, PhpStartError, PhpThread, SiteWorkers, run, run_while};
 use crate::context::Process;
 use crate::context::log::Log;
 use crate::context::stats::{Counter, PhpStatus, Registry};
@@ -50,7 +50,7 @@ impl Rig {
         Rig::start(change).unwrap()
     }
 
-    fn start(change: impl FnOnce(&mut plan::Php)) -> Result<Rig, String> {
+    fn start(change: impl FnOnce(&mut plan::Php)) -> Result<Rig, PhpStartError> {
         Rig::start_with(change, |_| (), |_| Log::quiet())
     }
 
@@ -69,7 +69,7 @@ impl Rig {
         change: impl FnOnce(&mut plan::Php),
         change_server: impl FnOnce(&mut plan::Server),
         log: impl FnOnce(&Path) -> Log,
-    ) -> Result<Rig, String> {
+    ) -> Result<Rig, PhpStartError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("millrace-pool-{}-{number}", std::process::id()));
@@ -120,7 +120,7 @@ impl Rig {
 }
 
 /// What runs the scripts.
-fn service(php: &plan::Php, log: &Log) -> Result<PhpService, String> {
+fn service(php: &plan::Php, log: &Log) -> Result<PhpService, PhpStartError> {
     if !php.fastcgi.is_empty() {
         return Backends::start(php, log).map(PhpService::FastCgi);
     }
