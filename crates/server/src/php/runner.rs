@@ -11,6 +11,8 @@ use millrace_settings::plan;
 use super::PhpThread;
 use super::dispatch::Dispatcher;
 use super::fastcgi::Backends;
+use super::job::PhpJob;
+use super::pool::places::KeptPlace;
 use super::pool::{WorkerSet, WorkerTimes};
 use super::start_error::PhpStartError;
 use super::{OnPurge, Renewal};
@@ -114,12 +116,39 @@ impl PhpService {
         log: &Log,
         on_purge: OnPurge,
     ) -> Result<Arc<PhpService>, PhpStartError> {
+        PhpService::start_with(settings, log, on_purge, WorkerTimes::default())
+    }
+
+    /// The same with other times than the product's.
+    pub(super) fn start_with(
+        settings: &plan::Php,
+        log: &Log,
+        on_purge: OnPurge,
+        times: WorkerTimes,
+    ) -> Result<Arc<PhpService>, PhpStartError> {
         let service = if settings.fastcgi.is_empty() {
-            PhpService::Workers(WorkerSet::start(settings, log, on_purge, WorkerTimes::default())?)
+            PhpService::Workers(WorkerSet::start(settings, log, on_purge, times)?)
         } else {
             PhpService::FastCgi(Backends::start(settings, log)?)
         };
         Ok(Arc::new(service))
+    }
+
+    /// A place in the waiting room for a browser whose request was refused; `None`: there are too many.
+    pub(super) fn keep_place(
+        &self,
+        thread: &Rc<PhpThread>,
+        job: &PhpJob<'_>,
+        request: &Request,
+    ) -> Option<KeptPlace> {
+        match self {
+            PhpService::Workers(workers) => {
+                Dispatcher::new(thread, workers.shared()).keep_place(job, request)
+            }
+            PhpService::FastCgi(backends) => {
+                Dispatcher::new(thread, backends.shared()).keep_place(job, request)
+            }
+        }
     }
 
     /// A new configuration replaces it: what is idle ends now, the rest when it has finished.

@@ -26,8 +26,7 @@ use millrace_settings::{Source, plan};
 use millrace_wire::head::{Head, Limits};
 use tokio::task::LocalSet;
 
-use super::fastcgi::Backends;
-use super::pool::{Seat, WorkerSet, WorkerTimes, WorkersShared};
+use super::pool::{Seat, WorkerTimes, WorkersShared};
 use super::{OnPurge, PhpService, PhpStartError, PhpThread, SiteWorkers, run, run_while};
 use crate::context::Process;
 use crate::context::log::Log;
@@ -98,9 +97,10 @@ impl Rig {
         }
         site.php = Some(php.clone());
         let (log, stats) = (log(&dir), Registry::new(2));
-        let pool = service(&php, &log).inspect_err(|_| drop(std::fs::remove_dir_all(&dir)))?;
+        let service = PhpService::start_with(&php, &log, OnPurge(Arc::new(|_, _, _| ())), TIMES)
+            .inspect_err(|_| drop(std::fs::remove_dir_all(&dir)))?;
         let process = Process::new(stats, log, plan.server.connection_memory);
-        let site = SiteWorkers { site: Site::new(0, site), service: Some(Arc::new(pool)), persistent: None };
+        let site = SiteWorkers { site: Site::new(0, site), service: Some(service), persistent: None };
         Ok(Rig { dir, process, plan: plan.into(), site: Arc::new(site) })
     }
 
@@ -119,15 +119,6 @@ impl Rig {
     }
 }
 
-/// What runs the scripts.
-fn service(php: &plan::Php, log: &Log) -> Result<PhpService, PhpStartError> {
-    if !php.fastcgi.is_empty() {
-        return Backends::start(php, log).map(PhpService::FastCgi);
-    }
-    let on_purge = OnPurge(Arc::new(|_, _, _| ()));
-    WorkerSet::start(php, log, on_purge, TIMES).map(PhpService::Workers)
-}
-
 /// On a busy machine FakePhp takes long: a worker counts as quick all the same. Memory is measured often: tests wait for it.
 const TIMES: WorkerTimes = WorkerTimes { quick_ms: 10_000, look_ms: 5, decide_ms: 50 };
 
@@ -141,10 +132,8 @@ impl Drop for Rig {
 impl PhpService {
     /// Its workers.
     fn shared(&self) -> &Arc<WorkersShared> {
-        match self {
-            PhpService::Workers(pool) => pool.shared(),
-            PhpService::FastCgi(_) => panic!("no workers"),
-        }
+        let PhpService::Workers(workers) = self else { panic!("no workers") };
+        workers.shared()
     }
 
     /// Process ids of the workers that there are.
