@@ -4,6 +4,7 @@ mod ahead;
 mod boots;
 mod coded;
 mod deaths;
+mod dispatch;
 mod fake;
 mod fastcgi;
 mod life;
@@ -204,14 +205,8 @@ impl Scene {
     }
 
     async fn run(&self, mut request: Request) -> Reply {
-        let script = Script {
-            filename: (*b"/x.php").into(),
-            name: b"/x.php".to_vec(),
-            path_info: Vec::new(),
-            workers: WorkerKind::Ordinary,
-        };
         self.thread.clock.read();
-        run(&self.thread, &self.site, &mut request, &script).await
+        run(&self.thread, &self.site, &mut request, &script()).await
     }
 
     /// Waits until the error log says that.
@@ -260,6 +255,16 @@ impl Scene {
             assert!(waited < seconds, "{what}: not after {waited:.1} s: {:?}", self.status());
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
+    }
+}
+
+/// The script that all requests run.
+fn script() -> Script {
+    Script {
+        filename: (*b"/x.php").into(),
+        name: b"/x.php".to_vec(),
+        path_info: Vec::new(),
+        workers: WorkerKind::Ordinary,
     }
 }
 
