@@ -1,5 +1,5 @@
 //! Within a crate a type name means one thing: no two structs, enums, traits or aliases have the same name, but for a list with
-//! reasons. Tests may repeat names.
+//! reasons. Tests may repeat names. And no constant has another value in tests: no code of the product asks whether it is tested.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -46,6 +46,35 @@ fn definitions_are_recognised() {
     assert_eq!(defined(code), ["Ab", "Ef", "Gh", "Ij", "Kl", "Qr"]);
     let code = "mod a;\n#[cfg(test)]\nmod b;\n#[cfg(test)]\npub mod c {\nmod d;\n}\n";
     assert_eq!(test_modules(code).collect::<Vec<_>>(), ["b"]);
+}
+
+#[test]
+fn no_code_of_the_product_changes_under_test() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of all crates");
+    for file in fs::read_dir(crates).expect("crates").flatten().flat_map(|of| files(&of.path().join("src"))) {
+        let text = fs::read_to_string(&file).expect("source");
+        let asks = text.lines().find(|line| asks_for_tests(line));
+        assert_eq!(asks, None, "in {}: tests hand their values in instead", file.display());
+    }
+}
+
+#[test]
+fn a_question_for_tests_is_recognised() {
+    let asks = [
+        "const MS: u64 = if cfg!(test) { 5 } else { 250 };",
+        "#[cfg(not(test))]",
+        "if cfg!(all(unix, test)) {",
+    ];
+    assert!(asks.into_iter().all(asks_for_tests));
+    assert!(!["#[cfg(test)]", "if cfg!(debug_assertions) {", "run(test)"].into_iter().any(asks_for_tests));
+}
+
+/// Whether a line makes the product another one under test. An item that only tests have, `#[cfg(test)]`, does not.
+fn asks_for_tests(line: &str) -> bool {
+    let words = |text: &str| text.split(|sign: char| !sign.is_alphanumeric()).any(|word| word == "test");
+    line.split_once("cfg!(")
+        .is_some_and(|(_, condition)| words(condition.split('{').next().unwrap_or_default()))
+        || line.contains("cfg(not(test))")
 }
 
 fn definitions(source: &Path) -> Definitions {

@@ -23,9 +23,10 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use super::inject::Injected;
 use super::pool::growth::EXTRA;
 use super::scoreboard::Scoreboard;
+use super::start_error::PhpStartError;
 
 /// Name of the program.
-const PROGRAM: &str = "millrace-php";
+pub const PROGRAM: &str = "millrace-php";
 /// With this in front of its name an environment variable is for the program's scripts.
 const VARIABLE: &str = "MILLRACE_ENV_";
 /// A longer line on the host's standard error is cut.
@@ -67,7 +68,7 @@ impl Host {
     ///
     /// # Errors
     /// It is not found or can't be started, and what to do.
-    pub fn launch(settings: &plan::Php, injected: &Injected) -> Result<(Host, Errors), String> {
+    pub fn launch(settings: &plan::Php, injected: &Injected) -> Result<(Host, Errors), PhpStartError> {
         let program = program(settings.program.as_deref())?;
         let launch = || {
             let scoreboard = Scoreboard::create(slots(settings) as u32)?;
@@ -89,9 +90,7 @@ impl Host {
             let host = Host { scoreboard: Arc::new(scoreboard), since: Instant::now(), control: ours, child };
             Ok((host, Errors { pipe, partial: Vec::new() }))
         };
-        launch().map_err(|error: io::Error| {
-            format!("cannot start {}: {error}\nrun `{0} --check` for details", program.display())
-        })
+        launch().map_err(|error: io::Error| PhpStartError::Program(program.clone(), error))
     }
 
     /// The control socket.
@@ -248,19 +247,14 @@ fn tell(line: &[u8], log: &mut impl FnMut(&str)) {
 }
 
 /// Where the program is: as set, else beside the server's own program, else in PATH.
-fn program(setting: Option<&Path>) -> Result<PathBuf, String> {
+fn program(setting: Option<&Path>) -> Result<PathBuf, PhpStartError> {
     if let Some(path) = setting {
         return Ok(path.to_owned());
     }
     let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join(PROGRAM)));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let candidates = beside.into_iter().chain(std::env::split_paths(&path).map(|dir| dir.join(PROGRAM)));
-    candidates.into_iter().find(|file| file.is_file()).ok_or_else(|| {
-        format!(
-            "{PROGRAM} is neither next to the millrace program nor in PATH\n`cargo build --release` builds it if \
-             PHP's embed library is installed (Debian: libphp-embed, php-dev); or set php.program to its path"
-        )
-    })
+    candidates.into_iter().find(|file| file.is_file()).ok_or(PhpStartError::NoProgram)
 }
 
 fn arguments(settings: &plan::Php) -> Vec<OsString> {
@@ -353,6 +347,6 @@ mod tests {
 
     #[test]
     fn a_set_program_is_not_looked_for() {
-        assert_eq!(program(Some(Path::new("/x/y"))), Ok(PathBuf::from("/x/y")));
+        assert_eq!(program(Some(Path::new("/x/y"))).unwrap(), PathBuf::from("/x/y"));
     }
 }

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use millrace_settings::plan::Profile;
 
+use super::start_error::PhpStartError;
+
 /// Each file of `php/inject` by its name there.
 macro_rules! files {
     ($($name:literal)*) => { &[$(($name, include_str!(concat!("../../../../php/inject/", $name)))),*] };
@@ -48,18 +50,15 @@ impl Injected {
     ///
     /// # Errors
     /// Where that is not possible, and what to do.
-    pub fn write() -> Result<Arc<Injected>, String> {
-        let mut problems = String::new();
+    pub fn write() -> Result<Arc<Injected>, PhpStartError> {
+        let mut problems = Vec::new();
         for base in bases() {
             match Injected::write_below(&base) {
                 Ok(injected) => return Ok(Arc::new(injected)),
-                Err(error) => problems.push_str(&format!("\n  {}: {error}", base.display())),
+                Err(error) => problems.push((base, error)),
             }
         }
-        Err(format!(
-            "cannot write the PHP files that Millrace adds to sites:{problems}\nmake one of these folders writable, \
-             or set TMPDIR to a writable one"
-        ))
+        Err(PhpStartError::Files(problems))
     }
 
     fn write_below(base: &Path) -> io::Result<Injected> {

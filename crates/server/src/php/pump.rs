@@ -15,7 +15,7 @@ use crate::context::stats::Counter;
 use crate::php::PhpThread;
 
 /// So long a script is held up, all in all, before what it makes goes to disk.
-const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_millis(100) };
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Bytes read from disk at once.
 const PIECE: u64 = 256 << 10;

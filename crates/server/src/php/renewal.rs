@@ -19,12 +19,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use super::pool::{ServiceStage, WorkerSet, WorkersShared};
+use super::start_error::PhpStartError;
 
 /// What the supervisor is asked for.
 #[derive(Debug)]
 pub enum RenewalOrder {
     /// Start another host beside the current one; the answer is why it did not start.
-    Prepare(SyncSender<Result<(), String>>),
+    Prepare(SyncSender<Result<(), PhpStartError>>),
     /// Put it in the current one's place; told when that is done.
     Commit(SyncSender<()>),
     /// End it.
@@ -43,11 +44,11 @@ impl WorkerSet {
     ///
     /// # Errors
     /// PHP did not start: why, in its own words where it had any. The pool is as it was.
-    pub fn renew(&self) -> Result<Renewal, String> {
+    pub fn renew(&self) -> Result<Renewal, PhpStartError> {
         let shared = self.shared();
         let (tell, told) = sync_channel(1);
         shared.order(RenewalOrder::Prepare(tell))?;
-        told.recv().unwrap_or_else(|_| Err(ENDING.to_owned()))?;
+        told.recv().unwrap_or(Err(PhpStartError::Ending))?;
         Ok(Renewal { shared: Some(shared.clone()) })
     }
 
@@ -87,13 +88,11 @@ impl Drop for Renewal {
     }
 }
 
-const ENDING: &str = "the server is shutting down";
-
 impl WorkersShared {
-    fn order(&self, order: RenewalOrder) -> Result<(), String> {
+    fn order(&self, order: RenewalOrder) -> Result<(), PhpStartError> {
         let mut state = self.lock();
         if state.stage != ServiceStage::Serving {
-            return Err(ENDING.to_owned());
+            return Err(PhpStartError::Ending);
         }
         // Only the control thread orders, and it waits for each to be done; only a Cancel can still be there, and what
         // follows a Cancel includes it.

@@ -11,7 +11,11 @@ use millrace_settings::plan;
 use super::PhpThread;
 use super::dispatch::Dispatcher;
 use super::fastcgi::Backends;
-use super::{OnPurge, Renewal, pool};
+use super::job::PhpJob;
+use super::pool::places::KeptPlace;
+use super::pool::{WorkerSet, WorkerTimes};
+use super::start_error::PhpStartError;
+use super::{OnPurge, Renewal};
 use crate::context::log::Log;
 use crate::context::stats::PhpStatus;
 use crate::message::Request;
@@ -60,7 +64,7 @@ impl Deref for SiteWorkers {
 #[derive(Debug)]
 pub enum PhpService {
     /// Workers of our own.
-    Workers(Arc<pool::WorkerSet>),
+    Workers(Arc<WorkerSet>),
     /// php-fpm, or whatever else speaks FastCGI.
     FastCgi(Backends),
 }
@@ -107,13 +111,44 @@ impl PhpService {
     ///
     /// # Errors
     /// PHP did not start: why, in PHP's own words where it had any, and what to do next.
-    pub fn start(settings: &plan::Php, log: &Log, on_purge: OnPurge) -> Result<Arc<PhpService>, String> {
+    pub fn start(
+        settings: &plan::Php,
+        log: &Log,
+        on_purge: OnPurge,
+    ) -> Result<Arc<PhpService>, PhpStartError> {
+        PhpService::start_with(settings, log, on_purge, WorkerTimes::default())
+    }
+
+    /// The same with other times than the product's.
+    pub(super) fn start_with(
+        settings: &plan::Php,
+        log: &Log,
+        on_purge: OnPurge,
+        times: WorkerTimes,
+    ) -> Result<Arc<PhpService>, PhpStartError> {
         let service = if settings.fastcgi.is_empty() {
-            PhpService::Workers(pool::WorkerSet::start(settings, log, on_purge)?)
+            PhpService::Workers(WorkerSet::start(settings, log, on_purge, times)?)
         } else {
             PhpService::FastCgi(Backends::start(settings, log)?)
         };
         Ok(Arc::new(service))
+    }
+
+    /// A place in the waiting room for a browser whose request was refused; `None`: there are too many.
+    pub(super) fn keep_place(
+        &self,
+        thread: &Rc<PhpThread>,
+        job: &PhpJob<'_>,
+        request: &Request,
+    ) -> Option<KeptPlace> {
+        match self {
+            PhpService::Workers(workers) => {
+                Dispatcher::new(thread, workers.shared()).keep_place(job, request)
+            }
+            PhpService::FastCgi(backends) => {
+                Dispatcher::new(thread, backends.shared()).keep_place(job, request)
+            }
+        }
     }
 
     /// A new configuration replaces it: what is idle ends now, the rest when it has finished.
@@ -136,7 +171,7 @@ impl PhpService {
     ///
     /// # Errors
     /// PHP did not start: why. The pool is as it was.
-    pub fn renew(&self) -> Result<Renewal, String> {
+    pub fn renew(&self) -> Result<Renewal, PhpStartError> {
         match self {
             PhpService::Workers(workers) => workers.renew(),
             PhpService::FastCgi(backends) => {

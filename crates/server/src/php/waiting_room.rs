@@ -5,9 +5,7 @@
 
 use std::rc::Rc;
 
-use super::PhpService;
 use super::SiteWorkers;
-use super::dispatch::Dispatcher;
 use super::job::PhpJob;
 use super::pool::places::KeptPlace;
 use crate::context::stats::Counter;
@@ -104,15 +102,11 @@ pub fn seat(
     if !reply.is_turned_away() || !site.plan.waiting_room || !is_navigation(request) {
         return reply;
     }
-    let Some(pool) = site.service_of(script.workers) else { return reply };
+    let Some(service) = site.service_of(script.workers) else { return reply };
     let job = PhpJob::new(site, request, script, thread.clock.now());
-    let told = match pool {
-        PhpService::Workers(pool) => Dispatcher::new(thread, pool.shared()).keep_place(&job, request),
-        PhpService::FastCgi(backends) => Dispatcher::new(thread, backends.shared()).keep_place(&job, request),
-    };
-    let Some(told) = told else { return reply };
+    let Some(place) = service.keep_place(thread, &job, request) else { return reply };
     thread.stats.add(Counter::PhpWaitingRoom, 1);
-    page(site, request, &told, reply)
+    page(site, request, &place, reply)
 }
 
 /// Whether a browser asks for a page to show it: it says so by `Sec-Fetch-Mode` (Fetch Metadata), or is too old for that and asks for

@@ -22,13 +22,13 @@ mod service;
 mod setup;
 
 pub use crate::cache::Waited;
-pub use crate::php::SiteWorkers;
+pub use crate::php::{PhpStartError, SiteWorkers};
 pub use exchange::{
     CLIENT_GONE, Exchange, ExchangeClient, ExchangeTrouble, no_room, record_at_once, refusal,
 };
 pub use respond::{Response, respond};
 pub use service::{ServeThread, Service, Setup, SharedSetup};
-pub use setup::{PhpStartError, build};
+pub use setup::build;
 
 use handover::hand_over;
 

@@ -6,7 +6,7 @@ use millrace_settings::plan::{self, Php};
 
 use super::Setup;
 use crate::context::log::Log;
-use crate::php::{OnPurge, PhpService, Renewal, SiteWorkers};
+use crate::php::{OnPurge, PhpService, PhpStartError, Renewal, SiteWorkers};
 
 /// Collects the pools of a plan's sites: one for all sites whose settings are equal. Those of the set-up in force are taken
 /// over where their settings are still the same, but with a new PHP: the files that the old one was started with may have
@@ -38,7 +38,7 @@ impl<'a> PhpServices<'a> {
     ///
     /// # Errors
     /// PHP does not start: why.
-    pub fn get(&mut self, site: &plan::Site) -> Result<Option<Arc<PhpService>>, String> {
+    pub fn get(&mut self, site: &plan::Site) -> Result<Option<Arc<PhpService>>, PhpStartError> {
         self.of(site, site.php.as_ref())
     }
 
@@ -46,11 +46,11 @@ impl<'a> PhpServices<'a> {
     ///
     /// # Errors
     /// PHP does not start: why.
-    pub fn persistent(&mut self, site: &plan::Site) -> Result<Option<Arc<PhpService>>, String> {
+    pub fn persistent(&mut self, site: &plan::Site) -> Result<Option<Arc<PhpService>>, PhpStartError> {
         self.of(site, site.persistent.as_ref())
     }
 
-    fn of(&mut self, site: &plan::Site, php: Option<&Php>) -> Result<Option<Arc<PhpService>>, String> {
+    fn of(&mut self, site: &plan::Site, php: Option<&Php>) -> Result<Option<Arc<PhpService>>, PhpStartError> {
         let Some(php) = php else { return Ok(None) };
         let known = self.known.iter().find(|(settings, _)| settings == php);
         let service = match known.map(|(_, service)| service.clone()) {
@@ -60,7 +60,7 @@ impl<'a> PhpServices<'a> {
         Ok(Some(service))
     }
 
-    fn renew(&mut self, service: Arc<PhpService>) -> Result<Arc<PhpService>, String> {
+    fn renew(&mut self, service: Arc<PhpService>) -> Result<Arc<PhpService>, PhpStartError> {
         let mut new = self.started.iter().chain(self.renewed.iter().map(|(service, _)| service));
         if !new.any(|known| Arc::ptr_eq(known, &service)) {
             self.renewed.push((service.clone(), service.renew()?));
@@ -68,7 +68,7 @@ impl<'a> PhpServices<'a> {
         Ok(service)
     }
 
-    fn start(&mut self, site: &plan::Site, php: &Php) -> Result<Arc<PhpService>, String> {
+    fn start(&mut self, site: &plan::Site, php: &Php) -> Result<Arc<PhpService>, PhpStartError> {
         let service = PhpService::start(php, self.log, self.on_purge.clone())?;
         self.started.push(service.clone());
         self.known.push((php.clone(), service.clone()));

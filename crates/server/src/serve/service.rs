@@ -8,14 +8,14 @@ use std::time::Instant;
 
 use millrace_settings::Plan;
 
-use super::setup::{PhpStartError, PolicyOf, build};
+use super::setup::{PolicyOf, build};
 use crate::acme::Acme;
 use crate::cache::{CacheThread, Disk, DiskLimits, PageCache};
 use crate::context::stats::PhpStatus;
 use crate::context::{Context, Process, Swapped};
 use crate::files;
 use crate::message::request::Uploads;
-use crate::php::{PhpService, PhpThread, SiteWorkers};
+use crate::php::{PhpService, PhpStartError, PhpThread, SiteWorkers};
 use crate::site;
 
 /// The sites of a configuration, and who runs their scripts.

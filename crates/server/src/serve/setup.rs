@@ -1,6 +1,5 @@
 //! From a plan to the sites that serve it.
 
-use std::fmt;
 use std::sync::Arc;
 
 use millrace_settings::{Plan, plan};
@@ -9,7 +8,7 @@ use super::Setup;
 use super::php_services::PhpServices;
 use crate::cache::{PageCache, purge};
 use crate::context::Process;
-use crate::php::{OnPurge, Renewal, SiteWorkers};
+use crate::php::{OnPurge, PhpStartError, Renewal, SiteWorkers};
 use crate::site::Site;
 
 /// A set-up that is not in force yet.
@@ -26,19 +25,6 @@ impl Built {
         self.renewals.into_iter().for_each(Renewal::commit);
     }
 }
-
-/// PHP of a site does not start: at a start, or at a reload, which leaves the old pools as they are. The text is that of the pool; it
-/// says what the user can do.
-#[derive(Debug)]
-pub struct PhpStartError(String);
-
-impl fmt::Display for PhpStartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for PhpStartError {}
 
 /// What TLS says of a site: the number of the policy by which its clients are asked for certificates.
 pub type PolicyOf<'a> = &'a dyn Fn(&plan::Site) -> Option<u64>;
@@ -59,8 +45,8 @@ pub fn build(
     let mut pools = PhpServices::new(old, &process.log, on_purge(process, cache));
     let mut workers = Vec::new();
     for (index, part) in plan.sites.iter().enumerate() {
-        let service = pools.get(part).map_err(PhpStartError)?;
-        let persistent = pools.persistent(part).map_err(PhpStartError)?;
+        let service = pools.get(part)?;
+        let persistent = pools.persistent(part)?;
         let site = Site::encrypted(index, part.clone(), policy_of(part), https_port);
         let same = |other: &&Arc<Site>| other.name() == site.name() && other.plan.root == site.plan.root;
         if let Some(older) = old.and_then(|old| old.sites.iter().find(same)) {

@@ -107,7 +107,7 @@ impl Pair {
     /// # Errors
     /// It can't be read, or is not fit to be sent: why.
     pub fn staple(&mut self, file: &Path, now: SystemTime) -> Result<SystemTime, TlsError> {
-        let answer = std::fs::read(file).map_err(|error| TlsError::Staple(error.to_string()))?;
+        let answer = std::fs::read(file).map_err(TlsError::StapleFile)?;
         let until = staple::good_until(&answer, &self.key.cert, now).map_err(TlsError::Staple)?;
         self.key = Arc::new(CertifiedKey { ocsp: Some(answer), ..(*self.key).clone() });
         Ok(until)

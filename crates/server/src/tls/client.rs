@@ -39,23 +39,15 @@ impl Trust {
     pub fn new(file: Option<&Path>) -> Result<Trust, TlsError> {
         let file = match file {
             Some(file) => file.to_owned(),
-            None => system_certificates().ok_or_else(|| {
-                TlsError::Trust(
-                    "the system has no trusted certificate authorities: install the package ca-certificates"
-                        .to_owned(),
-                )
-            })?,
+            None => system_certificates().ok_or(TlsError::NoTrust)?,
         };
-        let unreadable = |error| TlsError::Trust(format!("cannot read {}: {error}", file.display()));
         let mut roots = RootCertStore::empty();
-        let all = CertificateDer::pem_file_iter(&file).map_err(unreadable)?;
+        let all = CertificateDer::pem_file_iter(&file)
+            .map_err(|error| TlsError::TrustUnreadable(file.clone(), error))?;
         // A system's list has some that are too old to be understood: one suffices here.
         roots.add_parsable_certificates(all.filter_map(Result::ok));
         if roots.is_empty() {
-            return Err(TlsError::Trust(format!(
-                "{} contains no usable certificate: it must be in PEM format",
-                file.display()
-            )));
+            return Err(TlsError::TrustEmpty(file));
         }
         let builder = ClientConfig::builder_with_provider(terms::provider())
             .with_safe_default_protocol_versions()

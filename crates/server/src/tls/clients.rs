@@ -18,7 +18,7 @@ use rustls::server::danger::ClientCertVerifier;
 use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 use x509_parser::time::ASN1Time;
 
-use super::error::TlsError;
+use super::error::{ClientsError, TlsError};
 use super::terms::{self, ResumptionState};
 use crate::message::request::Certificate;
 
@@ -50,28 +50,23 @@ impl Policy {
 /// # Errors
 /// The authorities can't be read, or none of them is one; with what to do.
 pub(super) fn verifier(clients: &plan::Clients) -> Result<(Arc<dyn ClientCertVerifier>, u64), TlsError> {
-    build_verifier(clients).map_err(TlsError::Clients)
+    build_verifier(clients).map_err(|why| TlsError::Clients(clients.ca.clone(), why))
 }
 
-fn build_verifier(clients: &plan::Clients) -> Result<(Arc<dyn ClientCertVerifier>, u64), String> {
-    let shown = clients.ca.display();
+fn build_verifier(clients: &plan::Clients) -> Result<(Arc<dyn ClientCertVerifier>, u64), ClientsError> {
     let authorities: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&clients.ca)
         .and_then(Iterator::collect)
-        .map_err(|error| format!("cannot read the certificate authorities for clients, {shown}: {error}"))?;
+        .map_err(ClientsError::Unreadable)?;
     let mut number = DefaultHasher::new();
     clients.required.hash(&mut number);
     let mut roots = RootCertStore::empty();
     for authority in authorities {
         authority.as_ref().hash(&mut number);
-        roots
-            .add(authority)
-            .map_err(|error| format!("{shown} contains no certificate of an authority: {error}"))?;
+        roots.add(authority).map_err(ClientsError::NoAuthority)?;
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), terms::provider());
     let builder = if clients.required { builder } else { builder.allow_unauthenticated() };
-    let verifier = builder.build().map_err(|error| {
-        format!("cannot use {shown}: {error}; it must contain certificates of authorities in PEM format")
-    })?;
+    let verifier = builder.build().map_err(ClientsError::Unusable)?;
     Ok((verifier, number.finish()))
 }
 

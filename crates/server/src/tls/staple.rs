@@ -1,5 +1,6 @@
 //! What an authority says of a certificate (OCSP, RFC 6960), to be sent along with it: is it fit to be sent?
 
+use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustls::pki_types::{CertificateDer, UnixTime};
@@ -16,6 +17,51 @@ const SLACK: Duration = Duration::from_secs(300);
 /// id-kp-OCSPSigning: 1.3.6.1.5.5.7.3.9.
 const OCSP_SIGNING: KeyUsage = KeyUsage::required(&[43, 6, 1, 5, 5, 7, 3, 9]);
 
+/// Why an OCSP response is not sent along.
+#[derive(Debug, PartialEq, Eq)]
+pub enum StapleError {
+    /// It is not an OCSP response in DER format.
+    Format,
+    /// The certificate that it is for is invalid.
+    Certificate,
+    /// It is for another certificate.
+    OtherCertificate,
+    /// The authority has revoked the certificate.
+    Revoked,
+    /// The authority does not know the certificate.
+    Unknown,
+    /// It is not valid yet (thisUpdate).
+    Early,
+    /// It has expired (nextUpdate).
+    Expired,
+    /// The issuer has not signed it, and it brings no certificate of another signer.
+    Unsigned,
+    /// The issuer's certificate is invalid.
+    Issuer(webpki::Error),
+    /// The issuer has not authorized its signer (RFC 6960 section 4.2.2.2).
+    Signer(webpki::Error),
+    /// Its signature is invalid.
+    Signature,
+}
+
+impl fmt::Display for StapleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Format => "it is not an OCSP response in DER format",
+            Self::Certificate => "the certificate is invalid",
+            Self::OtherCertificate => "it is for another certificate",
+            Self::Revoked => "it states that the certificate is revoked",
+            Self::Unknown => "the certificate authority does not know the certificate",
+            Self::Early => "it is not valid yet",
+            Self::Expired => "it has expired",
+            Self::Unsigned => "it is not signed by the certificate's issuer",
+            Self::Issuer(error) => return write!(f, "the issuer's certificate is invalid: {error}"),
+            Self::Signer(error) => return write!(f, "its signer is not authorized: {error}"),
+            Self::Signature => "its signature is invalid",
+        })
+    }
+}
+
 /// Until when an answer may be sent. `chain` is the certificate and those behind it.
 ///
 /// # Errors
@@ -24,24 +70,24 @@ pub(super) fn good_until(
     answer: &[u8],
     chain: &[CertificateDer<'_>],
     now: SystemTime,
-) -> Result<SystemTime, String> {
-    let answer = BasicOcspResponse::read(answer).ok_or("it is not an OCSP response in DER format")?;
-    let (_, certificate) = X509Certificate::from_der(&chain[0]).map_err(|_| "the certificate is invalid")?;
+) -> Result<SystemTime, StapleError> {
+    let answer = BasicOcspResponse::read(answer).ok_or(StapleError::Format)?;
+    let (_, certificate) = X509Certificate::from_der(&chain[0]).map_err(|_| StapleError::Certificate)?;
     let single = answer
         .singles
         .iter()
         .find(|single| without_zeros(single.serial) == without_zeros(certificate.raw_serial()))
-        .ok_or("it is for another certificate")?;
+        .ok_or(StapleError::OtherCertificate)?;
     match single.status {
         0 => {}
-        1 => return Err("it states that the certificate is revoked".into()),
-        _ => return Err("the certificate authority does not know the certificate".into()),
+        1 => return Err(StapleError::Revoked),
+        _ => return Err(StapleError::Unknown),
     }
     if single.this_update > now + SLACK {
-        return Err("it is not valid yet".into());
+        return Err(StapleError::Early);
     }
     if single.next_update < now {
-        return Err("it has expired".into());
+        return Err(StapleError::Expired);
     }
     if let Some(issuer) = chain.get(1) {
         answer.check_signature(issuer, now)?;
@@ -106,7 +152,7 @@ impl<'a> BasicOcspResponse<'a> {
 
     /// Checks that the authority, or a responder that it authorizes (RFC 6960 section 4.2.2.2), has signed the
     /// response.
-    fn check_signature(&self, issuer: &CertificateDer<'_>, now: SystemTime) -> Result<(), String> {
+    fn check_signature(&self, issuer: &CertificateDer<'_>, now: SystemTime) -> Result<(), StapleError> {
         let by = |certificate: &CertificateDer<'_>| {
             let Ok(certificate) = EndEntityCert::try_from(certificate) else { return false };
             let known = terms::provider().signature_verification_algorithms.all;
@@ -118,17 +164,15 @@ impl<'a> BasicOcspResponse<'a> {
         if by(issuer) {
             return Ok(());
         }
-        let signer =
-            self.signer.map(CertificateDer::from).ok_or("it is not signed by the certificate's issuer")?;
-        let anchor = anchor_from_trusted_cert(issuer)
-            .map_err(|error| format!("the issuer's certificate is invalid: {error}"))?;
+        let signer = self.signer.map(CertificateDer::from).ok_or(StapleError::Unsigned)?;
+        let anchor = anchor_from_trusted_cert(issuer).map_err(StapleError::Issuer)?;
         let named = EndEntityCert::try_from(&signer).and_then(|certificate| {
             let time = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap_or_default());
             let known = terms::provider().signature_verification_algorithms.all;
             certificate.verify_for_usage(known, &[anchor], &[], time, OCSP_SIGNING, None, None).map(drop)
         });
-        named.map_err(|error| format!("its signer is not authorized: {error}"))?;
-        if by(&signer) { Ok(()) } else { Err("its signature is invalid".into()) }
+        named.map_err(StapleError::Signer)?;
+        if by(&signer) { Ok(()) } else { Err(StapleError::Signature) }
     }
 }
 

@@ -21,6 +21,7 @@ use crate::php::crashes::Ban;
 use crate::php::pool::admission::Rank;
 use crate::php::pool::pools::{PoolId, Pools};
 use crate::php::pool::waiters::Waiter;
+use crate::php::start_error::PhpStartError;
 use crate::php::status::pools;
 
 /// How long requests wait for a backend when none is up, since the last one went out: a restart takes about a second.
@@ -116,7 +117,7 @@ impl Backends {
     ///
     /// # Errors
     /// There is no thread for them.
-    pub fn start(settings: &plan::Php, log: &Log) -> Result<Backends, String> {
+    pub fn start(settings: &plan::Php, log: &Log) -> Result<Backends, PhpStartError> {
         let epoch = Instant::now();
         let state = FpmState {
             pools: Pools::new(&settings.pools, settings.workers),

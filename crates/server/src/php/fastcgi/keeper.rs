@@ -10,6 +10,7 @@ use super::connection::{FastcgiConnection, WatchedSocket};
 use super::processes::Processes;
 use crate::context::Clock;
 use crate::php::pool::concurrency_limit::PoolSample;
+use crate::php::start_error::PhpStartError;
 use crate::php::supervisor::observe::{Observed, look, stuck};
 
 /// How often it looks while requests run: how late a time limit may come.
@@ -21,13 +22,13 @@ const REST: Duration = Duration::from_millis(250);
 ///
 /// # Errors
 /// There is none.
-pub fn start(shared: &Arc<FastcgiShared>) -> Result<(), String> {
+pub fn start(shared: &Arc<FastcgiShared>) -> Result<(), PhpStartError> {
     let processes = shared.backends.iter().map(|_| Processes::default()).collect();
     let (shared, clock, observed) = (shared.clone(), Clock::default(), Observed::default());
     let keeper = FpmKeeper { shared, clock, observed, processes };
     let thread = std::thread::Builder::new().name("php-fpm-pool".to_owned());
     let started = thread.spawn(move || keeper.run());
-    started.map(drop).map_err(|error| format!("cannot start the PHP supervisor thread: {error}"))
+    started.map(drop).map_err(PhpStartError::Thread)
 }
 
 struct FpmKeeper {

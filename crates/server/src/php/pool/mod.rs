@@ -49,6 +49,7 @@ use tokio::sync::oneshot;
 use super::answer::{OnPurge, Unheard};
 use super::crashes::Ban;
 use super::inject::Injected;
+use super::start_error::PhpStartError;
 use super::supervisor::{self, LEAVING_MS, LOST_MS};
 use super::worker::{Worker, WorkerPhase};
 use super::worker_handle::{Task, WorkerHandle};
@@ -61,15 +62,29 @@ use pools::PoolId;
 pub use state::{Seat, ServiceStage, WorkersState};
 use waiters::Waiter;
 
-/// A worker whose last request took no longer than that, milliseconds, may get the next one before it is free. Tests
-/// take their time, and the machine that they run on does, too.
-const QUICK_MS: u64 = if cfg!(test) { 10_000 } else { 2 };
 /// Longest pause before something is started again, milliseconds.
 const BACK_OFF_MS: u64 = 5_000;
 
 thread_local! {
     /// Frames on their way to a worker.
     static FRAMES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Times that are not settings. Tests hand in others.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerTimes {
+    /// A worker whose last request took at most so long, milliseconds, may get the next one before it is free.
+    pub quick_ms: u64,
+    /// Pause before the memory of another worker is measured, milliseconds.
+    pub look_ms: u64,
+    /// Pause between two decisions about how many workers there may be, milliseconds.
+    pub decide_ms: u64,
+}
+
+impl Default for WorkerTimes {
+    fn default() -> WorkerTimes {
+        WorkerTimes { quick_ms: 2, look_ms: 250, decide_ms: 10_000 }
+    }
 }
 
 /// The workers of all sites whose `[php]` settings are equal. Dropping it retires it.
@@ -83,12 +98,18 @@ impl WorkerSet {
     ///
     /// # Errors
     /// PHP did not start: why, in PHP's own words where it had any, and what to do next.
-    pub fn start(settings: &plan::Php, log: &Log, on_purge: OnPurge) -> Result<Arc<WorkerSet>, String> {
+    pub fn start(
+        settings: &plan::Php,
+        log: &Log,
+        on_purge: OnPurge,
+        times: WorkerTimes,
+    ) -> Result<Arc<WorkerSet>, PhpStartError> {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|error| format!("cannot start PHP: out of file descriptors: {error}"))?;
+            .map_err(|error| PhpStartError::Descriptors(error.into()))?;
         let epoch = Instant::now();
         let shared = Arc::new(WorkersShared {
             settings: settings.clone(),
+            times,
             log: log.clone(),
             on_purge,
             epoch,
@@ -145,6 +166,8 @@ impl Drop for WorkerSet {
 pub struct WorkersShared {
     /// Its settings.
     pub settings: plan::Php,
+    /// Times that are not settings.
+    pub times: WorkerTimes,
     /// Where it says what happens.
     pub log: Log,
     /// Who is told what scripts want purged.
@@ -209,7 +232,7 @@ impl WorkersShared {
             pass.ended_well();
         }
         let took = worker.handle.busy_since().map(|since| now.saturating_sub(since));
-        worker.quick = took.is_some_and(|took| took <= QUICK_MS);
+        worker.quick = took.is_some_and(|took| took <= self.times.quick_ms);
         let mut state = self.lock();
         state.slowest.note(&worker.handle, now);
         worker.handle.end();

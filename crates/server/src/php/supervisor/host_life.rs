@@ -11,6 +11,7 @@ use millrace_wire::frames::control::{Message, Started as Text};
 
 use super::super::host::{Host, Started, ending, slots};
 use super::super::pool::{Seat, ServiceStage, back_off};
+use super::super::start_error::PhpStartError;
 use super::{HOST_END, Supervisor};
 
 /// Bytes of the host's standard error that are kept for the message of a failed start.
@@ -33,18 +34,18 @@ impl Supervisor {
                 state.set_seats(slots(&self.shared.settings));
                 true
             }
-            Err(error) => self.host_failed(&error),
+            Err(error) => self.host_failed(error),
         }
     }
 
     /// No host: the first start has failed, or it is tried again later.
-    fn host_failed(&mut self, error: &str) -> bool {
+    fn host_failed(&mut self, error: PhpStartError) -> bool {
         if let Some(tell) = self.tell.take() {
-            let _ = tell.send(Err(error.to_owned()));
+            let _ = tell.send(Err(error));
             return false;
         }
         self.failed_hosts += 1;
-        self.shared.lock().trouble = Some(error.to_owned());
+        self.shared.lock().trouble = Some(error.to_string());
         let pause = back_off(self.failed_hosts);
         self.launch_at = self.now() + pause;
         if pause == 0 {
@@ -96,7 +97,7 @@ impl Supervisor {
             self.shared.log.error(format_args!("{text}; restarting it now"));
             return true;
         }
-        self.host_failed(&text)
+        self.host_failed(PhpStartError::Failed(text))
     }
 
     /// Reads the control socket; false if the pool is over.
@@ -133,7 +134,7 @@ impl Supervisor {
                     text.push_str(":\n");
                     text.push_str(self.last_words.trim_end());
                 }
-                return self.host_failed(&text);
+                return self.host_failed(PhpStartError::Failed(text));
             }
             Message::WorkerStarted { slot, pid } => self.worker_started(slot as usize, pid),
             Message::WorkerExited { slot, pid, status, report, .. } => {
@@ -196,7 +197,7 @@ impl Supervisor {
                 host.retire();
                 host.end(HOST_END);
             }
-            return self.host_failed(&why);
+            return self.host_failed(PhpStartError::Failed(why));
         }
         let mut state = self.shared.lock();
         state.started = Some(started);

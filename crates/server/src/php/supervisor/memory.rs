@@ -14,10 +14,6 @@ use super::super::worker_handle::WorkerHandle;
 use super::Supervisor;
 use crate::context;
 
-/// Pause between two looks at a worker, milliseconds.
-const LOOK_MS: u64 = if cfg!(test) { 5 } else { 250 };
-/// Pause between two decisions how many workers there may be, milliseconds.
-const DECIDE_MS: u64 = if cfg!(test) { 50 } else { 10_000 };
 /// Pause before the same is logged again, milliseconds.
 const LOG_MS: u64 = 60_000;
 /// A worker that has run fewer requests is not grown yet.
@@ -56,8 +52,8 @@ struct WorkerMemory {
 impl Supervisor {
     /// Looks at one worker, and decides now and then.
     pub(super) fn weigh(&mut self) {
-        let now = self.now();
-        if now < self.memory.looked + LOOK_MS {
+        let (now, times) = (self.now(), self.shared.times);
+        if now < self.memory.looked + times.look_ms {
             return;
         }
         self.memory.looked = now;
@@ -69,7 +65,7 @@ impl Supervisor {
         if let Some(handle) = changed.min_by_key(|handle| known(handle).at).cloned() {
             self.weigh_one(&handle, now);
         }
-        if now >= self.memory.decided + DECIDE_MS {
+        if now >= self.memory.decided + times.decide_ms {
             self.memory.decided = now;
             self.decide(&handles, now);
         }

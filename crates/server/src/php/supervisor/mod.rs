@@ -31,6 +31,7 @@ use limits::SlowRequest;
 use super::host::{Errors, Host};
 use super::pool::growth::{free_seats, retire_idle, wanted};
 use super::pool::{Seat, ServiceStage, WorkersShared};
+use super::start_error::PhpStartError;
 use super::worker::Worker;
 use super::worker_handle::WorkerHandle;
 use crate::context::Clock;
@@ -50,21 +51,21 @@ pub const LOST_MS: u64 = 500;
 ///
 /// # Errors
 /// PHP did not start: why, and what to do. There is no thread then.
-pub fn start(shared: Arc<WorkersShared>) -> Result<(), String> {
+pub fn start(shared: Arc<WorkersShared>) -> Result<(), PhpStartError> {
     let (tell, told) = sync_channel(1);
     let supervisor = Supervisor::new(shared, tell);
     std::thread::Builder::new()
         .name("php-pool".to_owned())
         .spawn(move || supervisor.run())
-        .map_err(|error| format!("cannot start the PHP supervisor thread: {error}"))?;
-    told.recv().unwrap_or_else(|_| Err("the PHP supervisor thread has ended".to_owned()))
+        .map_err(PhpStartError::Thread)?;
+    told.recv().unwrap_or(Err(PhpStartError::ThreadEnded))
 }
 
 struct Supervisor {
     shared: Arc<WorkersShared>,
     clock: Clock,
     /// Who waits for the first start.
-    tell: Option<SyncSender<Result<(), String>>>,
+    tell: Option<SyncSender<Result<(), PhpStartError>>>,
     host: Option<Host>,
     errors: Vec<Errors>,
     /// The first lines that came by it since the last host was started.
@@ -116,7 +117,7 @@ struct Chores {
 }
 
 impl Supervisor {
-    fn new(shared: Arc<WorkersShared>, tell: SyncSender<Result<(), String>>) -> Supervisor {
+    fn new(shared: Arc<WorkersShared>, tell: SyncSender<Result<(), PhpStartError>>) -> Supervisor {
         Supervisor {
             shared,
             clock: Clock::default(),

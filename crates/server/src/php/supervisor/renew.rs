@@ -16,6 +16,7 @@ use super::super::host::{Errors, Host, Started, ending, slots};
 use super::super::pool::pools::PoolId;
 use super::super::pool::{Seat, ServiceStage};
 use super::super::renewal::RenewalOrder;
+use super::super::start_error::PhpStartError;
 use super::super::worker::{Worker, WorkerPhase};
 use super::super::worker_handle::WorkerHandle;
 use super::boots::why_unbooted;
@@ -34,7 +35,7 @@ pub(super) struct NextHost {
     /// When PHP, and when its workers should be up, milliseconds.
     deadline: u64,
     /// Who waits for it.
-    tell: Option<SyncSender<Result<(), String>>>,
+    tell: Option<SyncSender<Result<(), PhpStartError>>>,
 }
 
 /// A worker of the next host.
@@ -70,11 +71,11 @@ impl Supervisor {
                 let _ = tell.send(());
             }
             Some(RenewalOrder::Cancel) => self.cancel(None),
-            None if stage != ServiceStage::Serving => self.cancel(Some("the server is shutting down")),
+            None if stage != ServiceStage::Serving => self.cancel(Some(PhpStartError::Ending)),
             None => (),
         }
         if self.next.as_ref().is_some_and(|next| next.tell.is_some() && next.deadline <= self.now()) {
-            self.cancel(Some("PHP does not respond"));
+            self.cancel(Some(PhpStartError::Failed("PHP does not respond".to_owned())));
         }
         self.fade();
     }
@@ -133,7 +134,7 @@ impl Supervisor {
 
     /// The pool is over: nothing of them is left.
     pub(super) fn end_others(&mut self) {
-        self.cancel(Some("the server is shutting down"));
+        self.cancel(Some(PhpStartError::Ending));
         for fading in self.fading.drain(..) {
             fading.host.end(HOST_END);
         }
@@ -141,7 +142,7 @@ impl Supervisor {
 
     // ---- the next host ----
 
-    fn prepare(&mut self, tell: SyncSender<Result<(), String>>) {
+    fn prepare(&mut self, tell: SyncSender<Result<(), PhpStartError>>) {
         self.cancel(None);
         match Host::launch(&self.shared.settings, &self.shared.injected) {
             Ok((host, errors)) => {
@@ -162,22 +163,22 @@ impl Supervisor {
     }
 
     /// Ends the next host, and says `why` to whoever waits for it, with PHP's own words.
-    fn cancel(&mut self, why: Option<&str>) {
+    fn cancel(&mut self, why: Option<PhpStartError>) {
         let Some(mut next) = self.next.take() else { return };
         next.read_errors(&self.shared.log);
         let NextHost { host, words, tell, .. } = next;
         host.end(Duration::from_millis(50));
         if let (Some(tell), Some(why)) = (tell, why) {
-            let text =
-                if words.is_empty() { why.to_owned() } else { format!("{why}:\n{}", words.trim_end()) };
-            let _ = tell.send(Err(text));
+            let words = words.trim_end();
+            let why = if words.is_empty() { why } else { PhpStartError::Failed(format!("{why}:\n{words}")) };
+            let _ = tell.send(Err(why));
         }
     }
 
     fn hear_next(&mut self, bytes: &mut Vec<u8>) {
         self.hear_control(bytes);
         if let Some(why) = self.hear_boots() {
-            self.cancel(Some(&why));
+            self.cancel(Some(PhpStartError::Failed(why)));
         }
     }
 
@@ -229,7 +230,7 @@ impl Supervisor {
                     format!("the PHP host {how} before PHP was ready")
                 }
             };
-            return self.cancel(Some(&why));
+            return self.cancel(Some(PhpStartError::Failed(why)));
         }
     }
 

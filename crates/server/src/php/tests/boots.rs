@@ -125,7 +125,7 @@ fn a_worker_that_ends_while_it_is_idle_is_no_death() {
 }
 
 /// As the control thread does it: not on an event loop.
-async fn renew(scene: &Scene) -> Result<(), String> {
+async fn renew(scene: &Scene) -> Result<(), PhpStartError> {
     let pool = scene.site.service.clone().unwrap();
     tokio::task::spawn_blocking(move || pool.renew().map(super::super::Renewal::commit)).await.unwrap()
 }
@@ -163,7 +163,7 @@ fn a_new_php_whose_workers_do_not_boot_is_not_taken() {
         let old = scene.get("head:200;pid;end").await.text;
         for (script, why) in [("fail:broken", "failed to boot: broken"), ("die", "exited")] {
             std::fs::write(scene.dir.join("worker.php"), script).unwrap();
-            let error = renew(&scene).await.unwrap_err();
+            let error = renew(&scene).await.unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
             assert_eq!(scene.get("head:200;pid;end").await.text, old);
         }

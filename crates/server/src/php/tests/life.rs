@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn says_why_php_does_not_start() {
-    let start = |change: &dyn Fn(&mut plan::Php)| Rig::start(change).map(|_| ()).unwrap_err();
+    let start = |change: &dyn Fn(&mut plan::Php)| Rig::start(change).map(|_| ()).unwrap_err().to_string();
     let error = start(&|php| drop(php.ini.insert("fake.fail".into(), "no such user".into())));
     assert!(error.contains("no such user"), "{error}");
     let error = start(&|php| {

@@ -4,6 +4,7 @@ mod ahead;
 mod boots;
 mod coded;
 mod deaths;
+mod dispatch;
 mod fake;
 mod fastcgi;
 mod life;
@@ -26,8 +27,8 @@ use millrace_settings::{Source, plan};
 use millrace_wire::head::{Head, Limits};
 use tokio::task::LocalSet;
 
-use super::pool::{Seat, WorkersShared};
-use super::{OnPurge, PhpService, PhpThread, SiteWorkers, run, run_while};
+use super::pool::{Seat, WorkerTimes, WorkersShared};
+use super::{OnPurge, PhpService, PhpStartError, PhpThread, SiteWorkers, run, run_while};
 use crate::context::Process;
 use crate::context::log::Log;
 use crate::context::stats::{Counter, PhpStatus, Registry};
@@ -49,7 +50,7 @@ impl Rig {
         Rig::start(change).unwrap()
     }
 
-    fn start(change: impl FnOnce(&mut plan::Php)) -> Result<Rig, String> {
+    fn start(change: impl FnOnce(&mut plan::Php)) -> Result<Rig, PhpStartError> {
         Rig::start_with(change, |_| (), |_| Log::quiet())
     }
 
@@ -68,7 +69,7 @@ impl Rig {
         change: impl FnOnce(&mut plan::Php),
         change_server: impl FnOnce(&mut plan::Server),
         log: impl FnOnce(&Path) -> Log,
-    ) -> Result<Rig, String> {
+    ) -> Result<Rig, PhpStartError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("millrace-pool-{}-{number}", std::process::id()));
@@ -97,10 +98,10 @@ impl Rig {
         }
         site.php = Some(php.clone());
         let (log, stats) = (log(&dir), Registry::new(2));
-        let pool = PhpService::start(&php, &log, OnPurge(Arc::new(|_, _, _| ())))
+        let service = PhpService::start_with(&php, &log, OnPurge(Arc::new(|_, _, _| ())), TIMES)
             .inspect_err(|_| drop(std::fs::remove_dir_all(&dir)))?;
         let process = Process::new(stats, log, plan.server.connection_memory);
-        let site = SiteWorkers { site: Site::new(0, site), service: Some(pool), persistent: None };
+        let site = SiteWorkers { site: Site::new(0, site), service: Some(service), persistent: None };
         Ok(Rig { dir, process, plan: plan.into(), site: Arc::new(site) })
     }
 
@@ -119,6 +120,9 @@ impl Rig {
     }
 }
 
+/// On a busy machine FakePhp takes long: a worker counts as quick all the same. Memory is measured often: tests wait for it.
+const TIMES: WorkerTimes = WorkerTimes { quick_ms: 10_000, look_ms: 5, decide_ms: 50 };
+
 impl Drop for Rig {
     fn drop(&mut self) {
         self.pool().stop(Duration::ZERO);
@@ -129,10 +133,8 @@ impl Drop for Rig {
 impl PhpService {
     /// Its workers.
     fn shared(&self) -> &Arc<WorkersShared> {
-        match self {
-            PhpService::Workers(pool) => pool.shared(),
-            PhpService::FastCgi(_) => panic!("no workers"),
-        }
+        let PhpService::Workers(workers) = self else { panic!("no workers") };
+        workers.shared()
     }
 
     /// Process ids of the workers that there are.
@@ -203,14 +205,8 @@ impl Scene {
     }
 
     async fn run(&self, mut request: Request) -> Reply {
-        let script = Script {
-            filename: (*b"/x.php").into(),
-            name: b"/x.php".to_vec(),
-            path_info: Vec::new(),
-            workers: WorkerKind::Ordinary,
-        };
         self.thread.clock.read();
-        run(&self.thread, &self.site, &mut request, &script).await
+        run(&self.thread, &self.site, &mut request, &script()).await
     }
 
     /// Waits until the error log says that.
@@ -259,6 +255,16 @@ impl Scene {
             assert!(waited < seconds, "{what}: not after {waited:.1} s: {:?}", self.status());
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
+    }
+}
+
+/// The script that all requests run.
+fn script() -> Script {
+    Script {
+        filename: (*b"/x.php").into(),
+        name: b"/x.php".to_vec(),
+        path_info: Vec::new(),
+        workers: WorkerKind::Ordinary,
     }
 }
 

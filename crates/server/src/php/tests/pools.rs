@@ -75,14 +75,8 @@ fn what_runs_in_the_background_outlives_its_client() {
             let tasks = scene.crowd(5, method, SLOW).await;
             let mut request =
                 scene.request(method, &format!("note:{};head:200;end", scene.file("ran")), Content::Empty);
-            let script = Script {
-                filename: (*b"/x.php").into(),
-                name: b"/x.php".to_vec(),
-                path_info: vec![],
-                workers: WorkerKind::Ordinary,
-            };
             let left = std::future::ready(());
-            let reply = run_while(&scene.thread, &scene.site, &mut request, &script, left).await;
+            let reply = run_while(&scene.thread, &scene.site, &mut request, &script(), left).await;
             assert_eq!((reply.is_some(), scene.lines("ran")), (runs > 0, runs), "{method}");
             all_served(tasks).await;
         }

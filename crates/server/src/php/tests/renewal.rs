@@ -11,7 +11,7 @@ async fn host_of(scene: &Scene) -> (String, String) {
 }
 
 /// As the control thread does it: not on an event loop.
-async fn renew(scene: &Scene) -> Result<(), String> {
+async fn renew(scene: &Scene) -> Result<(), PhpStartError> {
     let pool = scene.site.service.clone().unwrap();
     tokio::task::spawn_blocking(move || pool.renew().map(super::super::Renewal::commit)).await.unwrap()
 }
@@ -96,7 +96,7 @@ fn a_new_one_that_does_not_start_changes_nothing() {
     std::fs::write(&broken, "").unwrap();
     rig.play(async |scene| {
         let before = host_of(&scene).await;
-        let error = renew(&scene).await.unwrap_err();
+        let error = renew(&scene).await.unwrap_err().to_string();
         assert!(error.contains("the ini file is broken"), "{error}");
         assert_eq!(host_of(&scene).await, before, "the old PHP and its worker stay");
         std::fs::remove_file(&broken).unwrap();

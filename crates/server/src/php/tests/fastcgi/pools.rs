@@ -81,15 +81,9 @@ fn there_is_a_waiting_room() {
         let mut request = scene.request("GET", HELLO, Content::Empty);
         let text = format!("GET /x.php?{HELLO} HTTP/1.1\r\nHost: a.test\r\nAccept: text/html\r\n\r\n");
         request.head.parse(text.as_bytes(), &LIMITS).unwrap().unwrap();
-        let script = Script {
-            filename: (*b"/x.php").into(),
-            name: b"/x.php".to_vec(),
-            path_info: Vec::new(),
-            workers: WorkerKind::Ordinary,
-        };
-        let reply = run(&scene.thread, &scene.site, &mut request, &script).await;
+        let reply = run(&scene.thread, &scene.site, &mut request, &script()).await;
         assert!(reply.status == 503 && reply.is_turned_away());
-        let page = crate::php::seat(&scene.thread, &scene.site, &request, &script, reply);
+        let page = crate::php::seat(&scene.thread, &scene.site, &request, &script(), reply);
         assert!(page.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("set-cookie")));
         assert_eq!(scene.status().pools[0].waiting_room, 1);
         for task in tasks {

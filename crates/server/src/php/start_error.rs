@@ -1,0 +1,57 @@
+//! Why PHP does not start.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use super::host::PROGRAM;
+
+/// PHP of a site does not start: when the server starts, or at a reload, which leaves the old pools as they are. The text says what the user can do.
+#[derive(Debug)]
+pub enum PhpStartError {
+    /// No file descriptor is left for the pool.
+    Descriptors(io::Error),
+    /// The system gives the pool no thread.
+    Thread(io::Error),
+    /// The pool's thread has ended.
+    ThreadEnded,
+    /// The files that Millrace adds to sites can't be written to any of these folders.
+    Files(Vec<(PathBuf, io::Error)>),
+    /// The program `millrace-php` is not found.
+    NoProgram,
+    /// This program can't be started.
+    Program(PathBuf, io::Error),
+    /// The program was started, but PHP or its workers were not ready: why, in PHP's own words where it had any.
+    Failed(String),
+    /// The server or the pool is shutting down.
+    Ending,
+}
+
+impl fmt::Display for PhpStartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Descriptors(error) => write!(f, "cannot start PHP: out of file descriptors: {error}"),
+            Self::Thread(error) => write!(f, "cannot start the PHP supervisor thread: {error}"),
+            Self::ThreadEnded => f.write_str("the PHP supervisor thread has ended"),
+            Self::Files(folders) => {
+                f.write_str("cannot write the PHP files that Millrace adds to sites:")?;
+                for (folder, error) in folders {
+                    write!(f, "\n  {}: {error}", folder.display())?;
+                }
+                f.write_str("\nmake one of these folders writable, or set TMPDIR to a writable one")
+            }
+            Self::NoProgram => write!(
+                f,
+                "{PROGRAM} is neither next to the millrace program nor in PATH\n`cargo build --release` builds it if \
+                 PHP's embed library is installed (Debian: libphp-embed, php-dev); or set php.program to its path"
+            ),
+            Self::Program(file, error) => {
+                write!(f, "cannot start {0}: {error}\nrun `{0} --check` for details", file.display())
+            }
+            Self::Failed(text) => f.write_str(text),
+            Self::Ending => f.write_str("the server is shutting down"),
+        }
+    }
+}
+
+impl std::error::Error for PhpStartError {}
