@@ -9,12 +9,12 @@
 //!                └────── bypass ──> PHP ──> settle ──> Reply
 //! ```
 //!
-//! [`consult`]: looks a request up; [`passed`]: what a thread knows to be uncacheable without a lookup;
-//! [`fill`]: one run of PHP, and the requests that wait for it; [`growing`]: a page while it is being written;
-//! [`make`]: from a response to a page; [`compressor`]: its compressed forms, made on separate threads;
-//! [`serve`]: from a page to a response; [`cache_status`]: what the response says about the cache;
-//! [`settle`]: steps for every response of a script;
-//! [`disk`]: pages outlive the process; [`outlive`]: connects the disk with the rest.
+//! - [`consult`]: looks a request up; [`passed`]: what a thread knows to be uncacheable without a lookup;
+//! - [`fill`]: one run of PHP, and the requests that wait for it; [`growing`]: a page while it is being written;
+//! - [`make`]: from a response to a page; [`compressor`]: its compressed forms, made on separate threads;
+//! - [`serve`]: from a page to a response; [`cache_status`]: what the response says about the cache;
+//! - [`settle`]: steps for every response of a script;
+//! - [`disk`]: pages outlive the process; [`outlive`]: connects the disk with the rest.
 //!
 //! Locks. The hash of the key divides the store into shards, each behind a mutex that is held for a lookup or a
 //! change, never while waiting. A purge locks them one after the other.

@@ -1,13 +1,13 @@
 //! The steps of a request in a pool, the same for workers of our own and for php-fpm:
 //!
-//! find its pool and its rank ([`PhpJob`]);
-//! may it run at all? Requests like it may have killed workers ([`crashes`](super::crashes));
-//! it takes a free place, waits for one in the queue, or is refused; a refused browser waits in the
+//! 1. find its pool and its rank ([`PhpJob`]);
+//! 2. may it run at all? Requests like it may have killed workers ([`crashes`](super::crashes));
+//! 3. it takes a free place, waits for one in the queue, or is refused; a refused browser waits in the
 //!    [`waiting_room`](super::waiting_room);
-//! its worker or connection is prepared, and the request is sent;
-//! its response is read as far as it is available; the rest is pumped ([`pump`]);
-//! when the script has finished, the place is released and the time is accounted for;
-//! if the worker or connection was lost meanwhile, the request is run again, or not.
+//! 4. its worker or connection is prepared, and the request is sent;
+//! 5. its response is read as far as it is available; the rest is pumped ([`pump`]);
+//! 6. when the script has finished, the place is released and the time is accounted for;
+//! 7. if the worker or connection was lost meanwhile, the request is run again, or not.
 //!
 //! A request is run again if no part of its response has reached the client and either no script has begun - whatever
 //! its method - or its method is idempotent.

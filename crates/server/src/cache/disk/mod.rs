@@ -18,12 +18,12 @@
 //! entries with a lower stamp. So the stamps tell whether an entry is valid, wherever and in whatever order entries
 //! and purges are on disk. Two rules are enough:
 //!
-//! A purge is in its file (`write` has returned; the death of the process does not undo that) before it takes effect
-//!   in memory, and so before it is confirmed ([`Disk::purge`]). The purging thread writes it itself, about fifty
-//!   bytes into the system's page cache, because the writer's queue may be long. If that fails, all segments are
-//!   deleted, so that nothing can come back.
-//! At a start all purges are read before any entry becomes visible ([`loader`]). The store applies purges that arrive
-//!   during loading to the loaded entries (`millrace_pages::Hold`).
+//! - A purge is in its file (`write` has returned; the death of the process does not undo that) before it takes
+//!   effect in memory, and so before it is confirmed ([`Disk::purge`]). The purging thread writes it itself, about
+//!   fifty bytes into the system's page cache, because the writer's queue may be long. If that fails, all segments
+//!   are deleted, so that nothing can come back.
+//! - At a start all purges are read before any entry becomes visible ([`loader`]). The store applies purges that
+//!   arrive during loading to the loaded entries (`millrace_pages::Hold`).
 //!
 //! A fill's stamp excludes purges that are not in force yet: [`Disk::stamp`] stays below them.
 //!

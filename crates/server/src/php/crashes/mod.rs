@@ -4,11 +4,11 @@
 //! Other requests for its page - a script and a path - still run, but are *suspect* for that long, because an
 //! attacker can vary each request. For suspect requests:
 //!
-//! a few run at a time, and fewer still of those that resemble the killing requests and come from the same source
+//! - a few run at a time, and fewer still of those that resemble the killing requests and come from the same source
 //!   ([`line::SuspectClass`]);
-//! each worker that dies holds its place for a moment, which limits how many workers are started again per second;
-//! Millrace runs none of them twice;
-//! a request that has been served successfully since, and comes again, runs like any other.
+//! - each worker that dies holds its place for a moment, which limits how many workers are started again per second;
+//! - Millrace runs none of them twice;
+//! - a request that has been served successfully since, and comes again, runs like any other.
 //!
 //! Resemblance alone never gets a request refused: a request that resembles the killing ones waits behind the others,
 //! and runs.

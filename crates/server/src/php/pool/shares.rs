@@ -16,11 +16,11 @@ pub struct Share {
 /// Splits `most` workers among these pools; the first one serves visitors. Configured values apply as far as
 /// possible; the defaults are:
 ///
-/// own workers: `admin` and the configuration's own pools have a quarter each, `background` an eighth (two of eight),
-///   and `front` the rest, at least half. With fewer than four workers the shares overlap;
-/// kept workers: `front` keeps three quarters of its own, `background` none and the others all; but one worker is
+/// - own workers: `admin` and the configuration's own pools have a quarter each, `background` an eighth (two of
+///   eight), and `front` the rest, at least half. With fewer than four workers the shares overlap;
+/// - kept workers: `front` keeps three quarters of its own, `background` none and the others all; but one worker is
 ///   kept by no pool;
-/// borrowed workers: `front` and `admin` may borrow all that the others do not keep, the others none.
+/// - borrowed workers: `front` and `admin` may borrow all that the others do not keep, the others none.
 pub fn shares(pools: &[PhpPool], most: usize) -> Vec<Share> {
     let own = own(pools, most);
     let keep = keep(pools, &own, most);

@@ -12,11 +12,11 @@
 //!             batch <- frames <------------- outbox: who writes next <-------------------------+
 //! ```
 //!
-//! [`connection`]: their shared state; [`line`]: its bytes; [`watch`]: floods, and what the library does not report;
-//!   [`flooders`]: addresses that have flooded; [`driver`]: the turns;
-//! [`request`], [`head`], [`content`]: convert between the library's values and ours; [`exchange`]: requests that
+//! - [`connection`]: their shared state; [`line`]: its bytes; [`watch`]: floods, and what the library does not
+//!   report; [`flooders`]: addresses that have flooded; [`driver`]: the turns;
+//! - [`request`], [`head`], [`content`]: convert between the library's values and ours; [`exchange`]: requests that
 //!   wait;
-//! [`outbox`], [`priority`]: which response is sent next; [`unread`]: the end of requests that get their response
+//! - [`outbox`], [`priority`]: which response is sent next; [`unread`]: the end of requests that get their response
 //!   before their content has arrived.
 //!
 //! [`driver`] sets the library's own limits.
