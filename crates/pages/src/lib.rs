@@ -20,7 +20,7 @@
 //!              '--> Purge: store.purge()               tag: what pages are purged by
 //! ```
 //!
-//! # Who owns what memory
+//! # Ownership of memory
 //!
 //! A [`Pages`] is one shard; each has its own byte budget, and the server holds it behind a mutex. It owns, and
 //! counts against its budget:

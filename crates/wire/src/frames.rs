@@ -12,7 +12,7 @@
 //!
 //! Integers are in the machine's own byte order: both ends are on one machine.
 //!
-//! | who writes | kinds | here |
+//! | sender | kinds | here |
 //! | --- | --- | --- |
 //! | server to worker | REQUEST | [`RequestFrame`] builds it, [`ParsedFrame`] reads it (for tests and stand-ins) |
 //! | worker to server | HEAD, BODY, END, READY, LOG, NOTE, EARLY, HANDLER | [`FrameDecoder`] reads them, [`answer`] writes them (stand-ins) |

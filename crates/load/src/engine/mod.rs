@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   run.rs       one run: quiet fetches, threads, seconds, stop rules, the search for what holds
-//!   thread.rs    a thread: epoll loop, timers, arrivals      pacer.rs   who comes when
+//!   thread.rs    a thread: epoll loop, timers, arrivals      pacer.rs   times of arrivals
 //!   walk.rs      users from step to step                     pages.rs   full page loads, redirects.rs
 //!   connection.rs  requests in, responses out                transport.rs, tls.rs, connect.rs   bytes
 //!   http2.rs, HTTP/1.1 is millrace_wire::response            judge.rs   whether a response is right

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a connection comes -> memory left? --yes--> served
-//!                             \--no--> somebody idle here? --yes--> closed, served
+//!                             \--no--> idle connection here? --yes--> closed, served
 //!                                          \--no--> it is shed: gets a 503 with Retry-After
 //!                                                     \--too many of these--> waits in the kernel's queue
 //! ```

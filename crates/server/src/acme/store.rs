@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  dir/AUTHORITY/account.json     our account there, with the key
-//!                NAME.pem         key, certificate and chain of the site whose first name that is
+//!                NAME.pem         key, certificate and chain of the site with this first name
 //!                NAME.pending     an order under way: its URL, its names, the key
 //!                NAME.retry       how often orders have failed, and when the next may be made
 //!                lock             held by the server that orders; servers may share the folder

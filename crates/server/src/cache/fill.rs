@@ -3,8 +3,8 @@
 //! ```text
 //!   Running ──> Open(draft) ──> Done(Page)        stored, or at least complete
 //!      │ └────────────────────────────┘
-//!      ├──────> Done(Variant)                     stored, but who waits may want another variant: they look again
-//!      ├──────> Done(Alone)                       only for the one who asked first: the others run PHP themselves
+//!      ├──────> Done(Variant)                     stored, but waiting requests may want another variant: they look again
+//!      ├──────> Done(Alone)                       only for the request that started it: the others run PHP themselves
 //!      ├──────> Done(TurnedAway)                  there was no PHP worker for it, nor would there be for the others
 //!      └──────> Done(Failed)                      PHP's error, for all
 //! ```
@@ -541,7 +541,7 @@ impl FillJob {
     }
 }
 
-/// What the rules judge: the fields, including those for the server, and what the script reported by functions.
+/// What the rules judge: the fields, including the ones for the server, and what the script reported by functions.
 pub(super) fn answer<'a>(
     reply: &'a Reply,
     aside: &'a Aside,

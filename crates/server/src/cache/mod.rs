@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   route ──> consult ── hit ──────────────────────────────> serve ──> Reply
-//!                │ └──── miss, stale ──> fill: PHP runs once ──┬──> serve, for all who wait
+//!                │ └──── miss, stale ──> fill: PHP runs once ──┬──> serve, for all that wait
 //!                │                         │ growing           └──> make a page ──> compress ──> store
 //!                └────── bypass ──> PHP ──> settle ──> Reply
 //! ```

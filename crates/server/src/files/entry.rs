@@ -324,7 +324,7 @@ impl FileEntry {
         block.get_or_init(|| self.lines(&representation.etag, representation.coding, shape).into()).clone()
     }
 
-    /// The same for a representation that isn't available now, but whose entity-tag is known. `FormContent-Type`
+    /// The same for a representation that isn't available now, but whose entity-tag is known. `Content-Type`
     /// comes first.
     pub fn lines(&self, etag: &str, coding: Coding, shape: Shape) -> Vec<u8> {
         let mut lines =

@@ -50,7 +50,7 @@ pub struct AnswerHead {
     pub status: u16,
     /// The script's own reason, if it differs from the usual one.
     pub reason: Option<Box<str>>,
-    /// Fields, without those that the protocol adds.
+    /// Fields, without the ones that the protocol adds.
     pub fields: Fields,
     /// Content-Length as the script set it.
     pub length: Option<u64>,

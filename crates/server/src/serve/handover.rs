@@ -1,4 +1,4 @@
-//! Files that a script hands over by `X-Accel-Redirect` or `X-Sendfile`: the script decides who may have a file, and
+//! Files that a script hands over by `X-Accel-Redirect` or `X-Sendfile`: the script decides which clients may have a file, and
 //! the server sends it like any other, with ranges, conditions and so on. Meanwhile the script's worker serves other
 //! requests.
 //!

@@ -4,7 +4,7 @@
 //!  folder/lock               held by the one server that uses the folder
 //!         state              which boot of the machine wrote here last, and whether it ended well
 //!         NUMBER.pages       a segment: entries, appended by the writer until it is full
-//!         NUMBER.purges      purges, appended by whoever purges
+//!         NUMBER.purges      purges, appended by the thread that purges
 //! ```
 //!
 //! Numbers rise, across restarts too. `millrace_pages::record` describes the records; a torn or damaged one is always

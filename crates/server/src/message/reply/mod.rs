@@ -32,7 +32,7 @@ pub struct Reply {
     pub status: u16,
     /// Reason phrase, if the application set its own.
     pub reason: Option<Box<str>>,
-    /// Fields but those that `protocol` adds.
+    /// Fields, without the ones that `protocol` adds.
     pub fields: Fields,
     /// The content.
     pub body: Body,

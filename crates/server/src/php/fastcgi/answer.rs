@@ -29,7 +29,7 @@ pub struct RecordReader {
 }
 
 impl RecordReader {
-    /// A response of which nothing has arrived.
+    /// A reader before the first record of a response.
     pub fn new(messages: ScriptMessages) -> RecordReader {
         RecordReader { messages, end: None, start: Vec::new(), broken: None }
     }

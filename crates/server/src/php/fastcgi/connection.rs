@@ -88,7 +88,7 @@ impl FastcgiConnection {
     /// Opens the connection that an [`Opening`] leads to, on event loop `thread`; returns the opening if that fails.
     ///
     /// # Errors
-    /// Those of connecting; `TimedOut` if it took too long.
+    /// The errors of connecting; `TimedOut` if it took too long.
     pub async fn open(opening: Opening, thread: usize) -> Result<FastcgiConnection, (io::Error, Opening)> {
         let limit = opening.shared().settings.fastcgi_connect_timeout;
         let making = opening.backend().make_one();
@@ -379,7 +379,7 @@ impl FastcgiStream {
 /// Connects.
 ///
 /// # Errors
-/// Those of connecting; `TimedOut` if it took longer than `limit`.
+/// The errors of connecting; `TimedOut` if it took longer than `limit`.
 pub async fn connect(address: &plan::Backend, limit: Duration) -> io::Result<FastcgiStream> {
     let connecting = async {
         Ok(match address {

@@ -250,7 +250,7 @@ impl Connected {
     /// Sends more of the content and reads once.
     ///
     /// # Errors
-    /// Those of [`FastcgiConnection::poll_read`].
+    /// The errors of [`FastcgiConnection::poll_read`].
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,

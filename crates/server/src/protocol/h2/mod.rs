@@ -9,7 +9,7 @@
 //!   socket -> line -> library -> request -> answer ready? --yes--> head to the library, content to the outbox
 //!               ^        ^                        \--no--> exchange: content in, PHP ... --> the same
 //!               |        |                                                                     |
-//!             batch <- frames <------------- outbox: who writes next <-------------------------+
+//!             batch <- frames <------------- outbox: what to send <----------------------------+
 //! ```
 //!
 //! - [`connection`]: their shared state; [`line`]: its bytes; [`watch`]: floods, and what the library does not
