@@ -29,7 +29,7 @@ thread_local! {
 pub enum Consulted {
     /// A page is the response.
     Hit(Reply),
-    /// A page will be the response, unless something else comes out.
+    /// Wait: a page will most likely be the response.
     Wait(Pin<Box<dyn Future<Output = Waited>>>),
     /// The script runs for this request alone.
     Run(CacheStatus),
@@ -109,7 +109,7 @@ impl Consultation<'_> {
             self.thread.stats.add(Counter::CachePassed, 1);
             return Consulted::Run(CacheStatus::PASS);
         }
-        // Prefetches the key's place in the index.
+        // Prefetches the key's place in the index while the request is read.
         cache.lock(cache.shard_of(key)).expect(key);
         let head = &self.request.head;
         let asked = PageRequest::read(head);

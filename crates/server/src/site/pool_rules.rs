@@ -1,9 +1,9 @@
 //! The PHP pool and the rank of a request: rules from the configuration, then the application's; the first match
 //! counts, and a request without a match is a visitor's.
 //!
-//! A cookie's name proves nothing. The application's rules send only requests to the pool `admin` that PHP has found
-//! to be logged in ([`Request::standing`]), and so does a configured rule with a cookie of logins or sessions. A
-//! configured rule by path, method, argument or any other cookie applies as it is. Priority comes only from proof.
+//! A cookie's name proves nothing. The application's rules send a request to the pool `admin` only if PHP has
+//! found its visitor to be logged in ([`Request::standing`]), and so does a configured rule with a cookie of logins or
+//! sessions. A configured rule by path, method, argument or any other cookie applies as it is. Priority comes only from proof.
 
 use std::cell::RefCell;
 

@@ -1,5 +1,5 @@
-//! GET_VALUES (section 4.1): how many connections an application accepts at once. php-fpm responds with
-//! `pm.max_children`, and closes the connection.
+//! GET_VALUES (section 4.1): how many connections an application accepts at once. php-fpm responds without this value,
+//! and closes the connection.
 
 use super::request::split_length;
 use super::{GET_VALUES, GET_VALUES_RESULT, HEADER_BYTES, RecordHeader};
